@@ -404,7 +404,7 @@ async def _whole(
     service = service_of(request)
     async with running(service, wanted) as generations:
         route.on_accepted(service, params)
-        request[NOT_APPLIED] = renamed_parts(generations[0].not_applied, names)
+        request[NOT_APPLIED] = _not_applied(generations[0], names)
         head = _accepted(service, route, params, head, generations)
         answers = await asyncio.gather(*(collected(generation) for generation in generations))
     if sum(_weight(events) for events, _ in answers) <= _FEW_EVENTS:
@@ -412,6 +412,12 @@ async def _whole(
     # An answer with logprobs can be megabytes: encode it in a thread, so that no stream waits.
     text = await asyncio.to_thread(lambda: long_json_text(route.write_whole(answers, params, head)))
     return web.json_response(text=text)
+
+
+def _not_applied(generation: ServedAnswer, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the parts of a request without effect; its reader has named the first of them."""
+    read = generation.request.not_applied
+    return (*read, *renamed_parts(generation.not_applied[len(read) :], names))
 
 
 def _weight(events: Sequence[Event]) -> int:
@@ -456,7 +462,7 @@ async def _streamed(
                 aclosing(batches_of(generations)) as source,
             ):
                 route.on_accepted(service, params)
-                request[NOT_APPLIED] = renamed_parts(generations[0].not_applied, names)
+                request[NOT_APPLIED] = _not_applied(generations[0], names)
                 head = _accepted(service, route, params, head, generations)
                 encoder = route.encoder(params, head)
                 writer.keepalive = encoder.keepalive

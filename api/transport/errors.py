@@ -265,7 +265,7 @@ def is_permanent(status: int) -> bool:
 
 
 def renamed_parts(fields: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return parts of a request, named as the client spelled them."""
+    """Return parts of a request that the engine names, as the client spelled them."""
     return tuple(_renamed(field, names) for field in fields)
 
 

@@ -53,7 +53,8 @@ class Xtc:
         probabilities = mx.softmax(logprobs, axis=-1)
         above = mx.where(probabilities > self.threshold, probabilities, mx.inf)
         excluded = probabilities > above.min(axis=-1, keepdims=True)
-        excluded[..., list(self.exempt)] = False
+        if self.exempt:
+            excluded[..., list(self.exempt)] = False
         is_due = mx.random.uniform(key=key) <= self.probability
         return mx.where(is_due & excluded, -mx.inf, logprobs)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_args
 
+from api.dialects.shared.foreign_parameters import REFUSED
 from api.dialects.shared.parameters import Vendor
 from api.server.openapi import document
 from api.server.routes import ROUTES
@@ -159,7 +160,17 @@ def _bounds(schema: _Schema) -> str:
     return ""
 
 
+def refused_parameters(before: str) -> str:
+    """Return the parameters that are refused where a route does not have them, by their effect."""
+    by_effect: dict[str, list[str]] = {}
+    for name, refusal in REFUSED.items():
+        by_effect.setdefault(refusal.what, []).append(f"`{name}`")
+    rows = (f"| {what} | {', '.join(names)} |" for what, names in by_effect.items())
+    return "\n".join(["| what is refused | parameters |", "| --- | --- |", *rows])
+
+
 PARAMETERS: dict[str, Callable[[str], str]] = {
+    "refused parameters": refused_parameters,
     **{
         f"parameters of {vendor}": lambda before, vendor=vendor: parameters(vendor, before)  # type: ignore[misc]
         for vendor in VENDORS

@@ -15,7 +15,14 @@ from typing import Any, NoReturn, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import core_schema
 
-from api.dialects.shared.foreign_parameters import DEFAULTS, FALSY, NEUTRAL, REFUSED, is_off
+from api.dialects.shared.foreign_parameters import (
+    DEFAULTS,
+    FALSY,
+    NEUTRAL,
+    PARAMETER_OBJECTS,
+    REFUSED,
+    is_off,
+)
 from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown, unsupported
 from engine.files.json_items import WIDEST, text_memory
 
@@ -159,7 +166,7 @@ def _not_applied(value: dict[str, Any], model: type[WireModel], path: FieldPath)
                 if isinstance(part, dict) and inner is not None:
                     yield from _not_applied(part, inner, (*path, name))
             continue
-        if name in REFUSED:
+        if name in REFUSED and PARAMETER_OBJECTS.issuperset(path):
             refusal = REFUSED[name]
             if not is_off(given, refusal.off):
                 raise unsupported((*path, name), refusal.what)

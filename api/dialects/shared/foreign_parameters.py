@@ -142,11 +142,9 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "inputs": RefusedParameter("a prompt under this name"),
     "lora": _ADAPTER,
     "lora_path": _ADAPTER,
-    "messages": RefusedParameter("a conversation on this route"),
     "multimodal_data": _OTHER_INPUT,
     "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
     "parameters": RefusedParameter("parameters in an object of this name"),
-    "prompt": RefusedParameter("a prompt on this route", ()),
     "prompt_embeds": _OTHER_INPUT,
     "session_params": RefusedParameter("keeping sessions"),
     "suffix": RefusedParameter("filling in the middle"),
@@ -160,6 +158,9 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "tools": _TOOLS,
     "web_search_options": RefusedParameter("searching the web", ()),
 }
+
+# Objects in which a parameter means what it means outside of them.
+PARAMETER_OBJECTS = frozenset({"options", "sampling_params", "structured_outputs"})
 
 # Values that mean the default of parameters that are otherwise named.
 DEFAULTS: Mapping[str, tuple[object, ...]] = {

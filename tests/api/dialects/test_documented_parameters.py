@@ -12,11 +12,21 @@ from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, path_text
 from engine.errors import InvalidRequest
 from tests.api.dialects.asking import ROUTES, SMALLEST
-from tests.support.documented_parameters import ollama, openai, sglang
-from tests.support.documented_parameters.fates import Beside, Fate, Table
+from tests.support.documented_parameters import (
+    Beside,
+    Documented,
+    Treatment,
+    messages,
+    ollama,
+    openai,
+    responses,
+    sglang,
+)
 from tests.support.documented_parameters.open_servers import FOREIGN
 
-OWN: dict[str, Table] = {
+OWN: dict[str, Documented] = {
+    "messages": messages.DOCUMENTED,
+    "responses": responses.DOCUMENTED,
     "chat": openai.CHAT,
     "completions": openai.COMPLETIONS,
     "embeddings": openai.EMBEDDINGS,
@@ -42,7 +52,9 @@ IN_THE_ANSWER = {
     "return_text_in_logprobs",
     "rid",
     "stream",
+    "store",
     "stream_options.include_usage",
+    "thinking.display",
 }
 
 
@@ -66,7 +78,7 @@ def read(api: str, body: dict[str, Any]) -> tuple[Any, Any, tuple[str, ...]]:
     return params, wanted, (*named, *(name for one in wanted for name in one.not_applied))
 
 
-def fate(api: str, name: str, example: Any) -> Fate | str:
+def treatment(api: str, name: str, example: Any) -> Treatment | str:
     """Return what becomes of a parameter, or ``silent``."""
     smallest = OTHER_ROUTES[api][0] if api in OTHER_ROUTES else SMALLEST[api][1]
     value = example
@@ -94,17 +106,17 @@ def fate(api: str, name: str, example: Any) -> Fate | str:
 @pytest.mark.parametrize(
     ("api", "name"), [(api, name) for api, table in OWN.items() for name in table]
 )
-def test_a_documented_parameter_has_its_fate(api: str, name: str) -> None:
+def test_a_documented_parameter_has_its_treatment(api: str, name: str) -> None:
     value, expected = OWN[api][name]
-    assert fate(api, name, value) == ("silent" if expected == "neutral" else expected)
+    assert treatment(api, name, value) == ("silent" if expected == "neutral" else expected)
 
 
 @pytest.mark.parametrize("api", [*SMALLEST, *OTHER_ROUTES])
 @pytest.mark.parametrize("vendor", FOREIGN)
 def test_no_parameter_of_another_server_is_silently_without_effect(vendor: str, api: str) -> None:
-    fates = {
-        name: fate(api, name, value)
+    found = {
+        name: treatment(api, name, value)
         for name, (value, expected) in FOREIGN[vendor].items()
         if expected != "neutral"
     }
-    assert set(fates.values()) <= {"honoured", "named", "refused"}, fates
+    assert set(found.values()) <= {"honoured", "named", "refused"}, found

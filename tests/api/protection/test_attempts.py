@@ -266,7 +266,6 @@ def test_keys_are_compared_in_constant_time(
         {"Authorization": f"Basic {KEY}"},
         {"Authorization": "Bearer"},
         {"Cookie": f"x-api-key={KEY}"},
-        {"api-key": KEY},
     ],
 )
 def test_a_key_counts_only_in_its_headers(

@@ -102,7 +102,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (CHAT, ASK | {"n": 0}, "n: "),
         (CHAT, ASK | {"max_tokens": 1.5}, "max_tokens: "),
         (CHAT, ASK | {"logprobs": True, "top_logprobs": 21}, "top_logprobs: "),
-        (CHAT, ASK | {"response_format": {"type": "grammar"}}, "response_format.type: "),
+        (CHAT, ASK | {"response_format": {"type": "xml"}}, "response_format.type: "),
         (CHAT, ASK | {"tool_choice": "required"}, "tool_choice: "),
         (CHAT, ASK | {"logit_bias": {"END": 1}}, "logit_bias.END: "),
         (CHAT, b'{"model": "\\udc00", "messages": []}', "model: "),
@@ -122,7 +122,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (RESPONSES, ASK | {"input": 5}, "input: "),
         (RESPONSES, ASK | {"input": [{"role": "user", "content": 5}]}, "input[0].content: "),
         (RESPONSES, ASK | {"input": [{"role": "king", "content": ""}]}, "input[0].role: "),
-        (RESPONSES, ASK | {"input": [{"type": "of_next_year", "id": "x"}]}, "input[0].type: "),
+        (RESPONSES, ASK | {"input": [{"type": "of_next_year", "id": "x"}]}, "input: "),
         (
             RESPONSES,
             ASK | {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},

@@ -3,15 +3,16 @@
 https://docs.claude.com/en/api/messages and the types of anthropic-python 2.14.
 """
 
-from tests.support.documented_parameters import Documented
+from tests.support.documented_parameters import Beside, Documented
 
 _TOOL = {"name": "f", "input_schema": {"type": "object"}}
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+_THINKING = {"thinking": {"type": "adaptive"}}
 _FORMAT = {"type": "json_schema", "schema": _SCHEMA}
 
 DOCUMENTED: Documented = {
     "model": ("demo-model", "honoured"),
-    "messages": ([{"role": "user", "content": "Hi"}], "honoured"),
+    "messages": ([{"role": "user", "content": "Ho"}], "honoured"),
     "max_tokens": (4, "honoured"),
     "billing_policy": ({"type": "billing_policy", "bill_to": "self"}, "named"),
     "cache_control": ({"type": "ephemeral"}, "neutral"),
@@ -35,9 +36,9 @@ DOCUMENTED: Documented = {
     "system": ("Be brief.", "honoured"),
     "temperature": (0.5, "honoured"),
     "thinking": ({"type": "adaptive"}, "honoured"),
-    "thinking.budget_tokens": (1_024, "honoured"),
-    "thinking.display": ("omitted", "honoured"),
-    "thinking.block_binding": ({"on_failure": "drop"}, "named"),
+    "thinking.budget_tokens": (Beside(1_024, _THINKING), "honoured"),
+    "thinking.display": (Beside("omitted", _THINKING), "honoured"),
+    "thinking.block_binding": (Beside({"on_failure": "drop"}, _THINKING), "named"),
     "thread": ({"type": "create"}, "refused"),
     "tool_choice": ({"type": "none"}, "honoured"),
     "tools": ([_TOOL], "honoured"),

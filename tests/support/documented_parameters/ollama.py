@@ -1,10 +1,10 @@
 """Ollama's chat, generate and embed: https://github.com/ollama/ollama/blob/main/docs/api.md."""
 
-from tests.support.documented_parameters.fates import SCHEMA, TOOL, Beside, Table
+from tests.support.documented_parameters import SCHEMA, TOOL, Beside, Documented
 
-OPTIONS: Table = {
+OPTIONS: Documented = {
     f"options.{name}": fate
-    for name, fate in Table(
+    for name, fate in Documented(
         draft_num_predict=(4, "neutral"),
         f16_kv=(True, "neutral"),
         frequency_penalty=(0.5, "honoured"),
@@ -37,7 +37,7 @@ OPTIONS: Table = {
     ).items()
 }
 
-_SHARED: Table = {
+_SHARED: Documented = {
     "_debug_render_only": (True, "refused"),
     "format": (SCHEMA, "honoured"),
     "keep_alive": ("5m", "honoured"),
@@ -51,13 +51,13 @@ _SHARED: Table = {
     **OPTIONS,
 }
 
-CHAT: Table = {
+CHAT: Documented = {
     "messages": ([{"role": "user", "content": "Ho"}], "honoured"),
     "tools": ([TOOL], "honoured"),
     **_SHARED,
 }
 
-GENERATE: Table = {
+GENERATE: Documented = {
     "context": ([5], "refused"),
     "images": (["aGk="], "refused"),
     "prompt": ("Ho", "honoured"),
@@ -68,7 +68,7 @@ GENERATE: Table = {
     **_SHARED,
 }
 
-EMBED: Table = {
+EMBED: Documented = {
     "dimensions": (8, "honoured"),
     "input": ("Ho", "honoured"),
     "keep_alive": ("5m", "honoured"),

@@ -4,13 +4,12 @@ A parameter is ``neutral`` where no answer depends on it. All others must be hon
 named wherever they are sent.
 """
 
-from tests.support.documented_parameters import ollama, sglang
-from tests.support.documented_parameters.fates import SCHEMA, Fate, Table
+from tests.support.documented_parameters import SCHEMA, Documented, Treatment, ollama, sglang
 
-_ANY: Fate = "named"  # or honoured, or refused
+_ANY: Treatment = "named"  # or honoured, or refused
 
 # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
-VLLM: Table = {
+VLLM: Documented = {
     "add_generation_prompt": (False, _ANY),
     "add_special_tokens": (False, _ANY),
     "allowed_token_ids": ([5], _ANY),
@@ -64,7 +63,7 @@ VLLM: Table = {
 }
 
 # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
-LLAMA_CPP: Table = {
+LLAMA_CPP: Documented = {
     "adaptive_decay": (0.5, "neutral"),
     "adaptive_target": (0.5, _ANY),
     "cache_prompt": (False, "neutral"),
@@ -118,7 +117,7 @@ LLAMA_CPP: Table = {
 }
 
 # https://lmstudio.ai/docs/developer/openai-compat, and mlx_lm.server
-LM_STUDIO: Table = {
+LM_STUDIO: Documented = {
     "adapters": ("a", _ANY),
     "context_length": (1024, _ANY),
     "draft_model": ("a", "neutral"),
@@ -129,7 +128,7 @@ LM_STUDIO: Table = {
 }
 
 # https://huggingface.co/docs/text-generation-inference/reference/api_reference
-TGI: Table = {
+TGI: Documented = {
     "adapter_id": ("a", _ANY),
     "decoder_input_details": (True, _ANY),
     "details": (True, _ANY),
@@ -146,7 +145,7 @@ TGI: Table = {
 }
 
 # The vendors' own, where another vendor's route gets them.
-OTHERS: Table = {
+OTHERS: Documented = {
     "instructions": ("Be brief.", _ANY),
     "logprobs": (True, _ANY),
     "max_output_tokens": (5, _ANY),
@@ -165,7 +164,7 @@ OTHERS: Table = {
 }
 
 
-def _plain(table: Table) -> Table:
+def _plain(table: Documented) -> Documented:
     """Return parameters of a vendor's own route as they could be sent to others."""
     return {
         name.rpartition(".")[2]: (value, fate if fate == "neutral" else _ANY)
@@ -174,7 +173,7 @@ def _plain(table: Table) -> Table:
     }
 
 
-FOREIGN: dict[str, Table] = {
+FOREIGN: dict[str, Documented] = {
     "vLLM": VLLM,
     "llama.cpp": LLAMA_CPP,
     "LM Studio": LM_STUDIO,

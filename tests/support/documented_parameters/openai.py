@@ -1,8 +1,8 @@
 """Chat Completions, Completions and Embeddings: https://platform.openai.com/docs/api-reference."""
 
-from tests.support.documented_parameters.fates import FUNCTION, SCHEMA, TOOL, Beside, Table
+from tests.support.documented_parameters import FUNCTION, SCHEMA, TOOL, Beside, Documented
 
-CHAT: Table = {
+CHAT: Documented = {
     "audio": ({"voice": "alloy", "format": "wav"}, "named"),
     "frequency_penalty": (0.5, "honoured"),
     "function_call": (Beside({"name": "f"}, {"functions": [FUNCTION]}), "honoured"),
@@ -45,7 +45,7 @@ CHAT: Table = {
     "web_search_options": ({}, "refused"),
 }
 
-COMPLETIONS: Table = {
+COMPLETIONS: Documented = {
     "best_of": (3, "refused"),
     "echo": (True, "honoured"),
     "frequency_penalty": (0.5, "honoured"),
@@ -66,7 +66,7 @@ COMPLETIONS: Table = {
     "user": ("someone", "neutral"),
 }
 
-EMBEDDINGS: Table = {
+EMBEDDINGS: Documented = {
     "dimensions": (8, "honoured"),
     "encoding_format": ("base64", "honoured"),
     "input": ("Ho", "honoured"),

@@ -10,7 +10,7 @@ _SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required
 _FORMAT = {"type": "json_schema", "name": "answer", "schema": _SCHEMA}
 
 DOCUMENTED: Documented = {
-    "input": ("Hi", "honoured"),
+    "input": ("Ho", "honoured"),
     "model": ("demo-model", "honoured"),
     "access_programs": ({"cyber": "standard"}, "named"),
     "background": (True, "refused"),
@@ -25,7 +25,7 @@ DOCUMENTED: Documented = {
     "metadata": ({"key": "value"}, "neutral"),
     "moderation": ({"model": "omni-moderation-latest"}, "named"),
     "parallel_tool_calls": (False, "honoured"),
-    "previous_response_id": ("resp_1", "honoured"),
+    "previous_response_id": ("resp_1", "refused"),  # it is not kept
     "prompt": ({"id": "pmpt_1"}, "refused"),
     "prompt_cache_key": ("key", "neutral"),
     "prompt_cache_options": ({"mode": "implicit", "ttl": "12h"}, "neutral"),

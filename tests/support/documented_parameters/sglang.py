@@ -4,11 +4,11 @@ https://docs.sglang.ai/basic_usage/native_api.html
 https://docs.sglang.ai/basic_usage/sampling_params.html
 """
 
-from tests.support.documented_parameters.fates import Beside, Table
+from tests.support.documented_parameters import Beside, Documented
 
 _SCORED = {"return_logprob": True}
 
-GENERATE: Table = {
+GENERATE: Documented = {
     "audio_data": ("a.wav", "refused"),
     "background": (True, "refused"),
     "bootstrap_host": ("a", "neutral"),
@@ -36,7 +36,7 @@ GENERATE: Table = {
     "video_data": ("a.mp4", "refused"),
     **{
         f"sampling_params.{name}": fate
-        for name, fate in Table(
+        for name, fate in Documented(
             custom_params=({"a": 1}, "named"),
             ebnf=('root ::= "a"', "honoured"),
             frequency_penalty=(0.5, "honoured"),
