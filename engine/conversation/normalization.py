@@ -90,9 +90,12 @@ def _place_results(turns: Sequence[Message], rules: TemplateRules) -> list[Messa
                 placed.append(Message("tool", "", tool_call_id=call.id, name=call.name))
         for turn in others:
             if turn.role == "assistant":
-                turn = replace(turn, tool_calls=ids.rename(turn.tool_calls))
+                renamed = [
+                    replace(call, id=ids.take(call.id, call.name)) for call in turn.tool_calls
+                ]
+                turn = replace(turn, tool_calls=tuple(renamed))
             elif turn.role == "tool" and rules.has_orphans:
-                turn = replace(turn, tool_call_id=ids.form(turn.tool_call_id or "", ""))
+                turn = replace(turn, tool_call_id=ids.take(turn.tool_call_id or "", ""))
             elif turn.role == "tool":
                 turn = _as_user(turn)
             placed.append(turn)
@@ -145,26 +148,22 @@ class _CallIds:
         self._used: set[str] = set()
         self._count = 0
 
-    def rename(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-        """Return the calls of the next answer with their ids."""
-        renamed = []
-        for call in calls:
-            call_id = self.form(call.id, call.name)
-            if call_id in self._used:
-                call_id = self.form(f"{call.id}-{self._count}", call.name)
-            self._used.add(call_id)
-            self._count += 1
-            renamed.append(replace(call, id=call_id))
-        return tuple(renamed)
+    def take(self, given: str, name: str) -> str:
+        """Return the id of the next call, or of a result without one."""
+        call_id = self._form(given, name)
+        if call_id in self._used:
+            call_id = self._form(f"{given}-{self._count}", name)
+        self._used.add(call_id)
+        self._count += 1
+        return call_id
 
-    def form(self, call_id: str, name: str) -> str:
-        """Return an id in the template's form."""
+    def _form(self, given: str, name: str) -> str:
         if self._kind == "named":
             return f"functions.{name}:{self._count}"
         if self._kind == "short":
-            digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass"))
+            digest = hashlib.sha256(given.encode("utf-8", "surrogatepass"))
             return digest.hexdigest()[:_SHORT_ID]
-        return call_id
+        return given
 
 
 def _separate_text(turns: Sequence[Message], kind: TextBesideCalls) -> Iterator[Message]:
