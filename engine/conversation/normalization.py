@@ -74,8 +74,8 @@ def _join_split_calls(turns: Sequence[Message]) -> list[Message]:
 def _place_results(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
     """Put results directly behind their calls, in the order of the calls.
 
-    Results without a call in the turn before become user turns where the template needs that, and
-    calls without results get empty ones.
+    Results without a call in the turn before become user turns: templates refuse them, drop them,
+    or open no block for them. Calls without results get empty ones where the template needs that.
     """
     placed: list[Message] = []
     ids = _CallIds(rules.ids)
@@ -94,8 +94,6 @@ def _place_results(turns: Sequence[Message], rules: TemplateRules) -> list[Messa
                     replace(call, id=ids.take(call.id, call.name)) for call in turn.tool_calls
                 ]
                 turn = replace(turn, tool_calls=tuple(renamed))
-            elif turn.role == "tool" and rules.has_orphans:
-                turn = replace(turn, tool_call_id=ids.take(turn.tool_call_id or "", ""))
             elif turn.role == "tool":
                 turn = _as_user(turn)
             placed.append(turn)
@@ -149,7 +147,7 @@ class _CallIds:
         self._count = 0
 
     def take(self, given: str, name: str) -> str:
-        """Return the id of the next call, or of a result without one."""
+        """Return the id of the next call."""
         call_id = self._form(given, name)
         if call_id in self._used:
             call_id = self._form(f"{given}-{self._count}", name)

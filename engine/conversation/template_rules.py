@@ -37,7 +37,6 @@ class TemplateRules:
             one.
         joins_results: Whether a user turn behind results becomes part of the last result.
         closes_calls: Whether calls without results get empty ones.
-        has_orphans: Whether a result without its call is rendered; if not, it becomes a user turn.
         ids: Ids of calls: as they are, short, or made of the tool's name.
         has_text_arguments: Whether arguments are JSON in text form.
         has_null_content: Whether a call without text has the content None.
@@ -60,7 +59,6 @@ class TemplateRules:
     opens_with_user: bool = False
     joins_results: bool = False
     closes_calls: bool = False
-    has_orphans: bool = True
     ids: Ids = "given"
     has_text_arguments: bool = False
     has_null_content: bool = False
@@ -231,16 +229,6 @@ def _learn_order(learner: _Learner) -> None:
             _sample(_user("U1"), _call(), _answer("A1"), _user("U2")),
         ],
         {"closes_calls": True},
-    )
-    learn(
-        [
-            _sample(_user("U1"), _result("R9", "id9"), _user("U2")),
-            _sample(_result("R9", "id9"), _answer("A1"), _user("U2")),
-            _sample(_user("U1"), *_called(), _result("R9", "id9"), _answer("A1"), _user("U2")),
-            _sample(_user("U1"), _answer("A1"), _result("R9", "id9"), _user("U2")),
-            _sample(_user("U1"), _answer("A1"), _result("R9", "id9"), _answer("A2"), _user("U2")),
-        ],
-        {"has_orphans": False},
     )
 
 

@@ -1,0 +1,50 @@
+"""Options of the chat template in requests of all APIs, as the demo model's template takes them."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Site
+
+TURNS = [{"role": "user", "content": "Count from 1 to 3"}]
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": TURNS, "max_tokens": 3},
+    "/v1/completions": {"prompt": "One", "max_tokens": 3},
+    "/v1/messages": {"messages": TURNS, "max_tokens": 3},
+    "/v1/responses": {"input": "Hi", "max_output_tokens": 3},
+    "/api/chat": {"messages": TURNS, "options": {"num_predict": 3}},
+    "/api/generate": {"prompt": "Hi", "options": {"num_predict": 3}},
+}
+HEADER = "x-fullstop-not-applied"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("path", ASKED)
+def test_unknown_template_option_is_named_in_the_header(
+    site: Site, path: str, is_streamed: bool
+) -> None:
+    body = {**ASKED[path], "stream": is_streamed, "chat_template_kwargs": {"no_such_word": 1}}
+    reply = site.send("POST", path, body)
+    assert reply.status == 200
+    assert reply.headers[HEADER] == "chat_template_kwargs.no_such_word"
+    known = {**body, "chat_template_kwargs": {"enable_thinking": False}}
+    is_raw = path == "/v1/completions"
+    assert (HEADER in site.send("POST", path, known).headers) is is_raw
+
+
+@pytest.mark.parametrize("path", [path for path in ASKED if path != "/v1/completions"])
+def test_reserved_template_option_is_refused_by_name(site: Site, path: str) -> None:
+    body = {**ASKED[path], "chat_template_kwargs": {"messages": []}}
+    reply = site.send("POST", path, body)
+    assert reply.status == 400
+    assert "chat_template_kwargs.messages" in reply.body.decode()
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/messages/count_tokens"])
+def test_template_options_count_as_they_answer(site: Site, path: str) -> None:
+    def count(**kwargs: Any) -> int:
+        body = {"messages": TURNS, "thinking": None, "chat_template_kwargs": kwargs}
+        found = site.send("POST", path, body).json
+        return int(found.get("count") or found["input_tokens"])
+
+    assert count(enable_thinking=True) != count(enable_thinking=False)
