@@ -35,6 +35,7 @@ from api.dialects.anthropic.wire import (
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
 from api.dialects.shared.requests import ParsedRequest
+from api.dialects.shared.sealed import REASONING_MARK, sealed
 from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, status_of
 from api.transport.service import Service, addressed, check_model
@@ -54,7 +55,8 @@ from engine import (
 )
 
 PING = SseEvent("ping", '{"type":"ping"}')
-# Thinking blocks must carry a signature. Ours proves nothing: clients only send it back.
+# Thinking blocks must carry a signature, which clients send back. Ours proves nothing; that of
+# reasoning which is not shown holds its text.
 SIGNATURE = "unsigned"
 # What the ids of tool calls begin with.
 CALL_PREFIX = "toolu_"
@@ -138,9 +140,11 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
     blocks: list[AnswerBlock] = []
     for event in events:
         match event:
+            case ThinkingDelta() if shows_thinking(params):
+                blocks.append({"type": "thinking", "thinking": event.text, "signature": SIGNATURE})
             case ThinkingDelta():
-                text = event.text if shows_thinking(params) else ""
-                blocks.append({"type": "thinking", "thinking": text, "signature": SIGNATURE})
+                signature = sealed(event.text, REASONING_MARK)
+                blocks.append({"type": "thinking", "thinking": "", "signature": signature})
             case TextDelta():
                 blocks.append({"type": "text", "text": event.text})
             case ToolCallCompleted() if event.index == 0 or allows_parallel_calls(params):
@@ -172,6 +176,8 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         super().__init__()
         self._head = head
         self._shows_thinking = shows_thinking(params)
+        # The reasoning of the open block that is not shown.
+        self._hidden: list[str] = []
         self._allows_parallel_calls = allows_parallel_calls(params)
         self._reports = wants_report(params)
         self._has_started = False
@@ -205,6 +211,8 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
             self._open_block(kind)
         if kind == "text" or self._shows_thinking:
             self._send_delta(text)
+        else:
+            self._hidden.append(text)
 
     def _send_delta(self, text: str) -> None:
         self._send(SseEvent("content_block_delta", f"{self._delta_head}{json_text(text)}}}}}"))
@@ -226,11 +234,14 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         if self._open is None:
             return
         if self._open == "thinking":
+            hidden = "".join(self._hidden)
+            self._hidden.clear()
+            signature = sealed(hidden, REASONING_MARK) if hidden else SIGNATURE
             self._event(
                 {
                     "type": "content_block_delta",
                     "index": self._index,
-                    "delta": {"type": "signature_delta", "signature": SIGNATURE},
+                    "delta": {"type": "signature_delta", "signature": signature},
                 }
             )
         self._stop_block()

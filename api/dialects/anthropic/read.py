@@ -50,6 +50,7 @@ from api.dialects.shared.requests import (
     note_of,
     system_apart,
 )
+from api.dialects.shared.sealed import REASONING_MARK, opened
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
@@ -425,7 +426,10 @@ class _History:
                 case TextPart():
                     texts.append(block.text)
                 case ThinkingBlock():
-                    thoughts.append(block.thinking)
+                    if (thought := _thought(block)) is None:
+                        self._leave_out(block.type, place)
+                    else:
+                        thoughts.append(thought)
                 case RedactedThinkingBlock():
                     self._leave_out(block.type, place)
                 case ToolUseBlock():
@@ -525,6 +529,11 @@ class _History:
         function = {"description": tool.description, "parameters": tool.parameters}
         text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
         return f"This tool can be called now:\n{text}"
+
+
+def _thought(block: ThinkingBlock) -> str | None:
+    """Return the text of a thinking block; None if only another server can read it."""
+    return block.thinking or opened(block.signature or "", REASONING_MARK)
 
 
 def _wants_citations(citations: object) -> bool:

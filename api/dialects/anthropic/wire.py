@@ -76,10 +76,11 @@ class SearchResultBlock(WireModel):
 
 
 class ThinkingBlock(WireModel):
-    """``{"type": "thinking"}`` of an earlier answer."""
+    """``{"type": "thinking"}`` of an earlier answer; one that was not shown is in its signature."""
 
     type: Literal["thinking"]
-    thinking: str
+    thinking: str | None = None
+    signature: str | None = None
 
 
 class RedactedThinkingBlock(WireModel):

@@ -19,7 +19,6 @@ from api.dialects.responses.read import (
     ask,
     not_kept,
     requests_from_wire,
-    sealed,
     summary_asked,
 )
 from api.dialects.responses.wire import (
@@ -39,6 +38,7 @@ from api.dialects.responses.write import ResponseEncoder, answer_id, usage_to_wi
 from api.dialects.shared.answers import text_of
 from api.dialects.shared.dialect import AnswerRoute, Dialect, KeepAnswer, QueryRoute, UrlParameters
 from api.dialects.shared.requests import ParsedRequest
+from api.dialects.shared.sealed import SUMMARY_MARK, sealed
 from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError, ErrorKind, invalid
 from api.transport.response_store import KeptResponse, KeptResponses
@@ -324,7 +324,7 @@ async def compact(service: Service, asked: ParsedRequest[CompactParams]) -> Comp
     summary: SummaryItem = {
         "id": new_id("cmp_"),
         "type": "compaction",
-        "encrypted_content": sealed(text_of(events)),
+        "encrypted_content": sealed(text_of(events), SUMMARY_MARK),
     }
     return {
         "id": new_id("resp_"),

@@ -1,7 +1,5 @@
 """Converts requests of the Responses API to the engine's, and back. Pure functions."""
 
-import base64
-import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -30,11 +28,13 @@ from api.dialects.responses.wire import (
     CustomCallItem,
     CustomCallOutputItem,
     ForeignItem,
+    ForeignPart,
     FunctionCallItem,
     FunctionCallOutputItem,
     InputFilePart,
     InputImagePart,
     ItemReference,
+    KnownPart,
     MessageItem,
     Part,
     ReasoningItem,
@@ -63,6 +63,7 @@ from api.dialects.shared.requests import (
     sampling_and_stops,
     system_apart,
 )
+from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, opened
 from api.transport.errors import (
     ApiError,
     FieldPath,
@@ -242,7 +243,8 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                 text = _text(item.content, (*path, "content"), has_notes)
                 _add_system(turns, without_billing_line(text))
             case MessageItem(role="assistant"):
-                text = _text(item.content, (*path, "content"), has_notes, joint="")
+                place = (*path, "content")
+                text = _text(item.content, place, has_notes, joint="", left_out=left_out)
                 _add_assistant(turns, Message("assistant", text))
             case MessageItem():
                 text = _text(item.content, (*path, "content"), has_notes)
@@ -263,13 +265,13 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                 turns.append(
                     Message(
                         "tool",
-                        _text(item.output, (*path, "output"), has_notes),
+                        _text(item.output, (*path, "output"), has_notes, left_out=left_out),
                         tool_call_id=item.call_id,
                         name=tool_names[item.call_id],
                     )
                 )
             case CompactionItem():
-                if (summary := opened(item.encrypted_content)) is not None:
+                if (summary := opened(item.encrypted_content, SUMMARY_MARK)) is not None:
                     has_summary = True
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
                 else:
@@ -324,14 +326,39 @@ def _joined(turns: Sequence[Message]) -> list[Message]:
     return joined
 
 
-def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:
-    """Return the text of a message's content."""
-    return joint.join(
-        _part_text(part, (*path, index), has_notes) for index, part in enumerate(parts)
-    )
+def _text(
+    parts: Sequence[Part],
+    path: FieldPath,
+    has_notes: bool,
+    *,
+    joint: str = "\n",
+    left_out: list[str] | None = None,
+) -> str:
+    """Return the text of a message's content.
+
+    Args:
+        parts: The content.
+        path: Its path in the request.
+        has_notes: Whether a note is put in the place of an image.
+        joint: What is between the texts of the parts.
+        left_out: Where unknown parts without text are named; None refuses unknown parts.
+    """
+    texts = []
+    for index, part in enumerate(parts):
+        place = (*path, index)
+        if not isinstance(part, ForeignPart):
+            texts.append(_part_text(part, place, has_notes))
+        elif left_out is None:
+            reason = f"{shown(part.type)} is not supported here"
+            raise invalid((*place, "type"), reason, code="invalid_value")
+        elif part.readable:
+            texts.append(part.readable)
+        else:
+            left_out.append(f"{path_text(place)} ({shown(part.type)})")
+    return joint.join(texts)
 
 
-def _part_text(part: Part, path: FieldPath, has_notes: bool) -> str:
+def _part_text(part: KnownPart, path: FieldPath, has_notes: bool) -> str:
     match part:
         case RefusalPart():
             return part.refusal
@@ -402,30 +429,6 @@ def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
     if last.role != "user":
         return (*turns, Message("user", TASK))
     return (*before, replace(last, content=f"{last.content}\n\n{TASK}"))
-
-
-# -- texts that clients return unread ----------------------------------------------------------
-# Summaries, and the reasoning of answers that are not kept, are in ``encrypted_content``: UTF-8 in
-# base64 after a prefix, not encrypted.
-
-
-SUMMARY_MARK = "fullstop-summary-1:"
-REASONING_MARK = "fullstop-reasoning-1:"
-
-
-def sealed(text: str, mark: str = SUMMARY_MARK) -> str:
-    """Return a text as the content of an item."""
-    return mark + base64.b64encode(text.encode()).decode()
-
-
-def opened(content: str, mark: str = SUMMARY_MARK) -> str | None:
-    """Return the text in an item; None for an item that this server did not make."""
-    if not content.startswith(mark):
-        return None
-    try:
-        return base64.b64decode(content.removeprefix(mark), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None
 
 
 # -- the way back ------------------------------------------------------------------------------

@@ -133,9 +133,46 @@ class OutputTextPart(WireModel):
     text: str
 
 
+class ForeignPart(WireModel):
+    """A part of an unknown type: its text, if it has any."""
+
+    type: str
+    readable: SkipJsonSchema[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return _with_text(value)
+
+
+def _with_text(value: Any) -> Any:
+    """Return the type and the text of a part or item; kept ones have been read before."""
+    if not isinstance(value, dict) or isinstance(value.get("readable"), str):
+        return value
+    kind = {"type": value["type"]} if "type" in value else {}
+    return {**kind, "readable": readable_text(value)}
+
+
+KnownPart = InputTextPart | InputImagePart | InputFilePart | OutputTextPart | TextPart | RefusalPart
+_FOREIGN = "foreign"
+_PART_TYPES = ("input_file", "input_image", "input_text", "output_text", "refusal", "text")
+
+
+def _part_tag(value: Any) -> str:
+    """Return the tag of a part, by which its model is found."""
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return kind if isinstance(kind, str) and kind in _PART_TYPES else _FOREIGN
+
+
 Part = Annotated[
-    InputTextPart | InputImagePart | InputFilePart | OutputTextPart | TextPart | RefusalPart,
-    Field(discriminator="type"),
+    Annotated[InputTextPart, Tag("input_text")]
+    | Annotated[InputImagePart, Tag("input_image")]
+    | Annotated[InputFilePart, Tag("input_file")]
+    | Annotated[OutputTextPart, Tag("output_text")]
+    | Annotated[TextPart, Tag("text")]
+    | Annotated[RefusalPart, Tag("refusal")]
+    | SkipJsonSchema[Annotated[ForeignPart, Tag(_FOREIGN)]],
+    Discriminator(_part_tag),
 ]
 
 
@@ -258,16 +295,10 @@ class ForeignItem(WireModel):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        # Kept items have been read before.
-        if not isinstance(value, dict) or isinstance(value.get("readable"), str):
-            return value
-        return {
-            **({"type": value["type"]} if "type" in value else {}),
-            "readable": readable_text(value),
-        }
+        return _with_text(value)
 
 
-_FOREIGN, _ADDED = "foreign", "added"
+_ADDED = "added"
 _KNOWN_TYPES = (
     "compaction",
     "custom_tool_call",

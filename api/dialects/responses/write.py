@@ -14,11 +14,9 @@ from api.dialects.openai.read import GrowingInput, OfferedTool, called_tool, inp
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
-    REASONING_MARK,
     allows_parallel_calls,
     max_tokens_of,
     offered_tools,
-    sealed,
     wants_encrypted_reasoning,
     wants_logprobs,
     wants_report,
@@ -57,6 +55,7 @@ from api.dialects.shared.answers import (
 )
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters import sent
+from api.dialects.shared.sealed import REASONING_MARK, sealed
 from api.transport.answer_text import GrowingList, SseEvent, json_text, json_with
 from api.transport.errors import ApiError, ErrorKind
 from engine import (

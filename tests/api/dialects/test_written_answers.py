@@ -22,7 +22,7 @@ from engine.values.events import (
     Usage,
 )
 from engine.values.request import ToolCall
-from tests.api.dialects.asking import ROUTES, data_of, encoder, events, whole
+from tests.api.dialects.asking import HI, ROUTES, data_of, encoder, events, request, whole
 from tests.api.scenarios import SCENARIOS, is_raw
 
 RAW = ("completions", "generate")
@@ -235,6 +235,22 @@ def test_omitted_thinking_leaves_an_empty_signed_block() -> None:
 
     assert not any("thinking_delta" in data for data in sent)
     assert sum("signature_delta" in data for data in sent) == 1
+
+
+def test_omitted_thinking_comes_back_by_its_signature() -> None:
+    *parts, end = merge_deltas(list(itertools.chain.from_iterable(SCENARIOS["thinking"])))
+    assert isinstance(end, Finished)
+    thought = "".join(part.text for part in parts if isinstance(part, ThinkingDelta))
+    omitted = {"thinking": {"type": "adaptive", "display": "omitted"}}
+    message: Any = whole("messages", (parts, end), **omitted)
+    streamed = data_of(events("messages", SCENARIOS["thinking"], **omitted))
+    [signed] = [one["delta"] for one in streamed if "signature_delta" in json.dumps(one)]
+    block = message["content"][0]
+
+    assert thought
+    assert (block["thinking"], block["signature"]) == ("", signed["signature"])
+    history = [*HI, {"role": "assistant", "content": [block]}, *HI]
+    assert request("messages", messages=history).messages[1].thinking == thought
 
 
 def test_chat_leaves_reasoning_out_of_the_answer_on_request() -> None:

@@ -94,11 +94,13 @@ def test_foreign_block_of_an_answer_is_read_as_its_text(name: str) -> None:
         {"type": "mcp_tool_use", "id": "m", "name": "f", "server_name": "s", "input": {}},
         {"type": "container_upload", "file_id": "file_1"},
         {"type": "redacted_thinking", "data": "xyz"},
+        {"type": "thinking", "thinking": "", "signature": "EqQBCgIYAhIM"},
+        {"type": "thinking", "thinking": None},
         {"type": "compaction", "content": None},
         {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}},
         {"type": "of_the_future", "value": 5},
     ],
-    ids=lambda block: block["type"],
+    ids=str,
 )
 def test_block_without_text_is_left_out_and_named(block: dict[str, Any]) -> None:
     wanted = _history(block)

@@ -6,8 +6,9 @@ from typing import Any
 import openai
 import pytest
 
-from api.dialects.responses.read import TASK, opened, requests_from_wire, sealed, summary_asked
+from api.dialects.responses.read import TASK, requests_from_wire, summary_asked
 from api.dialects.responses.wire import CompactParams, ResponseParams
+from api.dialects.shared.sealed import SUMMARY_MARK, opened, sealed
 from tests.api.conftest import Site, acting
 from tests.support.scripted import Stage
 
@@ -50,7 +51,10 @@ def test_a_client_continues_a_compacted_conversation(
     assert found.object == "response.compaction"
     assert [one["content"][0]["text"] for one in questions] == QUESTIONS
     assert {one["status"] for one in questions} == {"completed"}
-    assert (summary["type"], opened(summary["encrypted_content"])) == ("compaction", WRITTEN)
+    assert (summary["type"], opened(summary["encrypted_content"], SUMMARY_MARK)) == (
+        "compaction",
+        WRITTEN,
+    )
     assert found.usage.output_tokens == len(SUMMARY) + 1
     assert said(asked[0]) == [
         ("system", "Speak plainly.\n\nBe brief."),
@@ -82,7 +86,7 @@ def test_a_kept_response_can_be_compacted(site: Any) -> None:
 
 def test_a_conversation_is_compacted_again_with_its_summary() -> None:
     items = [{"role": "user", "content": "One"}, {"type": "compaction", "id": "x"}]
-    items[1]["encrypted_content"] = sealed("It was two.")
+    items[1]["encrypted_content"] = sealed("It was two.", SUMMARY_MARK)
     params = CompactParams.model_validate({"model": "m", "input": items})
     [asked] = summary_asked(params)
     [(_, text)] = said(asked)

@@ -122,6 +122,22 @@ def test_item_without_text_is_left_out_and_named(item: dict[str, Any]) -> None:
     assert wanted.not_applied == (f"input[1] ({item['type']})",)
 
 
+def test_unknown_part_is_read_named_or_refused() -> None:
+    known = {"type": "output_text", "text": "So."}
+    new, mute = {"type": "of_the_future", "text": " More."}, {"type": "of_the_future"}
+    answer = {"role": "assistant", "content": [known, new, mute]}
+    output = {**OUTPUT, "output": [new, mute]}
+    wanted = request("responses", input=[USER, answer, CALL, output])
+
+    assert [turn.content for turn in wanted.messages[1:]] == ["So. More.", " More."]
+    assert wanted.not_applied == (
+        "input[1].content[2] (of_the_future)",
+        "input[3].output[1] (of_the_future)",
+    )
+    error = refusal("responses", input=[{"role": "user", "content": [new]}])
+    assert error.field == ("input", 0, "content", 0, "type")
+
+
 def test_output_of_a_patch_is_the_result_of_its_call() -> None:
     call = {"type": "apply_patch_call", "call_id": "p", "operation": {"type": "delete_file"}}
     output = {"type": "apply_patch_call_output", "call_id": "p", "status": "failed"}
