@@ -48,6 +48,7 @@ from engine import (
     plain_cause,
     size_in_words,
     tokens_per_s,
+    visible,
 )
 from ui.models.model_words import loading_words, passed
 
@@ -359,6 +360,7 @@ def _as_text(report: Report) -> str:
     if model.own_head is not None:
         problem = model.own_head.problem
         facts.append(f"own draft head is not used: {problem}" if problem else "own draft head")
+    facts += [f"end token {visible(end.text)} (named by {end.named_by})" for end in model.eos]
     head = ("ANSWERS", "TOKENS", "AS THE PLAIN LOOP", "NEAR TIES", "FIRST DIFFERENCE")
     compared = [
         (
@@ -414,6 +416,7 @@ def _as_json(report: Report) -> str:
         "size_bytes": model.size_bytes,
         "draft_model": model.draft.id if model.draft else None,
         "own_draft_head": _has_head(model),
+        "end_tokens": [asdict(end) for end in model.eos],
         "mlx": mlx_in_use(),
         "comparisons": [
             {"answers": how, **asdict(comparison)} for how, comparison in report.comparisons.items()

@@ -8,7 +8,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from engine.inference.backend import (
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.folder import Stamps, fingerprint_of, stamps_of, tag
 from engine.inference.cache.segments import measured
+from engine.inference.end_tokens import end_tokens
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import (
     classes_of,
@@ -145,18 +146,6 @@ _MOST_SAID_CHARS = 600
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
-
-
-def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
-    own = tokenizer.eos_token_id
-    return tuple(
-        EosToken(
-            token_id,
-            str(tokenizer.convert_ids_to_tokens(token_id)),
-            "tokenizer" if token_id == own else "generation_config",
-        )
-        for token_id in sorted(ids)
-    )
 
 
 def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str:
@@ -344,17 +333,17 @@ def load(
         if isinstance(drafted, _LoadedAssistant):
             drafted.follow(model, model_name(folder))
         elif drafted is not None:
-            check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model))
+            check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model)[0])
 
     model, tokenizer, config, head = _read(folder, on_progress, shard, check_loaded)
-    vocabulary = _vocabulary(folder, tokenizer, model)
+    vocabulary, ends = _vocabulary(folder, tokenizer, model)
     info = ModelInfo(
         id=model_name(folder),
         path=folder,
         architecture=architecture_of(config),
         context_length=context_length(config),
         vocabulary_size=vocabulary.size,
-        eos=_eos(tokenizer, vocabulary.eos),
+        eos=ends,
         can_think=bool(tokenizer.has_thinking),
         can_call_tools=bool(tokenizer.has_tool_calling),
         takes_tools=has_template_in_code(tokenizer)
@@ -416,13 +405,16 @@ def _remember_costs(costs: PassCosts, place: Path, folder: Path, stamps: Stamps)
         costs.remember_in(place / f"{tag(str(folder))}.json", model)
 
 
-def _vocabulary(folder: Path, tokenizer: Any, model: Any) -> Vocabulary:
-    eos = set(tokenizer.eos_token_ids)
-    vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, logits_size(model))
-    if missing := eos - vocabulary.eos:
+def _vocabulary(
+    folder: Path, tokenizer: Any, model: Any
+) -> tuple[Vocabulary, tuple[EosToken, ...]]:
+    size = logits_size(model)
+    ends = end_tokens(folder, tokenizer, size)
+    sources = {end.token_id: end.source for end in ends}
+    if missing := set(tokenizer.eos_token_ids) - sources.keys():
         listed = ", ".join(map(_shown, missing))
         _log.warning("%s has no token for its EOS ids %s", model_name(folder), listed)
-    return vocabulary
+    return read_vocabulary(folder, inner_tokenizer(tokenizer), sources, size, sources), ends
 
 
 def logits_size(model: Any) -> int:
@@ -471,7 +463,7 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _Lo
         measured(model, config),
         held_bytes=_size_of(model),
     )
-    return LoadedDraft(model, info, _vocabulary(folder, tokenizer, model))
+    return LoadedDraft(model, info, _vocabulary(folder, tokenizer, model)[0])
 
 
 @dataclass(slots=True)

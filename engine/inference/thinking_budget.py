@@ -241,7 +241,7 @@ class ThinkingBudgets:
         if (edges := self._edges(request, family, is_held)) is None:
             return None
         count = ReasoningCount(family.splitter(prompt.beginning), self._vocabulary, budget)
-        eos = frozenset() if request.stops.ignore_eos else self._vocabulary.eos
+        eos = self._vocabulary.ends(request.stops)
         return BudgetProcessor(count, edges, len(prompt.tokens), budget, eos, sampler)
 
     def _edges(self, request: GenerationRequest, family: Family, is_held: bool) -> Edges | None:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeGuard
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular, read_bounded
+from engine.values.verdict import source_in_words
 from engine.wording import counted, escaped
 
 # How much memory a model's cache takes for the tokens of an answer. There are three kinds of
@@ -179,11 +180,22 @@ _READ_SUFFIXES = {".safetensors", ".json", ".jsonl", ".jinja", ".model", ".tikto
 
 @dataclass(frozen=True, slots=True)
 class EosToken:
-    """An id that ends generation, its text, and where it is defined."""
+    """An id that ends generation.
+
+    Attributes:
+        token_id: The id.
+        text: Its text.
+        source: Where it is named, as in ``StopInfo.source``.
+    """
 
     token_id: int
     text: str
     source: str
+
+    @property
+    def named_by(self) -> str:
+        """The source in words."""
+        return source_in_words(self.source)
 
 
 ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}

@@ -34,6 +34,7 @@ class RunSetting:
         family: How it marks the channels of its output.
         beginning: Where the answer begins.
         eos: Ids that end generation.
+        eos_sources: Where each of ``eos`` is named; empty where that is not known.
         context_room: Tokens that the model's context left for the answer.
         memory_room: Tokens for which memory was left, where that was less; otherwise None.
         has_bytes: Whether the model's tokens are known byte strings.
@@ -44,6 +45,7 @@ class RunSetting:
     family: Family = PLAIN
     beginning: Beginning = field(default_factory=Beginning)
     eos: tuple[int, ...] = ()
+    eos_sources: tuple[str, ...] = ()
     context_room: int = 0
     memory_room: int | None = None
     has_bytes: bool = True
@@ -89,8 +91,8 @@ class Endings:
         self._rules = rules
         self._tags = tags
         self._specials = vocabulary.special
-        self._all_eos = vocabulary.eos
-        self._eos = frozenset() if rules.ignore_eos else vocabulary.eos
+        self._eos = vocabulary.ends(rules)
+        self._all_eos = vocabulary.eos if rules.ignore_eos else self._eos
         self._stop_ids = frozenset(rules.token_ids)
         self._rule_of = {stop.text: number for number, stop in enumerate(rules.stops)}
         texts = {
@@ -497,6 +499,7 @@ class AnswerBuilder:
             rule_index=match.rule if match and kind is StopKind.STOP_STRING else None,
             held=held,
             dropped=match.dropped if match else "",
+            source=self.vocabulary.eos_sources.get(token_id) if kind is StopKind.EOS else None,
         )
 
     def _kind(self) -> StopKind:

@@ -5,7 +5,7 @@ Pure; any thread.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -428,10 +428,16 @@ def _by_id(fields: Fields, name: str) -> dict[int, str]:
 # The format: https://cookbook.openai.com/articles/openai-harmony
 
 _MARKERS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
+_INNER_END = "<|end|>"
 _CONSTRAIN = "<|constrain|>"
 _MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CALLABLE = re.compile(r"[^\s<]+")
+
+
+def is_inner_end(token: str, vocabulary: Container[str]) -> bool:
+    """Whether a token that closes an answer may also stand between two messages of one."""
+    return token == _INNER_END and all(mark in vocabulary for mark in _MARKERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ turn the ids of an answer into text. No MLX.
 
 import codecs
 import json
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from engine.stopping.record import TEMPLATE_SOURCE
+from engine.stopping.rules import StopOptions
 
 _SPM_SPACE = "\u2581"
 
@@ -73,6 +76,7 @@ class Vocabulary:
         special: Ids whose text is not part of an answer, with that text.
         eos: Ids that end generation.
         strips_first_space: Whether the decoder drops one space at the very beginning.
+        eos_sources: Where each id that ends generation is named, as far as that is known.
         size: The number of ids that the model reads and produces: they are in [0, size). Only
             these may index an MLX array, which checks no bounds. The tokenizer may have more.
     """
@@ -83,11 +87,20 @@ class Vocabulary:
     eos: frozenset[int]
     strips_first_space: bool
     size: int
+    eos_sources: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def id_count(self) -> int:
         """The number of ids that have a text, also those that only the tokenizer has."""
         return max(self.size, len(self.text))
+
+    def ends(self, rules: StopOptions) -> frozenset[int]:
+        """Return the ids that end an answer under the options of its request."""
+        if rules.ignore_eos:
+            return frozenset()
+        if not rules.ignore_template_eos:
+            return self.eos
+        return frozenset(i for i in self.eos if self.eos_sources.get(i) != TEMPLATE_SOURCE)
 
     def bytes_of(self, token_id: int) -> bytes:
         """Return a token's bytes; empty for ids beyond the vocabulary."""
@@ -138,14 +151,21 @@ def _texts_amid_others(tokenizer: Any, count: int, added: Container[int]) -> lis
     return texts
 
 
-def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int) -> Vocabulary:
+def read_vocabulary(
+    folder: Path,
+    tokenizer: Any,
+    eos: Iterable[int],
+    size: int,
+    eos_sources: Mapping[int, str] | None = None,
+) -> Vocabulary:
     """Build the vocabulary of a loaded model.
 
     Args:
         folder: The model's folder; its ``tokenizer.json`` names the decoder.
         tokenizer: The Hugging Face tokenizer.
-        eos: Ids that end generation, as files name them; those that the model lacks are left out.
+        eos: Ids that end generation; those that the model lacks are left out.
         size: The number of ids that the model reads and produces.
+        eos_sources: Where each of ``eos`` is named.
     """
     decoder: Any = None
     file = folder / "tokenizer.json"
@@ -188,6 +208,7 @@ def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int)
         eos=frozenset(i for i in eos if type(i) is int and 0 <= i < size),
         strips_first_space=_strips_first_space(decoder),
         size=size,
+        eos_sources=eos_sources or {},
     )
 
 

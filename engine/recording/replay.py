@@ -195,6 +195,7 @@ def _vocabulary(recording: Recording) -> Vocabulary:
         eos=frozenset(recording.setting.eos),
         strips_first_space=recording.setting.strips_first_space,
         size=len(known),
+        eos_sources=dict(zip(recording.setting.eos, recording.setting.eos_sources, strict=False)),
     )
 
 

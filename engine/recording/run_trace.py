@@ -306,4 +306,5 @@ def _vocabulary(top: Fields, trace: RunTrace) -> Vocabulary | None:
         eos=frozenset(trace.setting.eos),
         strips_first_space=trace.setting.strips_first_space,
         size=fields.maybe("size", int) or 0,
+        eos_sources=dict(zip(trace.setting.eos, trace.setting.eos_sources, strict=False)),
     )

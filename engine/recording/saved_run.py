@@ -197,6 +197,7 @@ def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
         "call": setting.beginning.call,
         "tool_name": setting.beginning.tool_name,
         "eos": setting.eos,
+        "eos_sources": setting.eos_sources,
         "context_room": setting.context_room,
         "memory_room": setting.memory_room,
         "has_bytes": setting.has_bytes,
@@ -214,6 +215,7 @@ def setting_from(top: Fields) -> RunSetting:
         family=family,
         beginning=_beginning(fields, has_headers=family.has_headers),
         eos=fields.ints("eos"),
+        eos_sources=tuple(map(str, fields.maybe("eos_sources", list) or ())),
         context_room=fields.take("context_room", int),
         memory_room=fields.maybe("memory_room", int),
         has_bytes=fields.take("has_bytes", bool),
@@ -291,4 +293,5 @@ def stop_from(fields: Fields) -> StopInfo:
         rule_index=fields.maybe("rule_index", int),
         held=fields.maybe("held", str) or "",
         dropped=fields.maybe("dropped", str) or "",
+        source=fields.maybe("source", str),
     )

@@ -6,6 +6,9 @@ Pure values: must not know models, transports or toolkits. Used on every thread.
 from dataclasses import dataclass
 from enum import StrEnum
 
+TEMPLATE_SOURCE = "template"
+"""The source of an end token that the model's files do not name, and its chat template does."""
+
 
 class StopKind(StrEnum):
     """Every way in which a generation can end."""
@@ -45,6 +48,8 @@ class StopInfo:
         rule_index: Position in ``StopRules.stops`` of the stop that matched, else None.
         held: Text that was being held back when generation ended otherwise, and was released.
         dropped: The matched stop and the text after it that was thrown away.
+        source: Where the end token is named (``EOS`` only): ``tokenizer``, a file of the model,
+            ``mlx-lm`` or ``template``; None where that is not known.
     """
 
     kind: StopKind
@@ -57,3 +62,4 @@ class StopInfo:
     rule_index: int | None = None
     held: str = ""
     dropped: str = ""
+    source: str | None = None

@@ -80,6 +80,8 @@ class StopOptions:
         scope: The channels in which strings count.
         include_stop: Whether the matched stop stays in the answer; all after it is still cut.
         ignore_eos: Whether the answer continues after EOS; stops still count.
+        ignore_template_eos: Whether it continues after EOS tokens that only the chat template
+            names.
         min_tokens: How many first tokens an answer has before stops count.
     """
 
@@ -102,6 +104,14 @@ class StopOptions:
         metadata={
             "title": "Go on after the end token",
             "help": "go on where the model would end by itself; stops and limits still end it",
+        },
+    )
+    ignore_template_eos: bool = field(
+        default=False,
+        metadata={
+            "title": "Go on after the template's end token",
+            "help": "go on after an end token that only the chat template names, not the model's "
+            "files",
         },
     )
     min_tokens: int = field(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.stopping.record import StopKind
 from engine.values.events import BudgetEnd, Finished, Speculation, tokens_per_s
-from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position
+from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position, source_in_words
 from engine.wording import counted, figure, seconds
 
 
@@ -139,6 +139,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
     if stop.token_id is not None:
         facts.append(EndFact("Last token", f"id {stop.token_id}", stop.token_text or ""))
+    if stop.source is not None:
+        facts.append(EndFact("Named by", source_in_words(stop.source)))
     if not has_counts(finished):
         return facts  # nobody looked at its tokens
     if stop.held or not is_matched:  # what was held before a match is the match

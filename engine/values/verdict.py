@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import assert_never
 
-from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.record import TEMPLATE_SOURCE, Channel, StopInfo, StopKind
 from engine.values.events import Finished
 from engine.wording import as_sentence, counted, quoted
 
@@ -92,6 +92,13 @@ UNRECORDED = _unjudged(
 """The words about an answer from a file that does not say why it ended."""
 
 
+def source_in_words(source: str) -> str:
+    """Return where an end token is named, for a person: a file, or the chat template alone."""
+    if source == TEMPLATE_SOURCE:
+        return "the chat template, not by the model’s files"
+    return f"the {source}" if source == "tokenizer" else source
+
+
 def headline(stop: StopInfo) -> str:
     """Return the reason in a few words, without position or counts: ``Stopped by "6"``."""
     match stop.kind:
@@ -168,6 +175,8 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
             named = f" token {stop.token_text}" if stop.token_text else ""
             line, label = f"{short} (EOS{named}){in_call}", "Ended by the model"
             chose = f"It chose its end token{_in_brackets(stop.token_text)}"
+            if stop.source == TEMPLATE_SOURCE:
+                chose += f", named by {source_in_words(stop.source)}"
             if in_call:
                 told = f"The model ended its answer{in_call}."
                 detail = f"{chose} before the call was complete, so the call was not made."

@@ -20,8 +20,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from engine.inference.backend import BatchLimits, OnLoadProgress, unobserved
 from engine.inference.batch import RunningBatch
+from engine.inference.end_tokens import end_tokens
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.models import CacheSize, EosToken, ModelInfo
+from engine.library.models import CacheSize, ModelInfo
 from engine.output.vocabulary import read_vocabulary
 
 # The one layer keeps each id twice, as a 32-bit number.
@@ -229,17 +230,18 @@ class Stage:
         on_progress: OnLoadProgress = unobserved,
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
-        eos = set(self.wrapper.eos_token_ids)
-        vocabulary = read_vocabulary(self.folder, self.wrapper._tokenizer, eos, self.logits_size)
+        ends = end_tokens(self.folder, self.wrapper, self.logits_size)
+        sources = {end.token_id: end.source for end in ends}
+        vocabulary = read_vocabulary(
+            self.folder, self.wrapper._tokenizer, sources, self.logits_size, sources
+        )
         info = ModelInfo(
             id="scripted",
             path=self.folder,
             architecture="scripted",
             context_length=self._context,
             vocabulary_size=vocabulary.size,
-            eos=tuple(
-                EosToken(i, str(self.wrapper.decode([i])), "tokenizer") for i in vocabulary.eos
-            ),
+            eos=ends,
             can_think=bool(self.wrapper.has_thinking),
             can_call_tools=bool(self.wrapper.has_tool_calling),
             size_bytes=0,

@@ -392,7 +392,7 @@ class EndTokens(QWidget):
         if info is None:
             layout.addWidget(_end_token("…", "known once the model is loaded"))
         for token in () if info is None else info.eos:
-            words = f"token {token.token_id}, from {token.source}"
+            words = f"token {token.token_id}, named by {token.named_by}"
             layout.addWidget(_end_token(visible(token.text), words))
         for token_id in added:
             is_known = info is None or token_id < info.vocabulary_size

@@ -180,6 +180,10 @@ class StopReport(TypedDict):
     token_index: Annotated[int | None, Field(description="of the token that completed the match")]
     held: Annotated[str, Field(description="text that was held back and then released")]
     dropped: Annotated[str, Field(description="the stop and what followed it")]
+    source: Annotated[
+        str | None,
+        Field(description="where the end token is named: a file of the model, or its template"),
+    ]
 
 
 class TimingReport(TypedDict):
@@ -229,6 +233,7 @@ def report_to_wire(finished: Finished) -> FullstopReport:
             "token_index": stop.token_index,
             "held": stop.held,
             "dropped": stop.dropped,
+            "source": stop.source,
         },
         "unfinished_tool_call": finished.unfinished_tool_call or None,
         "thinking_budget_end": None

@@ -253,8 +253,8 @@ def model(kind: str, family_name: str) -> Model:
 
 
 def _backend(scripted: ScriptedModel, wrapper: Any, info: ModelInfo) -> MlxBackend:
-    eos = {token.token_id for token in info.eos}
-    vocabulary = read_vocabulary(info.path, wrapper._tokenizer, eos, info.vocabulary_size)
+    eos = {token.token_id: token.source for token in info.eos}
+    vocabulary = read_vocabulary(info.path, wrapper._tokenizer, eos, info.vocabulary_size, eos)
     batch = RunningBatch(scripted, BatchLimits(64, 1 << 20, 8))
     return MlxBackend(wrapper, info, vocabulary, batch)
 

@@ -1,0 +1,53 @@
+"""An answer that ends at its template's end token says so in the record of every dialect."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Site, acting
+from tests.engine.inference.test_end_tokens import TURN_END, stage
+from tests.support.scripted import GO, START
+
+RAW = f"{START}user:go{TURN_END}\n{GO}"
+USER = [{"role": "user", "content": "go"}]
+ASKS: dict[str, dict[str, Any]] = {
+    "/v1/messages": {"max_tokens": 20, "messages": USER},
+    "/v1/chat/completions": {"max_tokens": 20, "messages": USER},
+    "/v1/completions": {"max_tokens": 20, "prompt": RAW},
+    "/v1/responses": {"max_output_tokens": 20, "input": "go"},
+    "/generate": {"text": RAW, "sampling_params": {"max_new_tokens": 20}},
+    "/api/chat": {"messages": USER, "stream": False},
+    "/api/generate": {"prompt": "go", "stream": False},
+}
+
+
+@pytest.fixture(scope="module")
+def healed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with acting(stage(tmp_path_factory.mktemp("healed"))) as (site, _):
+        yield site
+
+
+@pytest.mark.parametrize("path", ASKS)
+@pytest.mark.parametrize("ignored", [False, True])
+def test_end_token_of_the_template_ends_the_answer(healed: Site, path: str, ignored: bool) -> None:
+    own = {"report": True, "ignore_template_eos": ignored}
+    body = {"model": "m", **ASKS[path], "fullstop": own}
+    answer = healed.send("POST", path, body).json
+    stop = _report(answer)["stop"]
+    assert stop["kind"] == "eos"
+    assert stop["source"] == ("tokenizer" if ignored else "template")
+    assert (stop["token_text"] == TURN_END) is not ignored
+
+
+def _report(answer: Any) -> dict[str, Any]:
+    """Return the object of our own, which the dialects put in different places."""
+    if isinstance(answer, dict):
+        if isinstance(answer.get("fullstop"), dict) and "stop" in answer["fullstop"]:
+            return dict(answer["fullstop"])
+        answer = list(answer.values())
+    if isinstance(answer, list):
+        for part in answer:
+            if found := _report(part):
+                return found
+    return {}
