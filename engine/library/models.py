@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeGuard
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular, read_bounded
-from engine.values.verdict import source_in_words
+from engine.stopping.record import source_in_words
 from engine.wording import counted, escaped
 
 # How much memory a model's cache takes for the tokens of an answer. There are three kinds of

@@ -63,3 +63,10 @@ class StopInfo:
     held: str = ""
     dropped: str = ""
     source: str | None = None
+
+
+def source_in_words(source: str) -> str:
+    """Return where an end token is named, for a person: a file, or the chat template alone."""
+    if source == TEMPLATE_SOURCE:
+        return "the chat template, not by the model’s files"
+    return f"the {source}" if source == "tokenizer" else source

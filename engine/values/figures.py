@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from engine.stopping.record import StopKind
+from engine.stopping.record import StopKind, source_in_words
 from engine.values.events import BudgetEnd, Finished, Speculation, tokens_per_s
-from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position, source_in_words
+from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position
 from engine.wording import counted, figure, seconds
 
 

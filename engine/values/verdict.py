@@ -8,7 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import assert_never
 
-from engine.stopping.record import TEMPLATE_SOURCE, Channel, StopInfo, StopKind
+from engine.stopping.record import (
+    TEMPLATE_SOURCE,
+    Channel,
+    StopInfo,
+    StopKind,
+    source_in_words,
+)
 from engine.values.events import Finished
 from engine.wording import as_sentence, counted, quoted
 
@@ -90,13 +96,6 @@ UNRECORDED = _unjudged(
     "It came from a file that does not say why the model stopped.",
 )
 """The words about an answer from a file that does not say why it ended."""
-
-
-def source_in_words(source: str) -> str:
-    """Return where an end token is named, for a person: a file, or the chat template alone."""
-    if source == TEMPLATE_SOURCE:
-        return "the chat template, not by the model’s files"
-    return f"the {source}" if source == "tokenizer" else source
 
 
 def headline(stop: StopInfo) -> str:
