@@ -27,7 +27,6 @@ from api.dialects.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     FullstopOptions,
@@ -102,7 +101,7 @@ def requests_from_wire(
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     """Return the request for a prompt alone; raises like ``requests_from_wire``."""
     _refuse_unsupported(params)
-    system = _system_text(params.system or [])
+    system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
     offered, deferred = _tools(params)
     history = _History(deferred, params.fullstop)
@@ -151,12 +150,6 @@ def only_warms(params: MessageCreateParams) -> bool:
 def shows_thinking(params: CountTokensParams) -> bool:
     """Whether the answer includes the text of the reasoning."""
     return params.thinking is None or params.thinking.display != "omitted"
-
-
-def _system_text(blocks: Sequence[TextPart]) -> str:
-    """Return the system prompt; blocks that are only a billing line leave no empty paragraph."""
-    texts = (without_billing_line(block.text) for block in blocks)
-    return "\n\n".join(text for text in texts if text)
 
 
 def _refuse_unsupported(params: CountTokensParams) -> None:
@@ -412,9 +405,7 @@ class _History:
                     if text := self._block_text(block, place, has_notes):
                         texts.append(text)
         if texts or not any(isinstance(block, ToolResultBlock) for block in message.content):
-            text = "\n".join(texts)
-            is_system = message.role == "system"
-            yield Message(message.role, without_billing_line(text) if is_system else text)
+            yield Message(message.role, "\n".join(texts))
 
     def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
         texts: list[str] = []

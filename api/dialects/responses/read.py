@@ -41,7 +41,6 @@ from api.dialects.responses.wire import (
     ResponseParams,
     ResponseTool,
 )
-from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     effort_of,
@@ -227,8 +226,7 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
 
 def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """Return the turns of a request, and its items that are left out of them, by their paths."""
-    instructions = without_billing_line(params.instructions or "")
-    turns = [Message("system", instructions)] if instructions else []
+    turns = [Message("system", params.instructions)] if params.instructions else []
     left_out = ["truncation"] if params.truncation == "auto" else []
     tool_names: dict[str, str] = {}
     has_summary = False
@@ -240,8 +238,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
         has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         match item:
             case MessageItem(role="system" | "developer"):
-                text = _text(item.content, (*path, "content"), has_notes)
-                _add_system(turns, without_billing_line(text))
+                _add_system(turns, _text(item.content, (*path, "content"), has_notes))
             case MessageItem(role="assistant"):
                 place = (*path, "content")
                 text = _text(item.content, place, has_notes, joint="", left_out=left_out)
