@@ -31,7 +31,9 @@ from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     FullstopOptions,
     allows_more_keys,
+    asks_for_thinking,
     effort_of,
+    given_effort,
     is_report_wanted,
     sampling_of,
     sampling_to_wire,
@@ -113,17 +115,16 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     chosen = None if params.tool_choice is None else params.tool_choice.name
     tools = history.callable_tools(offered, chosen)
     choice = _tool_choice(params, tools)
-    thinking, config = params.thinking, params.output_config
+    thinking = params.thinking
     wanted = GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
         constraint=_constraint(params),
         allows_more_keys=allows_more_keys(params.fullstop),
-        # An absent field means off, as in the vendor's API, whatever the model's template prefers.
-        thinking=thinking is not None and thinking.type in ("enabled", "adaptive"),
+        thinking=_thinks(params),
         thinking_budget=None if thinking is None else thinking.budget_tokens,
-        effort=effort_of(None if config is None else config.effort),
+        effort=effort_of(_effort(params)),
         not_applied=tuple(history.left_out),
     )
     return with_template_options(wanted, params.chat_template_kwargs)
@@ -150,6 +151,25 @@ def only_warms(params: MessageCreateParams) -> bool:
 def shows_thinking(params: CountTokensParams) -> bool:
     """Whether the answer includes the text of the reasoning."""
     return params.thinking is None or params.thinking.display != "omitted"
+
+
+def _thinks(params: CountTokensParams) -> bool:
+    """Whether the model reasons; if no field says so, it does not, whatever its template prefers.
+
+    The vendor's API has the same default.
+    """
+    if params.thinking is not None:
+        return params.thinking.type in ("enabled", "adaptive")
+    if params.enable_thinking is not None:
+        return params.enable_thinking
+    effort = given_effort(params.reasoning_effort)
+    return effort is not None and asks_for_thinking(effort)
+
+
+def _effort(params: CountTokensParams) -> str | None:
+    config = params.output_config
+    effort = None if config is None else config.effort
+    return params.reasoning_effort if effort is None else effort
 
 
 def _refuse_unsupported(params: CountTokensParams) -> None:
