@@ -314,7 +314,12 @@ def _filled(turn: Message, rules: TemplateRules) -> Message:
 
 def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {"role": turn.role, "content": turn.content}
-    if turn.thinking:
+    is_thinking_part = rules.has_thinking_parts and bool(turn.thinking)
+    if rules.has_content_parts or is_thinking_part:
+        values["content"] = [{"type": "text", "text": turn.content}]
+    if is_thinking_part:
+        values["content"].insert(0, {"type": "thinking", "thinking": turn.thinking})
+    elif turn.thinking:
         values |= dict.fromkeys(thinking_keys, turn.thinking)
     if turn.tool_calls:
         values["tool_calls"] = [
