@@ -337,8 +337,9 @@ def _function(call: ToolCall, rules: TemplateRules) -> dict[str, Any]:
     arguments = _arguments(call.arguments)
     if not rules.has_text_arguments:
         return {"name": call.name, "arguments": arguments}
-    is_raw = RAW_ARGUMENTS in arguments or not call.arguments.strip()
-    text = json.dumps(arguments, ensure_ascii=False) if is_raw else call.arguments
+    is_object = call.arguments.lstrip().startswith("{") and RAW_ARGUMENTS not in arguments
+    # An object stays as the model wrote it.
+    text = call.arguments if is_object else json.dumps(arguments, ensure_ascii=False)
     return {"name": call.name, "arguments": text}
 
 
