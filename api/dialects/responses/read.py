@@ -233,7 +233,8 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
     results = (FunctionCallOutputItem, CustomCallOutputItem)
     answered = {item.call_id for item in params.input if isinstance(item, results)}
     for index, item in enumerate(params.input):
-        path = ("input", index - params.recalled)
+        own = index - params.recalled
+        path: FieldPath = ("input", own) if own >= 0 else ("previous_response_id",)
         is_new = index == len(params.input) - 1 and isinstance(item, MessageItem)
         has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         match item:
