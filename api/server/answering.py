@@ -15,7 +15,7 @@ from aiohttp import web
 
 from api.dialects.shared.body_reader import read_body, read_request
 from api.dialects.shared.dialect import (
-    LINES,
+    EVENTS,
     AnswerRoute,
     Dialect,
     Head,
@@ -216,8 +216,6 @@ class StreamWriter:
         self._request = request
         # Makes the text that is sent during silence.
         self.keepalive = keepalive
-        # Some clients of line streams parse each piece that arrives as one object.
-        self._writes_apart = content_type == LINES
         config = service_of(request).config
         self._silence_s, self._patience_s = config.keepalive_s, config.write_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -245,10 +243,9 @@ class StreamWriter:
             await asyncio.wait((self._clock,))
 
     async def write(self, events: Sequence[StreamFrame]) -> None:
-        """Write some events together, lines one by one; waits while the client reads slowly."""
-        frames = [event.frame() for event in events]
-        for data in frames if self._writes_apart else filter(None, ["".join(frames)]):
-            await self._write(data.encode())
+        """Write some events together; waits while the client reads too slowly."""
+        if events:
+            await self._write("".join([event.frame() for event in events]).encode())
 
     async def finish(self) -> None:
         """End the stream."""
@@ -320,9 +317,9 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
             has_instructions = route.has_instructions(params)
             answer_id = route.answer_id(params, head)
             note(form=AnswerForm(answer_id, route.call_prefix, has_instructions))
-            if any(choice.tools for choice in wanted) and not await takes_tools(
-                service, wanted[0].model
-            ):
+            # A required call is asked for in words where the template has no place for tools.
+            offers = any(choice.tools and choice.tool_choice.mode == "auto" for choice in wanted)
+            if offers and not await takes_tools(service, wanted[0].model):
                 request[LEFT_OUT] = (*request[LEFT_OUT], "function")
             if not wanted:
                 return _json(await route.reply_without_question(service, params, head))
@@ -356,10 +353,9 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if isinstance(body, str):  # JSON already
             return web.json_response(text=body)
         if isinstance(body, list):  # the events of a stream
-            async with StreamWriter(request, str, route.media_type) as writer:
-                await writer.write(body)
-                await writer.finish()
-            return writer.response
+            text = "".join(event.frame() for event in body)
+            headers = {"Content-Type": EVENTS, "Cache-Control": "no-cache"}
+            return web.Response(body=text.encode(), headers=headers)
         return web.Response() if body is None else _json(body)
 
     return reply

@@ -204,11 +204,26 @@ _MAX_REFUSED = 256
 
 
 class FormCompiler:
-    """The grammars of one loaded model."""
+    """The grammars of one loaded model.
 
-    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
+    Args:
+        tokenizer: The Hugging Face tokenizer.
+        vocabulary: Its token ids.
+        family: How it marks the channels of its output.
+        calling_family: The same for forced calls: the family itself, or one that has a format of
+            calls where the model has none that is known.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        vocabulary: Vocabulary,
+        family: Family,
+        calling_family: Family,
+    ) -> None:
         self._vocabulary = vocabulary
         self._family = family
+        self._calling_family = calling_family
         self._lock = threading.Lock()
         # By digest: the matcher with its grammar.
         self._compiled: OrderedDict[bytes, tuple[Any, AnswerGrammar]] = OrderedDict()
@@ -220,6 +235,10 @@ class FormCompiler:
     def tokens(self) -> ConstraintTokens:
         """The model's tokens, for constraints."""
         return ConstraintTokens(self._vocabulary, self._family)
+
+    def family_of(self, request: GenerationRequest) -> Family:
+        """Return how the model writes the answer to a request."""
+        return self._calling_family if request.tool_choice.mode == "required" else self._family
 
     def check(self, request: GenerationRequest) -> None:
         """Check what needs no grammar, so that a refusal is the same whether one is known.
@@ -301,7 +320,10 @@ class FormCompiler:
         self, request: GenerationRequest, helper: GrammarHelper
     ) -> tuple[Any, AnswerGrammar]:
         """Return the compiled grammar of an answer, with the grammar."""
-        grammar = answer_grammar(request, self._family, self._lark_of(request, helper))
+        family, spell = self.family_of(request), self.grammar_vocabulary.spell
+        if family is not self._calling_family:
+            request = replace(request, tools=())  # a model without a format of calls makes none
+        grammar = answer_grammar(request, family, spell, self._lark_of(request, helper))
         return self._compile(grammar.text, None if is_own_form(request) else helper), grammar
 
     def _loosened(
@@ -435,15 +457,22 @@ class Constraints:
         tokenizer: The Hugging Face tokenizer.
         vocabulary: Its token ids.
         family: How it marks the channels of its output.
+        calling_family: The same for forced calls; see ``FormCompiler``.
 
     Attributes:
         compiler: Compiles the grammars, on any other thread.
     """
 
-    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        vocabulary: Vocabulary,
+        family: Family,
+        calling_family: Family,
+    ) -> None:
         self._vocabulary = vocabulary
         self._family = family
-        self.compiler = FormCompiler(tokenizer, vocabulary, family)
+        self.compiler = FormCompiler(tokenizer, vocabulary, family, calling_family)
 
     def check(self, request: GenerationRequest, form: Form | None) -> None:
         """Check, before the prompt is rendered, that the answer can be constrained as requested.
@@ -476,10 +505,11 @@ class Constraints:
         Raises:
             InvalidRequest: An answer with this beginning cannot have its form.
         """
+        family = self.compiler.family_of(request)
         if not is_constrained(request):
-            return self._family
+            return family
         phase = self._first_phase(request, prompt, thinks)
-        return self._family.narrowed(thinks=phase is ConstraintPhase.OPEN, calls=may_call(request))
+        return family.narrowed(thinks=phase is ConstraintPhase.OPEN, calls=may_call(request))
 
     def hold(
         self,

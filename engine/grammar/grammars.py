@@ -9,9 +9,12 @@ from hashlib import sha256
 from typing import Any
 
 from engine.errors import InvalidRequest
+from engine.grammar.call_formats import JsonFrame, call_format
+from engine.grammar.call_parameters import ParameterRules
+from engine.grammar.lark_text import Spell, in_slashes, quoted, spelled_marks
 from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds, pointed_at
 from engine.grammar.schema_support import Enforceable, enforceable
-from engine.output.families import Family, Marks, OptionalMarks, OutputFrame
+from engine.output.families import Family
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
 from engine.wording import counted
 
@@ -69,9 +72,9 @@ def fingerprint(form: TextForm) -> str:
 def document_rules(form: TextForm) -> list[str]:
     """Return the rules of ``document``; a grammar is referred to by the name ``OWN_GRAMMAR``."""
     if form.regex is not None:
-        return ["document: DOCUMENT", f"DOCUMENT: /{_in_slashes(form.regex)}/"]
+        return ["document: DOCUMENT", f"DOCUMENT: {in_slashes(form.regex)}"]
     if form.choices:
-        spelled = map(_in_quotes, dict.fromkeys(form.choices))
+        spelled = map(quoted, dict.fromkeys(form.choices))
         return [f"document: {' | '.join(spelled)}"]
     return [f"document: @{OWN_GRAMMAR}"]
 
@@ -110,27 +113,6 @@ def _texts(form: TextForm) -> tuple[str, ...]:
     if form.regex is not None:
         return (form.regex,)
     return form.choices or ((form.grammar or ""),)
-
-
-def _in_quotes(text: str) -> str:
-    """Return a text as a string of Lark, which may not contain control characters."""
-    return json.dumps(text).replace("\x7f", "\\u007f")
-
-
-def _in_slashes(regex: str) -> str:
-    """Return a regular expression for use between slashes, without control characters."""
-    parts: list[str] = []
-    is_escaped = False
-    for character in regex:
-        if character == "/" and not is_escaped:
-            parts.append("\\/")
-        elif character.isprintable():
-            parts.append(character)
-        else:
-            # If it is escaped, its backslash is in ``parts`` already.
-            parts.append(f"{'' if is_escaped else chr(92)}x{{{ord(character):x}}}")
-        is_escaped = character == "\\" and not is_escaped
-    return "".join(parts)
 
 
 # JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that
@@ -415,14 +397,20 @@ class AnswerGrammar:
 
 
 def answer_grammar(
-    request: GenerationRequest, family: Family, lark: str | None = None
+    request: GenerationRequest, family: Family, spell: Spell, lark: str | None = None
 ) -> AnswerGrammar:
     """Return the grammar of a constrained request's answer.
 
     Where the model may choose, the grammar allows the text and a call; where a call is required, it
     allows only calls.
+
+    Args:
+        request: The request.
+        family: How the model writes its answers.
+        spell: Writes text in Lark, with the model's special tokens.
+        lark: The request's own grammar, if it has one.
     """
-    rules = _Rules(family, allows_more_keys=request.allows_more_keys)
+    rules = _Rules(family, spell, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
         return AnswerGrammar(rules.grammar(None, _wanted_tools(request)), tuple(rules.left_out))
     assert request.constraint is not None
@@ -487,9 +475,10 @@ def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
 class _Rules:
     """Writes the rules of a grammar in one model's format."""
 
-    def __init__(self, family: Family, *, allows_more_keys: bool) -> None:
+    def __init__(self, family: Family, spell: Spell, *, allows_more_keys: bool) -> None:
         self.left_out: list[str] = []
         self._family = family
+        self._spell = spell
         self._allows_more_keys = allows_more_keys
 
     def grammar(self, constraint: OutputConstraint | None, tools: Sequence[Tool]) -> str:
@@ -498,17 +487,35 @@ class _Rules:
         choices: list[str] = []
         if constraint is not None:
             choices.append("answer")
-            rules.append(f"answer: {_framed(self._family.answer_frame, 'document')}")
+            frame = self._family.answer_frame
+            before, after = spelled_marks(frame.before), spelled_marks(frame.after)
+            rules.append(f"answer: {before} document {after}")
             rules.extend(self._document(constraint))
         for number, tool in enumerate(tools):
-            field = "tool_choice" if constraint is None else "constraint"
-            frame = self._call_frame(tool.name, field)
             choices.append(f"call{number}")
-            rules.append(f"call{number}: {_framed(frame, f'arguments{number}')}")
-            schema = self._json(arguments_schema(tool), parameters_field(tool))
-            rules.append(f"arguments{number}: {schema}")
+            try:
+                rules += self._call(number, tool)
+            except ValueError as error:
+                field = "tool_choice" if constraint is None else "constraint"
+                raise InvalidRequest(field, str(error)) from error
         start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
+
+    def _call(self, number: int, tool: Tool) -> list[str]:
+        """Return the rules of the calls of a tool."""
+        written, field = call_format(self._family, tool.name, self._spell), parameters_field(tool)
+        schema = self._prepared(arguments_schema(tool), field)
+        if isinstance(written, JsonFrame):
+            return [
+                f"call{number}: {written.before} arguments{number} {written.after}",
+                f"arguments{number}: {as_rule(schema)}",
+            ]
+        parameters = ParameterRules(written, self._spell, as_rule, number)
+        rules = list(parameters.write(f"call{number}", schema))
+        self.left_out += (
+            f"{field}.{place}".rstrip(".") for place in dict.fromkeys(parameters.left_out)
+        )
+        return rules
 
     def _document(self, constraint: OutputConstraint) -> list[str]:
         if constraint.text_form is not None:
@@ -528,52 +535,15 @@ class _Rules:
         self.left_out += (f"{field}.{place}" for place in held.left_out)
         return held.schema
 
-    def _json(self, schema: Mapping[str, Any], field: str) -> str:
-        return as_rule(self._prepared(schema, field))
-
     def _reasoning(self, rules: list[str]) -> str:
         """Add the rules of reasoning where it is a message of its own."""
         frame = self._family.reasoning_frame
         if frame is None:
             return ""
-        rules.append(f"reasoning: {_framed(frame, 'PROSE')}")
+        before, after = spelled_marks(frame.before), spelled_marks(frame.after)
+        rules.append(f"reasoning: {before} PROSE {after}")
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "
-
-    def _call_frame(self, name: str, field: str) -> OutputFrame:
-        try:
-            frame = self._family.call_frame(name)
-        except ValueError as error:
-            raise InvalidRequest(field, str(error)) from error
-        if frame is None:
-            raise InvalidRequest(field, _unsupported(field))
-        return frame
-
-
-def _framed(frame: OutputFrame, rule: str) -> str:
-    """Return a rule of the grammar between the marks before and after it."""
-    return " ".join(part for part in (_spelled(frame.before), rule, _spelled(frame.after)) if part)
-
-
-def _spelled(marks: Marks) -> str:
-    return " ".join(_mark(mark) for mark in marks)
-
-
-def _mark(mark: int | str | OptionalMarks) -> str:
-    if isinstance(mark, OptionalMarks):
-        return f"({_spelled(mark.parts)})?"
-    return f"<[{mark}]>" if isinstance(mark, int) else json.dumps(mark, ensure_ascii=False)
-
-
-def _unsupported(field: str) -> str:
-    works = (
-        "a call can be forced only where the model writes it as JSON between tags "
-        '(<tool_call>{"name": …}</tool_call>) or alone, or as a message of its own, and this model '
-        "writes its calls in another way"
-    )
-    if field == "constraint":
-        return f"beside tools it needs a model whose calls can be forced: {works}"
-    return works
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
 from engine.errors import EngineError
 from engine.grammar.compilation import TOO_AMBIGUOUS, ModelTokens, in_words, is_panic, new_tokenizer
+from engine.grammar.lark_text import Spell, speller
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
@@ -85,10 +87,9 @@ class ConstraintTokens:
         self.gap = frozenset(
             token_id for token_id, text in enumerate(vocabulary.text[:size]) if text in _GAP
         )
-        self.never: frozenset[int] = frozenset()
         self.tokenizer: Any = None
         tags = family.tags.keys() | vocabulary.special.keys()
-        self._tags = frozenset(token_id for token_id in tags if token_id < size)
+        self.tags = frozenset(token_id for token_id in tags if token_id < size)
         words = (size + 31) // 32 * 4
         only_eos = bytearray(words)
         _set(only_eos, self.eos)
@@ -98,13 +99,6 @@ class ConstraintTokens:
         if call_start is not None:
             _clear(reasoning, [call_start])
         self.while_reasoning = bytes(reasoning)
-
-    def learn(self, tokenizer: Any) -> None:
-        """Take the library's form of the vocabulary; note which tags it treats as plain text."""
-        self.tokenizer = tokenizer
-        self.never = frozenset(
-            i for i in self._tags - self.eos if not tokenizer.is_special_token(i)
-        )
 
     def forced(self, matcher: Any) -> list[int]:
         """Return the tokens of the only text that can follow at a place of a grammar.
@@ -122,7 +116,7 @@ class ConstraintTokens:
             ids, rest = self.tokenizer.tokenize_partial(part)
             # Here the text of a tag is ordinary text, which must not be written with the tag's
             # token.
-            tags = (n for n, token_id in enumerate(ids) if token_id in self._tags)
+            tags = (n for n, token_id in enumerate(ids) if token_id in self.tags)
             cut = next(tags, None)
             run += ids[:cut]
             if rest or cut is not None:
@@ -230,7 +224,6 @@ class TokenConstraint:
             return self._fail(self._matcher.get_error())
         if self._matcher.is_stopped() and not self._matcher.is_accepting():
             return self._fail("nothing can complete the answer")
-        _clear(bits, self._tokens.never)
         if self._phase is ConstraintPhase.OPEN and self._tokens.opening is not None:
             _set(bits, [self._tokens.opening])
         elif self._phase is ConstraintPhase.GAP:
@@ -375,12 +368,19 @@ class GrammarVocabulary:
         """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
         if self.adapter is None and self._problem is None:
             try:
-                self.library_tokens = _library_tokens_of(self._tokenizer, self._vocabulary)
-                self.adapter = new_tokenizer(self.library_tokens, self.encode)
-                tokens.learn(self.adapter)
+                made = _library_tokens_of(self._tokenizer, self._vocabulary, tokens.tags)
+                self.library_tokens = made
+                self.adapter = tokens.tokenizer = new_tokenizer(made, self.encode)
             except Exception as error:
                 self._problem = error
         return self._problem
+
+    @cached_property
+    def spell(self) -> Spell:
+        """Writes text in a grammar, with the special tokens of the vocabulary."""
+        assert self.library_tokens is not None, "the vocabulary was handed over"
+        special = reversed(self.library_tokens.special)
+        return speller({self._vocabulary.text_of(token_id): token_id for token_id in special})
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a plain text, up to the first that the model does not have."""
@@ -389,8 +389,8 @@ class GrammarVocabulary:
         return list(takewhile(self._vocabulary.size.__gt__, ids))
 
 
-def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
-    """Return a vocabulary in the form that the library needs."""
+def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary, tags: frozenset[int]) -> ModelTokens:
+    """Return a vocabulary in the form that the library needs; its tags are no text."""
     if vocabulary.raw is None:
         raise ValueError("what its tokens stand for depends on their neighbours")
     if not vocabulary.eos:
@@ -404,6 +404,6 @@ def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
     special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
     return ModelTokens(
         [raw or b"<[%d]>" % i for i, raw in enumerate([*known, *(b"" for _ in beyond)])],
-        sorted(i for i in special | vocabulary.special.keys() | unused if i < size),
+        sorted(i for i in special | tags | unused if i < size),
         sorted(vocabulary.eos),
     )

@@ -463,6 +463,61 @@ def _name_patterns(names: Mapping[str, Any]) -> Iterator[str | None]:
         yield None
 
 
+def text_regexes(part: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return regular expressions that a text matches as a whole, and keywords that have none.
+
+    Args:
+        part: A schema of a string, as ``enforceable`` returns it.
+    """
+    regexes: list[str] = []
+    unknown: list[str] = []
+    least, most = part.get("minLength", 0), part.get("maxLength")
+    if least or most is not None:
+        regexes.append(f"(?s:.{{{least},{'' if most is None else most}}})")
+    others = part.get("allOf")
+    for holder in (part, *(others if isinstance(others, list) else ())):
+        pattern = holder.get("pattern") if isinstance(holder, Mapping) else None
+        whole = _as_whole(pattern) if isinstance(pattern, str) else ""
+        if whole:
+            regexes.append(whole)
+        elif whole is None:
+            unknown.append("pattern")
+    if (form := part.get("format")) in _FORMATS and "pattern" not in part:
+        whole = _as_whole(_NAMES_OF_FORMAT.get(str(form), "(^"))
+        regexes += [whole] if whole else []
+        unknown += [] if whole else ["format"]
+    return regexes or ["(?s:.*)"], unknown
+
+
+def _as_whole(pattern: str) -> str | None:
+    """Return the expression of the texts in which a pattern is found; None if it has no such."""
+    parts: list[str] = []
+    for branch in _branches(pattern):
+        body = branch.removeprefix("^")
+        before = "" if body != branch else "(?s:.*)"
+        is_bound = body.endswith("$") and not body.endswith("\\$")
+        body, after = (body[:-1], "") if is_bound else (body, "(?s:.*)")
+        if re.search(r"[\^$]", _ESCAPED_OR_CLASS.sub("", body)):
+            return None
+        parts.append(f"{before}(?:{body}){after}")
+    return "|".join(parts)
+
+
+def _branches(pattern: str) -> Iterator[str]:
+    """Yield the alternatives that a pattern consists of."""
+    depth = start = place = 0
+    while place < len(pattern):
+        if skipped := _ESCAPED_OR_CLASS.match(pattern, place):
+            place = skipped.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(pattern[place], 0)
+        if pattern[place] == "|" and depth == 0:
+            yield pattern[start:place]
+            start = place + 1
+        place += 1
+    yield pattern[start:]
+
+
 def _matches(pattern: str, name: str) -> bool:
     try:
         return re.search(pattern, name) is not None

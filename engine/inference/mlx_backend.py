@@ -15,6 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.conversation.forced_calls import with_described_tools
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
 from engine.grammar.form_compiler import Constraints
@@ -25,7 +26,7 @@ from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.index import DiskRead, LoadedPrefix
 from engine.inference.embedding import pooling_of
-from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
+from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
 from engine.inference.sequence import PromptScorer, Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.inference.speculation.sources import (
@@ -48,7 +49,7 @@ from engine.inference.text import (
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo
 from engine.output.channels import Beginning, continues_text
-from engine.output.families import PLAIN, Family, family_of
+from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
 from engine.output.vocabulary import ByteDetokenizer, Detokenizer, TokenizerDetokenizer, Vocabulary
@@ -83,9 +84,18 @@ class MlxBackend:
             info.takes_tools and bool(family.call_style or family.has_headers)
         )
         self.info = replace(info, longest_token_bytes=longest, can_call_tools=can_call)
-        self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
-        self._constraints.compiler.learn_if_large()
         self._template = chat_template(tokenizer, family.json_marks)
+        is_known = bool(family.call_style or family.has_headers)
+        self._shows_tools = is_known and (
+            has_template_in_code(tokenizer) or "tools" in self._template.variables
+        )
+        self._constraints = Constraints(
+            inner_tokenizer(tokenizer),
+            vocabulary,
+            family,
+            family if is_known else with_json_calls(family, vocabulary),
+        )
+        self._constraints.compiler.learn_if_large()
         self._budgets = ThinkingBudgets(tokenizer, vocabulary, self._template)
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
@@ -98,8 +108,11 @@ class MlxBackend:
 
         Any thread, also several at once, because this does not change a tokenizer.
         """
+        family = self._family_of(request)
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
+        elif request.tool_choice.mode == "required" and not self._shows_tools:
+            request = with_described_tools(request, family.call_style)
         with self._panics_told("messages" if request.prompt is None else "prompt"):
             tokens, unknown = render(self._tokenizer, request, self.info, self._template)
         predicted = self._predicted(request.prediction)
@@ -108,7 +121,7 @@ class MlxBackend:
             self.batch.prompts.wait_for_files()
         if request.prompt is not None:
             return Prompt(tokens, prediction=predicted, owner=owner, not_applied=unknown)
-        beginning = self._family_of(request).beginning(request, tokens, self.vocabulary)
+        beginning = family.beginning(request, tokens, self.vocabulary)
         return Prompt(tokens, beginning, predicted, owner, not_applied=unknown)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
@@ -121,12 +134,6 @@ class MlxBackend:
         Raises ``InvalidRequest`` where the answer cannot be constrained as requested,
         ``FormMissing`` where the form is needed and is None.
         """
-        if request.tool_choice.mode == "required" and not self.info.takes_tools:
-            raise InvalidRequest(
-                "tool_choice",
-                "this model's chat template has no place for tools, so the model is not told of "
-                "them and cannot be made to call one; leave it out, or use another model",
-            )
         self._constraints.check(request, form)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
@@ -145,7 +152,8 @@ class MlxBackend:
 
     def _family_of(self, request: GenerationRequest) -> Family:
         """Return the family; without tools, what looks like a call is text."""
-        return self.family if may_call(request) else self.family.narrowed(thinks=True, calls=False)
+        family = self._constraints.compiler.family_of(request)
+        return family if may_call(request) else family.narrowed(thinks=True, calls=False)
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text, no special tokens added. Any thread.
@@ -208,7 +216,8 @@ class MlxBackend:
 
     def call_readers(self, request: GenerationRequest) -> NewReader:
         """Return a function that makes the readers of the calls in an answer."""
-        return readers(self.family.call_style, request.tools, self.family.call_tags)
+        family = self._constraints.compiler.family_of(request)
+        return readers(family.call_style, request.tools, family.call_tags)
 
     # -- the batch -------------------------------------------------------------------------
 
@@ -394,7 +403,6 @@ class MlxBackend:
             pooling=pooling_of(self.info.path, self.info.id),
             dimensions=dimensions,
             vocabulary_size=self.info.vocabulary_size,
-            name=self.info.id,
         )
 
         def parts() -> Iterator[abc.Sequence[tuple[int, Vector]]]:

@@ -3,8 +3,6 @@
 Pure; any thread.
 """
 
-import copy
-import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +10,6 @@ from typing import Any, Protocol
 
 from engine.files.json_fields import Fields
 from engine.output.channels import (
-    BARE_NAME,
     JSON_OBJECT,
     PYTHON_LIST,
     BareCallSplitter,
@@ -159,8 +156,8 @@ class Family(Protocol):
         """Return the family of an answer in which calls of these tools may lack their tag."""
         ...
 
-    def call_frame(self, name: str) -> OutputFrame | None:
-        """Return the marks around the arguments of a call; None if calls cannot be forced.
+    def call_header(self, name: str) -> OutputFrame | None:
+        """Return the header of a message that is a call; None where calls are no messages.
 
         Raises:
             ValueError: A tool of this name cannot be called.
@@ -281,9 +278,6 @@ class TagFamily:
         if beginning.channel is Channel.TOOL and not request.continues_answer:
             # No template opens a call, so this is an example in the instructions.
             return Beginning()
-        if not request.begun and not vocabulary.text_of(tokens[-1]).strip():
-            # The template has written the white space itself.
-            return replace(beginning, strips_space=False)
         return beginning
 
     def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
@@ -312,15 +306,9 @@ class TagFamily:
             return self
         return replace(self, untagged={tags.opening(name): tags.call_end for name in names})
 
-    def call_frame(self, name: str) -> OutputFrame | None:
-        """Return the marks around the arguments of a call; None if calls cannot be forced."""
-        quoted = json.dumps(name, ensure_ascii=False)
-        if self.call_style == LLAMA and BARE_NAME.fullmatch(name):
-            return OutputFrame((f'{{"name": {quoted}, "parameters": ',), ("}",))
-        start, end = self.call_start_id, self._id_of(self.tool_end)
-        if self.call_style != JSON_CALLS or start is None or end is None:
-            return None
-        return OutputFrame((start, f'\n{{"name": {quoted}, "arguments": '), ("}\n", end))
+    def call_header(self, name: str) -> OutputFrame | None:
+        """Return None: calls are no messages."""
+        return None
 
     def saved(self) -> dict[str, object]:
         """Return the fields of a saved run from which the family can be made again."""
@@ -334,6 +322,21 @@ class TagFamily:
             "call_style": self.call_style,
             "untagged": dict(self.untagged),
         }
+
+
+def with_json_calls(family: "Family", vocabulary: Vocabulary) -> "Family":
+    """Return the family of answers in which a call is JSON between ``<tool_call>`` tags."""
+    if not isinstance(family, TagFamily):
+        return family
+    start, end = "<tool_call>", "</tool_call>"
+    ids = {i: text for i, text in enumerate(vocabulary.text) if text in (start, end)}
+    return replace(
+        family,
+        tool_start=start,
+        tool_end=end,
+        tags={**family.tags, **ids},
+        call_style=JSON_CALLS,
+    )
 
 
 # The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
@@ -437,9 +440,6 @@ _CONSTRAIN = "<|constrain|>"
 _MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CALLABLE = re.compile(r"[^\s<]+")
-_ROLE = "assistant"
-# What a header goes on with behind the role; any other text there is an answer without a header.
-_HEADER_WORDS = ("to=", "analysis", "commentary", "final")
 
 
 def is_inner_end(token: str, vocabulary: Container[str]) -> bool:
@@ -515,7 +515,7 @@ class HeaderFamily:
             closing = (*closing, channel, "final", self._id("message"))
         return closing, (channel, "analysis")
 
-    def call_frame(self, name: str) -> OutputFrame:
+    def call_header(self, name: str) -> OutputFrame:
         """Return the header of a call; its arguments are the message."""
         if not _CALLABLE.fullmatch(name):
             raise ValueError(f"this model cannot call a tool named {name!r}")
@@ -561,58 +561,27 @@ class HeaderSplitter:
         self.keeps_specials = False
         self.parts: Mapping[int, str] = {}
         self.tags = markers
-        self.scans_text = header is not None
+        self.in_header = self.scans_text = header is not None
         self._header = [header or ""]
         self._tokens = 0
-        # Characters of the open header that may be text, and whether it has more than a role.
-        self._undecided = 0
-        self._has_marker = any(one in self._header[0] for one in _MARKERS[1:])
 
     @property
     def held(self) -> str:
-        """The text behind a role, which may still become a header."""
-        return self._free_text() or ""
+        """Always empty: a header is never text, and a message's text is never a marker."""
+        return ""
 
     @property
     def header(self) -> str | None:
         """The text of the open header so far; None outside of headers."""
-        return "".join(self._header) if self.scans_text else None
-
-    @property
-    def in_header(self) -> bool:
-        """Whether a header is open that is certainly one; none of it is text."""
-        return self.scans_text and self._free_text() is None
-
-    def _free_text(self) -> str | None:
-        """Return what follows the role where nothing shows that it is a header; else None."""
-        if not self.scans_text:
-            return None
-        role = "".join(self._header).removeprefix("<|start|>").lstrip()
-        text = role.removeprefix(_ROLE)
-        is_header = text == role or text.lstrip().startswith(_HEADER_WORDS[0])
-        return None if is_header or self._has_marker else text
+        return "".join(self._header) if self.in_header else None
 
     def feed(self, piece: str) -> Iterator[Part]:
         """Take text; yield the parts in order."""
-        if not self.scans_text:
+        if self.in_header:
+            self._header.append(piece)
+            self._tokens += 1
+        else:
             yield piece
-            return
-        was_free = self._free_text() is not None
-        self._header.append(piece)
-        self._tokens += 1
-        self._undecided += len(piece) if was_free else 0
-        text = self._free_text()
-        if text is None:
-            yield from self._skip()
-        elif (word := text.lstrip()) and not any(one.startswith(word) for one in _HEADER_WORDS):
-            self._close_header()
-            yield text
-
-    def _skip(self) -> Iterator[Part]:
-        """Note that the text behind the role is part of a header."""
-        if self._undecided:
-            yield Switch(self.channel, visible=self._undecided)
-            self._undecided = 0
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
         """Take a marker; yield the parts that follow from it."""
@@ -620,26 +589,20 @@ class HeaderSplitter:
         if marker in _MESSAGE_ENDS:
             yield from self._end_message()
         elif marker == "<|message|>":
-            if self.scans_text:
-                yield from self._skip()
+            if self.in_header:
                 yield self._open_message()
-        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.scans_text):
+        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.in_header):
             was_thinking = self.channel is Channel.THINKING
             yield from self._end_message()
-            self.scans_text = True
+            self.in_header = self.scans_text = True
             # A token that ends reasoning counts as reasoning.
             self._tokens = 0 if was_thinking else 1
             self._header.append(marker)
-            self._has_marker = marker != "<|start|>"
-        elif self.scans_text:
-            yield from self._skip()
+        elif self.in_header:
             self._header.append(marker)
-            self._has_marker = True
             self._tokens += 1
 
     def _end_message(self) -> Iterator[Part]:
-        if text := self.held:
-            yield text
         self._close_header()
         if self.channel is Channel.TOOL:
             yield self._enter(Channel.TEXT)
@@ -648,7 +611,7 @@ class HeaderSplitter:
 
     def opens(self, token_id: int) -> Switch | None:
         """Return the switch to the channel that a marker would open now."""
-        if self.tags[token_id] != "<|message|>" or not self.scans_text:
+        if self.tags[token_id] != "<|message|>" or not self.in_header:
             return None
         channel, name = self._meaning()
         return Switch(channel, tokens=self._tokens, tool_name=name)
@@ -659,15 +622,12 @@ class HeaderSplitter:
 
     def preview(self, piece: str) -> str:
         """Return the text that would come out if this piece were the last."""
-        if not self.scans_text:
-            return piece
-        after = HeaderSplitter(self.tags, "".join([*self._header, piece]), self.channel)
-        return after.held
+        return "" if self.in_header else piece
 
     def _close_header(self) -> None:
         self._header.clear()
-        self.scans_text = False
-        self._tokens = self._undecided = 0
+        self.in_header = self.scans_text = False
+        self._tokens = 0
 
     def _open_message(self) -> Switch:
         channel, name = self._meaning()
@@ -691,16 +651,13 @@ class HeaderSplitter:
         return Switch(channel, tokens=tokens, tool_name=tool_name)
 
     def finish(self) -> str:
-        """Return the text that was held back; no part of an unfinished header is text."""
-        text = self.held
-        if text:
-            self._close_header()
-        return text
+        """Return nothing, because no part of an unfinished header is text."""
+        return ""
 
     def fork(self) -> "HeaderSplitter":
         """Return an independent copy in the same state."""
-        fork = copy.copy(self)
-        vars(fork).update(_header=self._header.copy())
+        fork = HeaderSplitter(self.tags, self.header, self.channel)
+        fork._tokens = self._tokens
         return fork
 
 

@@ -1,8 +1,11 @@
 """Calls that are required, possible beside an answer in JSON, or impossible."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from engine.errors import InvalidRequest
@@ -11,13 +14,13 @@ from engine.stopping.record import StopKind
 from engine.values.request import Sampling, Tool, ToolChoice
 from tests.engine.grammar.forms import (
     ADD,
-    CALL_TAGS,
     OPEN,
     OPENED,
     POINT,
     SAY,
     TAGS,
     check_call,
+    closed,
     held,
     json_calls,
 )
@@ -139,24 +142,56 @@ def test_a_required_call_needs_no_tags_where_the_model_writes_none(tmp_path: Pat
     assert answer.text == ""
 
 
-@pytest.mark.parametrize(
-    ("tags", "marker"),
-    [
-        (["<|tool_call_start|>", "<|tool_call_end|>"], "<|tool_call_start|>"),
-        (CALL_TAGS, "<tool_call>\n<function="),
-        ([], ""),
-    ],
-    ids=["pythonic", "xml", "no calls"],
-)
-def test_calls_of_another_style_are_refused(tmp_path: Path, tags: list[str], marker: str) -> None:
-    stage = Stage(tmp_path, {"go": ["x"]}, plain=tags, template=TEMPLATE + "{# " + marker + " #}")
-    with pytest.raises(InvalidRequest, match="JSON between tags") as refusal:
-        scripted_answer(stage, "go", tools=(ADD,), tool_choice=ToolChoice("required"))
-    assert refusal.value.field == "tool_choice"
+# What a template shows of a format, and its special tokens.
+FORMATS = {
+    "gemma4": ("<|tool_call>", "<tool_call|>", '<|"|>'),
+    "mistral": ("[TOOL_CALLS]", "[ARGS]"),
+    "qwen3_coder": ("<tool_call>", "</tool_call>", "<tool_call>\n<function="),
+    "none": (),
+}
+COUNT = Tool("count", "", closed(
+    n={"type": "integer", "minimum": 1, "maximum": 9}, word={"enum": ["to", "from"]},
+    is_up={"type": "boolean"}, how={"type": "array", "items": {"enum": [1]}, "maxItems": 1},
+    note={"type": "string", "maxLength": 2},
+))  # fmt: skip
 
 
-def test_a_schema_beside_tools_of_another_style_is_refused(tmp_path: Path) -> None:
+def stage_of(folder: Path, style: str, script: list[str | int], **options: Any) -> Stage:
+    """Return a model that writes its calls in a format."""
+    shown = FORMATS[style]
+    tokens = [text for text in shown if re.fullmatch(r"[<\[]\S+[>\]]", text)]
+    template = TEMPLATE + "{# " + " ".join(shown) + " #}"
+    return Stage(folder, {"go": script}, plain=tokens, template=template, **options)
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_a_call_is_forced_in_the_format_of_the_model(tmp_path: Path, style: str) -> None:
+    stage = stage_of(tmp_path, style, ["I'd rather not"])
+    choice = ToolChoice("required", "count" if style == "qwen3_coder" else None)
+    tools = (COUNT, ADD) if choice.name else (COUNT,)
+    answer = scripted_answer(stage, "go", tools=tools, tool_choice=choice, max_tokens=900)
+    check_call(answer, COUNT)
+
+
+def test_a_forced_call_takes_text_as_the_model_writes_it(tmp_path: Path) -> None:
+    say = Tool("say", "", closed(text={"type": "string"}))
+    text = 'a "b"\n\n</x> {"c": 1}\n'
+    head, end = "\n<function=say>\n<parameter=text>\n", "\n</parameter>\n</function>\n"
+    script = ["<tool_call>", *head, *text, *end, "</tool_call>"]
+    stage = stage_of(tmp_path, "qwen3_coder", script)
+    choice = ToolChoice("required")
+    answer = scripted_answer(stage, "go", tools=(say,), tool_choice=choice, max_tokens=900)
+    assert json.loads(answer.tool_calls[0].arguments) == {"text": text}
+
+
+def test_a_schema_beside_tools_holds_a_model_that_cannot_be_told_of_them(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["x"]})
-    with pytest.raises(InvalidRequest, match="beside tools") as refusal:
-        scripted_answer(stage, "go", tools=(ADD,), constraint=held(POINT))
-    assert refusal.value.field == "constraint"
+    answer = scripted_answer(stage, "go", tools=(ADD,), constraint=held(POINT), max_tokens=200)
+    jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_a_tool_that_the_format_cannot_name_is_refused(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, "qwen3_coder", ["x"])
+    with pytest.raises(InvalidRequest, match="cannot call a tool named") as refusal:
+        scripted_answer(stage, "go", tools=(SAY,), tool_choice=ToolChoice("required"))
+    assert refusal.value.field == "tool_choice"

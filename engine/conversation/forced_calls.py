@@ -1,0 +1,53 @@
+"""Asks a model in words for a call, where its template has no place for tools. Pure; any thread."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.output.tool_calls.styles import GEMMA, JSON_CALLS
+from engine.values.request import GenerationRequest, Message, Tool
+
+# The form of a call, for the formats in which a model may have to be asked for one.
+_FORMS = {
+    GEMMA: ", in this form:\n```tool_code\nfunction(argument=value)\n```",
+    JSON_CALLS: """, in this form:
+<tool_call>
+{"name": "function", "arguments": {"argument": "value"}}
+</tool_call>""",
+}
+
+
+def describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
+    """Return the instruction to call one of some tools.
+
+    Args:
+        tools: The tools.
+        name: The only one that may be called; None for any of them.
+        call_style: The name of the format of the model's calls.
+    """
+    offered = [tool for tool in tools if name in (None, tool.name)]
+    wanted = "one of these functions" if name is None else "this function"
+    described = [
+        {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+        for tool in offered
+    ]
+    return "\n".join(
+        [
+            f"Answer with a call of {wanted} and nothing else{_FORMS.get(call_style, '.')}",
+            "",
+            "The functions, each with the JSON schema of its arguments:",
+            *(json.dumps(tool, ensure_ascii=False) for tool in described),
+        ]
+    )
+
+
+def with_described_tools(request: GenerationRequest, call_style: str) -> GenerationRequest:
+    """Return a request whose first message tells of its tools; one with a prompt stays as it is."""
+    if request.prompt is not None:
+        return request
+    words = describe_tools(request.tools, request.tool_choice.name, call_style)
+    messages = request.messages
+    if messages and messages[0].role == "system":
+        first = replace(messages[0], content=f"{messages[0].content}\n\n{words}")
+        return replace(request, messages=(first, *messages[1:]), tools=())
+    return replace(request, messages=(Message("system", words), *messages), tools=())
