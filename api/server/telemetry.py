@@ -423,9 +423,8 @@ def usage_of(ended: RequestEnded) -> tuple[int, int, int, int]:
     """Return prompt, cached, output and thinking tokens; each prompt counts once."""
     prompts: dict[tuple[int, object], Usage] = {}
     for run in ended.runs:
-        request = run.generation.request
         if run.finished is not None:
-            prompts.setdefault((id(request.messages), request.prompt), run.finished.usage)
+            prompts.setdefault(run.generation.request.prompt_key, run.finished.usage)
     ends = [end.usage for end in ended.ends]
     return (
         sum(usage.prompt_tokens for usage in prompts.values()),

@@ -481,10 +481,8 @@ async def running(
     model = model_name(service, requests[0].model or "")
     prompts: set[object] = set()
     for generation, request in zip(generations, requests, strict=True):
-        # The choices of one prompt share its messages.
-        prompt = (id(request.messages), request.prompt)
-        service.started(generation, model, counts_prompt=prompt not in prompts)
-        prompts.add(prompt)
+        service.started(generation, model, counts_prompt=request.prompt_key not in prompts)
+        prompts.add(request.prompt_key)
         note_generation(generation, model, request)
     try:
         yield generations

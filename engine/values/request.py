@@ -345,6 +345,11 @@ class GenerationRequest:
         return self.continues_message or bool(self.begun)
 
     @property
+    def prompt_key(self) -> tuple[int, object]:
+        """The same value for the choices of one prompt, which share its messages."""
+        return id(self.messages), self.prompt
+
+    @property
     def least_answer_tokens(self) -> int:
         """How many tokens the context must have room for beside the prompt."""
         return 0 if self.max_tokens == 0 else 1

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import Finished, GenerationRequest, ToolCall, shortest, tokens_per_s
+from engine import Finished, GenerationRequest, ToolCall, Usage, shortest, tokens_per_s
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
@@ -66,6 +66,7 @@ class RequestAnswer:
 class RunningAnswer(Protocol):
     """An answer that is being generated; its numbers may be read on any thread."""
 
+    request: GenerationRequest
     prompt_tokens: int
     written_tokens: int
 
@@ -146,13 +147,19 @@ class RequestEntry:
 
     @property
     def prompt_tokens(self) -> int:
-        read = sum(answer.prompt_tokens for answer in self.running)
-        return read + sum(end.usage.prompt_tokens for end in self.ends)
+        running = {answer.request.prompt_key: answer.prompt_tokens for answer in self.running}
+        return sum(running.values()) + sum(usage.prompt_tokens for usage in self._usages)
 
     @property
     def cached_tokens(self) -> int:
         """The prompt tokens that came from a cache."""
-        return sum(end.usage.cached_tokens for end in self.ends)
+        return sum(usage.cached_tokens for usage in self._usages)
+
+    @property
+    def _usages(self) -> Iterable[Usage]:
+        """The usage of one answer to each prompt; several choices share their prompt."""
+        answers = reversed(self.answers)  # the first read the prompt, the others found it cached
+        return {one.request.prompt_key: one.finished.usage for one in answers}.values()
 
     @property
     def first_token_s(self) -> float | None:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from ui.kit.theme import Theme
 from ui.server.request_log import INTERVAL_MS, RequestColumn, RequestLogPanel, RequestTable, cell
 from ui.server.requests import (
@@ -96,6 +96,7 @@ class Running:
     """An answer that is being generated."""
 
     def __init__(self) -> None:
+        self.request = GenerationRequest(prompt="Hi")
         self.prompt_tokens, self.written_tokens = 20, 7
         self.is_cancelled = False
 
@@ -477,3 +478,18 @@ def test_the_last_column_stays(theme: Theme, qtbot: QtBot, monkeypatch: pytest.M
     entries = column_entries(panel)
     assert not entries["Stopped By"].isEnabled()
     assert entries["Time"].isEnabled()
+
+
+def test_several_choices_of_one_prompt_count_it_once() -> None:
+    one, other = (GenerationRequest(messages=(Message("user", "Hi"),)) for _ in range(2))
+    cached = Finished(STOP, Usage(1_200, 1_199, 5), TIMING)
+    answers = (
+        RequestAnswer(one, END),
+        RequestAnswer(replace(one, max_tokens=5), cached),
+        RequestAnswer(other, END),
+    )
+    entry = ended(began(1), answers=answers)
+    assert cell(entry, RequestColumn.TOKENS) == "2,400 (2,000) → 17"
+    running = (Running(), Running())
+    running[1].request = running[0].request
+    assert cell(began(1, running=running), RequestColumn.TOKENS) == "20 → 14"
