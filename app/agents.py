@@ -22,6 +22,8 @@ IMAGES = {"x-fullstop-images": "note"}
 """The header at which an image becomes a note, instead of an error that ends the conversation."""
 
 _PROVIDER = "fullstop"
+# How long Codex waits for an event of a stream: a long prompt takes minutes on a small computer.
+_SILENCE_MS = 1_800_000
 _NAME = "Fullstop"
 
 
@@ -90,7 +92,10 @@ def _claude(target: Target) -> Setup:
         "CLAUDE_CODE_EXTRA_BODY": json.dumps({"fullstop": {"images": "note"}}),
     }
     if target.context is not None:
-        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(target.context)
+        # ``CLAUDE_CODE_AUTO_COMPACT_WINDOW`` alone would count as 100,000 at least, and without
+        # either it would not compact before 200,000. It keeps room for the longest answer.
+        variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(target.context)
+        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(_output_tokens(target.context))
     return Setup(variables)
 
 
@@ -103,6 +108,7 @@ def _codex(target: Target) -> Setup:
         f"{provider}.base_url": f"{target.url}/v1",
         f"{provider}.wire_api": "responses",
         f"{provider}.env_key": KEY_VARIABLE,
+        f"{provider}.stream_idle_timeout_ms": _SILENCE_MS,
         **{f"{provider}.http_headers.{name}": value for name, value in IMAGES.items()},
     }
     # Values are TOML, whose strings are written like JSON's.
@@ -114,11 +120,19 @@ def _codex(target: Target) -> Setup:
 
 
 def _opencode(target: Target) -> Setup:
-    # https://opencode.ai/docs/config#precedence-order: added to the person's own configuration.
+    # https://opencode.ai/docs/config#precedence-order: added to the user's own configuration.
+    return Setup({"OPENCODE_CONFIG_CONTENT": _opencode_config(target), KEY_VARIABLE: target.key})
+
+
+def _kilo(target: Target) -> Setup:
+    # https://kilo.ai/docs/cli: a fork of opencode with its configuration.
+    return Setup({"KILO_CONFIG_CONTENT": _opencode_config(target), KEY_VARIABLE: target.key})
+
+
+def _opencode_config(target: Target) -> str:
     model: dict[str, object] = {"name": target.model, "tool_call": True}
     if target.context is not None:
-        output = min(32_000, target.context // 2)
-        model["limit"] = {"context": target.context, "output": output}
+        model["limit"] = {"context": target.context, "output": _output_tokens(target.context)}
     config = {
         "model": f"{_PROVIDER}/{target.model}",
         "small_model": f"{_PROVIDER}/{target.model}",
@@ -135,7 +149,7 @@ def _opencode(target: Target) -> Setup:
             }
         },
     }
-    return Setup({"OPENCODE_CONFIG_CONTENT": json.dumps(config), KEY_VARIABLE: target.key})
+    return json.dumps(config)
 
 
 def _aider(target: Target) -> Setup:
@@ -197,6 +211,88 @@ def _qwen(target: Target) -> Setup:
     return Setup(variables, arguments, {file: json.dumps(settings)})
 
 
+def _copilot(target: Target) -> Setup:
+    # https://docs.github.com/en/copilot/how-tos/copilot-cli (``copilot help providers``)
+    variables = {
+        "COPILOT_PROVIDER_BASE_URL": f"{target.url}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_WIRE_API": "completions",
+        "COPILOT_PROVIDER_API_KEY": target.key,
+        "COPILOT_PROVIDER_HEADERS": "\n".join(f"{name}: {it}" for name, it in IMAGES.items()),
+        "COPILOT_MODEL": target.model,
+        # It needs no account then, and asks no other server.
+        "COPILOT_OFFLINE": "true",
+    }
+    if target.context is not None:
+        output = _output_tokens(target.context)
+        variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(target.context - output)
+        variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(output)
+    return Setup(variables)
+
+
+def _vibe(target: Target) -> Setup:
+    # https://docs.mistral.ai/mistral-vibe/introduction/configuration: ``VIBE_`` and a setting.
+    provider = {
+        "name": _PROVIDER,
+        "api_base": f"{target.url}/v1",
+        "api_key_env_var": KEY_VARIABLE,
+        "extra_headers": IMAGES,
+    }
+    model: dict[str, object] = {
+        "name": target.model,
+        "provider": _PROVIDER,
+        "alias": _PROVIDER,
+    }
+    if target.context is not None:
+        model["max_context_length"] = target.context
+    return Setup(
+        {
+            "VIBE_ACTIVE_MODEL": _PROVIDER,
+            "VIBE_PROVIDERS": json.dumps([provider]),
+            "VIBE_MODELS": json.dumps([model]),
+            KEY_VARIABLE: target.key,
+        }
+    )
+
+
+def _cline(target: Target) -> Setup:
+    # https://docs.cline.bot/cline-cli: the file that ``cline auth`` writes, in another place.
+    file, provider = "fullstop-cline.json", "openai-compatible"
+    settings: dict[str, object] = {
+        "provider": provider,
+        "model": target.model,
+        "baseUrl": f"{target.url}/v1",
+        "headers": IMAGES,
+    }
+    if target.context is not None:
+        settings["contextWindow"] = target.context
+        settings["maxTokens"] = _output_tokens(target.context)
+    entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    providers = {"version": 1, "lastUsedProvider": provider, "providers": {provider: entry}}
+    variables = {
+        "CLINE_PROVIDER_SETTINGS_PATH": f"{FOLDER_MARK}/{file}",
+        "OPENAI_API_KEY": target.key,
+    }
+    return Setup(variables, files={file: json.dumps(providers)})
+
+
+def _openhands(target: Target) -> Setup:
+    # https://docs.openhands.dev/openhands/usage/cli: three variables, and none for the context. It
+    # condenses the conversation when the server answers that it is too long.
+    variables = {
+        "LLM_MODEL": f"openai/{target.model}",
+        "LLM_BASE_URL": f"{target.url}/v1",
+        "LLM_API_KEY": target.key,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    return Setup(variables, ("--override-with-envs",))
+
+
+def _output_tokens(context: int) -> int:
+    """Return the tokens of the longest answer, for which an agent keeps room in the context."""
+    return min(32_000, context // 4)
+
+
 AGENTS = {
     "claude": AgentProgram(
         "Claude Code", "claude", "npm install -g @anthropic-ai/claude-code", 32_768, True, _claude
@@ -212,6 +308,15 @@ AGENTS = {
     ),
     "qwen": AgentProgram(
         "Qwen Code", "qwen", "npm install -g @qwen-code/qwen-code", 32_768, True, _qwen
+    ),
+    "copilot": AgentProgram(
+        "Copilot CLI", "copilot", "npm install -g @github/copilot", 24_576, True, _copilot
+    ),
+    "vibe": AgentProgram("Vibe", "vibe", "pipx install mistral-vibe", 16_384, True, _vibe),
+    "kilo": AgentProgram("Kilo", "kilo", "npm install -g @kilocode/cli", 24_576, True, _kilo),
+    "cline": AgentProgram("Cline", "cline", "npm install -g cline", 16_384, True, _cline),
+    "openhands": AgentProgram(
+        "OpenHands", "openhands", "pipx install openhands", 24_576, True, _openhands
     ),
 }  # fmt: skip
 """Every agent, by its name on the command line of ``fullstop launch``."""

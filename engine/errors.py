@@ -72,6 +72,20 @@ class ModelLoadFailed(EngineError):
     """A model could not be loaded; the message names the cause and the remedy."""
 
 
+class NotNumbers(EngineError):
+    """A loaded model computes values that are not numbers (NaN).
+
+    Args:
+        model: Its name.
+    """
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"{model} computed values that are not numbers (NaN), so it cannot answer this. Its "
+            "weights or their conversion are damaged: download another conversion of the model"
+        )
+
+
 class DraftLoadFailed(ModelLoadFailed):
     """A draft model could not be loaded beside a model; the message names the cause."""
 

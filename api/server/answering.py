@@ -15,7 +15,7 @@ from aiohttp import web
 
 from api.dialects.shared.body_reader import read_body, read_request
 from api.dialects.shared.dialect import (
-    EVENTS,
+    LINES,
     AnswerRoute,
     Dialect,
     Head,
@@ -216,6 +216,8 @@ class StreamWriter:
         self._request = request
         # Makes the text that is sent during silence.
         self.keepalive = keepalive
+        # Some clients of line streams parse each piece that arrives as one object.
+        self._writes_apart = content_type == LINES
         config = service_of(request).config
         self._silence_s, self._patience_s = config.keepalive_s, config.write_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -243,9 +245,10 @@ class StreamWriter:
             await asyncio.wait((self._clock,))
 
     async def write(self, events: Sequence[StreamFrame]) -> None:
-        """Write some events together; waits while the client reads too slowly."""
-        if events:
-            await self._write("".join([event.frame() for event in events]).encode())
+        """Write some events together, lines one by one; waits while the client reads slowly."""
+        frames = [event.frame() for event in events]
+        for data in frames if self._writes_apart else filter(None, ["".join(frames)]):
+            await self._write(data.encode())
 
     async def finish(self) -> None:
         """End the stream."""
@@ -353,9 +356,10 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if isinstance(body, str):  # JSON already
             return web.json_response(text=body)
         if isinstance(body, list):  # the events of a stream
-            text = "".join(event.frame() for event in body)
-            headers = {"Content-Type": EVENTS, "Cache-Control": "no-cache"}
-            return web.Response(body=text.encode(), headers=headers)
+            async with StreamWriter(request, str, route.media_type) as writer:
+                await writer.write(body)
+                await writer.finish()
+            return writer.response
         return web.Response() if body is None else _json(body)
 
     return reply

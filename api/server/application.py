@@ -44,7 +44,7 @@ from api.server.answering import (
     request_id_of,
 )
 from api.server.connection import Connection
-from api.server.routes import OPENAPI, OpenApiText, add_to, dialect_of, route_of
+from api.server.routes import OPENAPI, OpenApiText, add_to, dialect_of, missing_route, route_of
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.observation import (
@@ -178,7 +178,8 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
     where = f"{request.method} {_printable(request.path)}"
     match error.status:
         case 404:
-            return ApiError(ErrorKind.NOT_FOUND, f"there is no route {where}")
+            message = missing_route(request.method, _printable(request.path))
+            return ApiError(ErrorKind.NOT_FOUND, message)
         case 405:
             return ApiError(
                 ErrorKind.METHOD_NOT_ALLOWED,

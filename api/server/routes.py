@@ -318,6 +318,7 @@ ROUTES: tuple[Route, ...] = (
 
 _DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}
 _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
+_MODEL_PATHS = re.compile(r"/api/(create|copy|push|delete|blobs/.*)")
 _SLASHES = re.compile(r"/{2,}")
 
 
@@ -334,6 +335,16 @@ def route_of(request: web.Request) -> Route | None:
     """Return the route that answers a request, or None."""
     method = "GET" if request.method == "HEAD" else request.method
     return _BY_HANDLER.get((method, request.match_info.handler))
+
+
+def missing_route(method: str, path: str) -> str:
+    """Return the message about a route that does not exist."""
+    if _MODEL_PATHS.fullmatch(path):
+        return (
+            f"there is no route {method} {path}: requests do not change the models of this "
+            "computer; use fullstop models there"
+        )
+    return f"there is no route {method} {path}"
 
 
 def route_path(path: str) -> str:

@@ -164,10 +164,17 @@ def required(field: FieldPath) -> ApiError:
     return invalid(field, "Field required", code="missing_required_parameter")
 
 
-def unsupported(field: FieldPath, what: str) -> ApiError:
-    """Return the error for an unsupported feature that would change the answer."""
-    what = shown(what)
-    return invalid(field, f"{what} is not supported by this server", code="unsupported_parameter")
+def unsupported(field: FieldPath, what: str, instead: str = "") -> ApiError:
+    """Return the error for an unsupported feature that would change the answer.
+
+    Args:
+        field: The parameter.
+        what: What it would do.
+        instead: The parameter that does the same; empty if there is none.
+    """
+    remedy = f"; use {instead}" if instead else ""
+    reason = f"{shown(what)} is not supported by this server{remedy}"
+    return invalid(field, reason, code="unsupported_parameter")
 
 
 def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
@@ -331,13 +332,13 @@ class ListedModel:
 
     Attributes:
         id: Its name.
+        folder: Its folder; empty if it is not known yet.
         is_loaded: Whether it is in memory.
         context_length: Most tokens of prompt and answer together.
         size_bytes: Size of its weight files.
         memory_bytes: How much memory its weights take; 0 if it is not loaded. Caches are left out:
             they would tell how much others ask.
         architecture: Its architecture's name; empty if unknown.
-        bits: Bits of a quantized weight; None for a model that is not quantized.
         draft: The draft model loaded with it, if there is one.
         since: When it was loaded, or else when its files were written, in Unix seconds.
         unloads_at: When it will be unloaded if no further request arrives, in Unix seconds; None
@@ -345,12 +346,12 @@ class ListedModel:
     """
 
     id: str
+    folder: Path
     is_loaded: bool
     context_length: int
     size_bytes: int
     memory_bytes: int
     architecture: str
-    bits: int | None
     draft: str | None
     since: int
     unloads_at: float | None
@@ -394,12 +395,12 @@ def _listed(status: ModelStatus) -> ListedModel:
         architecture, context, size = "", 0, 0
     return ListedModel(
         status.id,
+        status.folder,
         status.is_loaded,
         context,
         size,
         info.weights_bytes if info is not None and status.is_loaded else 0,
         architecture,
-        None if on_disk is None else on_disk.bits,
         drafted,
         since,
         status.unloads_at,

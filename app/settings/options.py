@@ -6,7 +6,7 @@ values; knows neither argparse nor the work of any command.
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from app import exits, paths
 from app.exits import CommandError
@@ -22,7 +22,20 @@ LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 USUAL_RESULTS, MAX_RESULTS = 20, 200
 
 # The same as in ``app.agents``; a test compares them.
-AGENTS = ("claude", "codex", "opencode", "aider", "goose", "qwen")
+Agent = Literal[
+    "claude",
+    "codex",
+    "opencode",
+    "aider",
+    "goose",
+    "qwen",
+    "copilot",
+    "vibe",
+    "kilo",
+    "cline",
+    "openhands",
+]
+AGENTS: tuple[str, ...] = get_args(Agent)
 SHELLS = ("bash", "zsh", "fish")
 
 _ONE_OBJECT = "print one JSON object"
@@ -225,9 +238,7 @@ class InspectOptions:
 class LaunchOptions:
     """A coding agent, and the model and server that it uses."""
 
-    agent: Literal["claude", "codex", "opencode", "aider", "goose", "qwen"] = declare(
-        "claude", option="AGENT", help=f"the agent: {', '.join(AGENTS)}"
-    )
+    agent: Agent = declare("claude", option="AGENT", help=f"the agent: {', '.join(AGENTS)}")
     model: str | None = declare(
         None,
         metavar=LOCAL_MODEL,

@@ -314,7 +314,12 @@ def _filled(turn: Message, rules: TemplateRules) -> Message:
 
 def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {"role": turn.role, "content": turn.content}
-    if turn.thinking:
+    is_thinking_part = rules.has_thinking_parts and bool(turn.thinking)
+    if rules.has_content_parts or is_thinking_part:
+        values["content"] = [{"type": "text", "text": turn.content}]
+    if is_thinking_part:
+        values["content"].insert(0, {"type": "thinking", "thinking": turn.thinking})
+    elif turn.thinking:
         values |= dict.fromkeys(thinking_keys, turn.thinking)
     if turn.tool_calls:
         values["tool_calls"] = [
@@ -332,8 +337,9 @@ def _function(call: ToolCall, rules: TemplateRules) -> dict[str, Any]:
     arguments = _arguments(call.arguments)
     if not rules.has_text_arguments:
         return {"name": call.name, "arguments": arguments}
-    is_raw = RAW_ARGUMENTS in arguments or not call.arguments.strip()
-    text = json.dumps(arguments, ensure_ascii=False) if is_raw else call.arguments
+    is_object = call.arguments.lstrip().startswith("{") and RAW_ARGUMENTS not in arguments
+    # An object stays as the model wrote it.
+    text = call.arguments if is_object else json.dumps(arguments, ensure_ascii=False)
     return {"name": call.name, "arguments": text}
 
 

@@ -1,5 +1,6 @@
 """A model's chat template: its options, and the prompt that it makes of a conversation."""
 
+import contextlib
 import functools
 import re
 import threading
@@ -132,6 +133,29 @@ class ChatTemplate:
     def _thinking_keys(self) -> tuple[str, ...]:
         keys = [key for key in _THINKING_KEYS if any(key in source for source in self._sources)]
         return tuple(keys) or _THINKING_KEYS[:1]
+
+    def spaces_around(self, tag: str) -> tuple[str, str]:
+        """Return the white space that it writes before and after the end of reasoning.
+
+        An earlier answer with reasoning shows it, or else a prompt that switches reasoning off.
+        Both are empty where neither does.
+        """
+        question = {"role": "user", "content": "QUESTION"}
+        answer = {"role": "assistant", "content": "ANSWER"}
+        answer |= dict.fromkeys(self._thinking_keys, "REASONING")
+        end = re.escape(tag)
+        render = functools.partial(self._apply, has_null_content=False, tokenize=False)
+        with contextlib.suppress(Exception):  # templates raise whatever their authors chose
+            text = str(render([question, answer]))
+            if match := re.search(rf"REASONING(\s*){end}(\s*)ANSWER", text):
+                return match[1], match[2]
+        with contextlib.suppress(Exception):
+            text = str(render([question], add_generation_prompt=True, enable_thinking=False))
+            if match := re.search(rf"(\s*){end}(\s*)$", text):
+                # The reasoning is empty here, so the white space before the tag surrounds it on
+                # both sides; only its first character counts.
+                return match[1][:1], match[2]
+        return "", ""
 
     def rules(self, *, has_tools: bool) -> TemplateRules:
         """Return what it takes of a conversation, learnt at the first call."""

@@ -8,6 +8,7 @@ everything is rendered.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -27,6 +28,9 @@ class TemplateRules:
     """How a conversation is changed for a template; the defaults change nothing.
 
     Attributes:
+        has_content_parts: Whether contents are lists of parts, as templates of vision models read
+            them; a text would be rendered as nothing.
+        has_thinking_parts: Whether thinking is a part of the content, as in Mistral's templates.
         has_system: Whether it renders a leading system message; if not, that text begins the first
             user turn.
         joins_systems: Whether several leading system messages become one.
@@ -51,6 +55,8 @@ class TemplateRules:
         result_filler: Text of results that are empty.
     """
 
+    has_content_parts: bool = False
+    has_thinking_parts: bool = False
     has_system: bool = True
     joins_systems: bool = False
     moves_systems: bool = False
@@ -91,7 +97,9 @@ def learn_rules(render: RenderSample, *, is_code: bool) -> TemplateRules:
         is_code: Whether the template is Python code, which cannot have contents of None.
     """
     learner = _Learner(render)
-    learner.learn([_sample(_user(""), _answer("A1"), _user("U2"))], *_fill("user_filler"))
+    dialogue = _sample(_user("U1"), _answer("A1"), _user("U2"))
+    learner.learn([dialogue], {"has_content_parts": True})
+    learner.learn([_sample(_user(""), *dialogue.messages[1:])], *_fill("user_filler"))
     _learn_calls(learner, is_code=is_code)
     learner.learn(
         [
@@ -150,6 +158,8 @@ class _Learner:
         for mark in sample.marks:
             if (start := text.find(mark, end)) >= 0:
                 score, end = score + 1, (start + len(mark)) * sample.is_ordered
+        if _WRITTEN_PART.search(text):
+            return 0
         # Arguments as Python writes them, or as JSON inside a JSON text.
         is_quoted = f"'{_KEY}'" in text or f'\\"{_KEY}' in text
         return score - is_quoted
@@ -178,6 +188,13 @@ def _learn_calls(learner: _Learner, *, is_code: bool) -> None:
     learner.learn(
         [_sample(_user("U1"), *_called(result=""), _answer("A1"), _user("U2"))],
         *_fill("result_filler"),
+    )
+    learner.learn(
+        [
+            _sample(_user("U1"), *_called(thinking="T1")),
+            _sample(_user("U1"), _answer("A1"), _user("U2")),
+        ],
+        {"has_thinking_parts": True},
     )
     with_text = [
         _sample(_user("U1"), *_called(text="C1")),
@@ -243,6 +260,9 @@ SAMPLE_TOOL = {
     },
 }
 _KEY = "sought"
+_MARK = "zq"
+# A part of a content as Python or JSON writes it: the template knows no parts.
+_WRITTEN_PART = re.compile(rf"""['"](?:text|thinking)['"]: ?['"]{_MARK}""")
 _ID = "call_0123456789abcdef"
 
 
@@ -257,7 +277,7 @@ def _sample(*messages: Message) -> _Sample:
 
 
 def _mark(text: str) -> str:
-    return f"zq{text}" if text else ""
+    return _MARK + text if text else ""
 
 
 def _system(text: str) -> Message:

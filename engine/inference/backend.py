@@ -85,6 +85,7 @@ class Step:
             was ended).
         scored: For each sequence whose prompt is scored: (number, scores of the tokens that it has
             read).
+        invalid: The sequences whose logits are not numbers (NaN); their tokens mean nothing.
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
@@ -94,6 +95,7 @@ class Step:
     shared: list[tuple[int, int]] = field(default_factory=list)
     budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
     scored: list[tuple[int, PromptScores]] = field(default_factory=list)
+    invalid: set[int] = field(default_factory=set)
 
     def unused(self, number: int, taken: int) -> int:
         """Return how many of a sequence's tokens follow the first ``taken`` ones."""

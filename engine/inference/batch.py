@@ -6,6 +6,7 @@ as MLX's streams do.
 """
 
 import contextlib
+import math
 import time
 import weakref
 from collections import abc
@@ -299,8 +300,35 @@ class RunningBatch:
         step.shared = self.sequences.take_shared()
         self._end_reasoning(step)
         step.failed = self._failed()
+        step.invalid = self._find_invalid(step)
         self._follow(step)
         return step
+
+    def _find_invalid(self, step: Step) -> set[int]:
+        """Return the sequences whose logits are not numbers.
+
+        The draw from such logits is the first or the last id, and the same at each step: the
+        device is asked about these tokens only.
+        """
+        suspects: list[tuple[int, mx.array]] = []
+        for number, token_id, logprobs in step.sampled:
+            sequence = self.sequences.by_number[number]
+            if logprobs is not None and (
+                token_id in (0, logprobs.shape[-1] - 1) or token_id == sequence.last_token
+            ):
+                suspects.append((number, logprobs[token_id]))
+            sequence.last_token = token_id
+        invalid = {
+            number for number, scores in step.scored if any(map(math.isnan, scores.logprobs[-1:]))
+        }
+        if suspects:
+            are_nan: Any = mx.isnan(mx.stack([logprob for _, logprob in suspects])).tolist()
+            invalid |= {
+                number for (number, _), is_nan in zip(suspects, are_nan, strict=True) if is_nan
+            }
+        for number in invalid:
+            self.sequences.by_number[number].is_invalid = True
+        return invalid
 
     def _end_reasoning(self, step: Step) -> None:
         """Note in a step the sequences whose reasoning their budget ends."""
@@ -462,7 +490,8 @@ class RunningBatch:
         """Store the caches of sequences that were taken out; those that waited read on."""
         self.sequences.let_go(gone)
         for sequence in gone:
-            self._store(sequence, sequence.cache, sequence.held)
+            if not sequence.is_invalid:
+                self._store(sequence, sequence.cache, sequence.held)
         self._note_use()
         for sequence in gone:
             if sequence.draft is not None:

@@ -6,6 +6,7 @@ alone. Long texts are read in parts, so that a batch beside it never waits for l
 """
 
 import json
+import math
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.errors import InvalidRequest, ModelLoadFailed
+from engine.errors import InvalidRequest, ModelLoadFailed, NotNumbers
 from engine.files.safe_files import read_bounded
 from engine.inference.mlx_lm_internals import together
 from engine.library.models import read_json
@@ -88,6 +89,7 @@ class TextReader:
         pooling: Which hidden states make a vector.
         dimensions: The length of the vectors; None for all that the model has.
         vocabulary_size: How many ids the model can produce.
+        name: The model's name, for errors.
         most_tokens: Most tokens that are read in one pass.
     """
 
@@ -99,6 +101,7 @@ class TextReader:
         pooling: Pooling,
         dimensions: int | None,
         vocabulary_size: int,
+        name: str,
         most_tokens: int,
     ) -> None:
         self._model = model
@@ -109,6 +112,7 @@ class TextReader:
         self._dimensions = dimensions
         self._vocabulary_size = vocabulary_size
         self._most = most_tokens
+        self._name = name
         self._chunk = min(_FIRST_TOKENS, most_tokens)
         # How long a token of the last pass took; 0 before the first.
         self._token_s = 0.0
@@ -197,6 +201,8 @@ class TextReader:
         vectors = self._sums[:, : self._dimensions]
         lengths = mx.maximum(mx.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         rows: Any = (vectors / lengths).tolist()
+        if any(math.isnan(row[0]) for row in rows):  # one NaN makes the length of a vector NaN
+            raise NotNumbers(self._name)
         self._found += [
             (place, array("f", vector))
             for place, vector in zip(self._groups.pop(0), rows, strict=True)

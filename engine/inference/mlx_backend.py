@@ -403,6 +403,7 @@ class MlxBackend:
             pooling=pooling_of(self.info.path, self.info.id),
             dimensions=dimensions,
             vocabulary_size=self.info.vocabulary_size,
+            name=self.info.id,
         )
 
         def parts() -> Iterator[abc.Sequence[tuple[int, Vector]]]:

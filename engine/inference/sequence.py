@@ -178,6 +178,8 @@ class Sequence:
         waiting: The sequences that wait for it, each with how many tokens both share.
         is_joined: Whether it is in a lane or decodes.
         is_ahead: Whether its sources have been told a token that the batch has not returned.
+        last_token: The token that the batch returned last; -1 before the first.
+        is_invalid: Whether its logits are not numbers, so that its cache must not be used again.
     """
 
     tokens: list[int]
@@ -207,6 +209,8 @@ class Sequence:
     waiting: "dict[Sequence, int]" = field(default_factory=dict, init=False)
     is_joined: bool = field(default=False, init=False)
     is_ahead: bool = field(default=False, init=False)
+    last_token: int = field(default=-1, init=False)
+    is_invalid: bool = field(default=False, init=False)
     key: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,5 @@
 """A model's text: its chat template and its tokens."""
 
-import contextlib
-import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -251,27 +249,3 @@ def chat_template(tokenizer: Any, call_marks: tuple[str, str] = ("", "")) -> Cha
     source = getattr(inner, "chat_template", None) or ""
     sources = list(source.values()) if isinstance(source, Mapping) else [str(source)]
     return ChatTemplate(apply, [] if is_code else sources, call_marks)
-
-
-def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
-    """Return the white space that a model's template writes before and after the end of reasoning.
-
-    The template shows it in an earlier answer with reasoning, or else in a prompt that switches
-    reasoning off. Both are empty where it shows neither.
-    """
-    question = {"role": "user", "content": "QUESTION"}
-    answer = {"role": "assistant", "content": "ANSWER", "reasoning_content": "REASONING"}
-    template = inner_tokenizer(tokenizer).apply_chat_template
-    end = re.escape(tag)
-    with contextlib.suppress(Exception):  # templates raise whatever their authors chose
-        text = str(template([question, answer], tokenize=False))
-        if match := re.search(rf"REASONING(\s*){end}(\s*)ANSWER", text):
-            return match[1], match[2]
-    with contextlib.suppress(Exception):
-        options = {"add_generation_prompt": True, "enable_thinking": False}
-        text = str(template([question], tokenize=False, **options))
-        if match := re.search(rf"(\s*){end}(\s*)$", text):
-            # The reasoning is empty here, so the white space before the tag surrounds it on both
-            # sides; only its first character counts.
-            return match[1][:1], match[2]
-    return "", ""

@@ -21,7 +21,7 @@ from engine.conversation.template import ChatTemplate
 from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler, foreseen
 from engine.inference.speculation.cost import WIDTHS
-from engine.inference.text import encoded, spaces_around
+from engine.inference.text import encoded
 from engine.output.channels import Splitter, read_token
 from engine.output.families import Family, Marks
 from engine.output.vocabulary import Vocabulary
@@ -278,5 +278,5 @@ class ThinkingBudgets:
 
     def _spaces_around(self, family: Family) -> tuple[str, str]:
         if self._spaces is None:
-            self._spaces = spaces_around(self._tokenizer, family.think_end or "")
+            self._spaces = self._template.spaces_around(family.think_end or "")
         return self._spaces

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import json
+import math
 import operator
 import os
 import pkgutil
@@ -458,6 +459,8 @@ _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 # Those that a quantised model does not compute with where there is no graphics processor, for it
 # would take many times as long.
 _WIDENED = ("F16", "BF16")
+# mlx-lm's default for quantised weights.
+_GROUP_SIZE = 64
 # How the names of a draft head's first weights end.
 _HEAD_ENDS = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", ".eh_proj.weight")
 
@@ -485,6 +488,31 @@ def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
     floats = [kind for kind in sizes if kind in _FLOAT_BYTES]
     usual = max(floats, key=sizes.__getitem__, default="BF16")
     return WeightsInMemory(sum(sizes.values()), _FLOAT_BYTES[usual], has_head)
+
+
+def weight_figures(folder: Path) -> tuple[int, str]:
+    """Return how many weights a model has, and their kind (``BF16``, ``int4``); reads headers.
+
+    0 and an empty text where its files cannot be read.
+    """
+    try:
+        config = read_json(folder / "config.json")
+        stored = [
+            _stored_weights(path, state.st_size, state.st_mtime_ns)
+            for path, state in weight_files(folder)
+            if path.name.startswith("model")
+        ]
+    except (ModelLoadFailed, ValueError, LookupError, TypeError):
+        return 0, ""
+    sizes = sum((Counter(one.sizes) for one in stored), Counter[str]())
+    kind = max(sizes, key=sizes.__getitem__, default="")
+    quantized = config.get("quantization") or config.get("quantization_config")
+    stated = quantized if isinstance(quantized, dict) else {}
+    groups = sum(one.groups for one in stored)
+    size = stated.get("group_size", _GROUP_SIZE)
+    if groups and is_count(bits := stated.get("bits")):
+        kind = f"int{bits}"
+    return sum(one.plain for one in stored) + groups * (size if is_count(size) else 0), kind
 
 
 def has_draft_head(folder: Path) -> bool:
@@ -516,11 +544,15 @@ class _Stored(NamedTuple):
     Attributes:
         sizes: The bytes of all weights, by the names of their kinds of numbers.
         scales: The kinds of the scales of quantised weights.
+        plain: How many weights are not quantised.
+        groups: How many groups of quantised weights there are: each has one scale.
         heads: The names of weights that may belong to a draft head.
     """
 
     sizes: Mapping[str, int]
     scales: frozenset[str]
+    plain: int
+    groups: int
     heads: tuple[str, ...]
 
 
@@ -530,17 +562,22 @@ def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
     sizes: dict[str, int] = {}
     scales: set[str] = set()
     heads: list[str] = []
+    plain = groups = 0
     for name, value in _read_header(path)[1].items():
         if name == "__metadata__":
             continue
         begin, end = map(operator.index, value["data_offsets"])
         kind = str(value["dtype"])
         sizes[kind] = sizes.get(kind, 0) + end - begin
+        count = math.prod(map(operator.index, value["shape"]))
         if name.endswith(".scales"):
             scales.add(kind)
+            groups += count
+        elif kind != "U32" and not name.endswith(".biases"):
+            plain += count
         if name.endswith(_HEAD_ENDS):
             heads.append(name)
-    return _Stored(sizes, frozenset(scales), tuple(heads))
+    return _Stored(sizes, frozenset(scales), plain, groups, tuple(heads))
 
 
 def _read_header(path: Path) -> tuple[int, dict[str, Any]]:

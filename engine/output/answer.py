@@ -170,7 +170,7 @@ class TokenReader:
         # The end of the text that was sent at the end: it was held back as a possible tag.
         self.undecided = ""
         self._rest: list[str] = []
-        text.enter(splitter.channel)
+        text.enter(splitter.channel, strips_space=setup.setting.beginning.strips_space)
 
     def take(self, token_id: int) -> bool:
         """Take the next sampled id; return whether a stop or an EOS ends the answer."""

@@ -41,7 +41,6 @@ class Splitter(Protocol):
         parts: Special tokens that are part of a longer tag, by id, with the text to ``feed`` for
             them.
         scans_text: Whether text must go through ``feed``.
-        in_header: Whether a header is open; none of it is text.
         closes_calls: Whether a call has an end mark of its own; if not, it ends with the answer.
         keeps_specials: Whether special tokens inside a call are a part of it.
     """
@@ -50,9 +49,13 @@ class Splitter(Protocol):
     tags: Mapping[int, str]
     parts: Mapping[int, str]
     scans_text: bool
-    in_header: bool
     closes_calls: bool
     keeps_specials: bool
+
+    @property
+    def in_header(self) -> bool:
+        """Whether a header is open; none of it is text."""
+        ...
 
     @property
     def held(self) -> str:
@@ -99,12 +102,15 @@ class Beginning:
         header: The part of a message's header that is in the prompt; None outside of headers.
         call: The part of an open tool call that is in the prompt.
         tool_name: The tool that the open call's tag named.
+        strips_space: Whether white space at the beginning is the template's, which comes between
+            the end of reasoning and the answer.
     """
 
     channel: Channel = Channel.TEXT
     header: str | None = None
     call: str = ""
     tool_name: str | None = None
+    strips_space: bool = False
 
 
 def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:
@@ -165,19 +171,22 @@ def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Ite
 
 
 def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
-    """Return which channel is open after tokens of a prompt, read as an answer."""
-    call: list[str] = []
-    name: str | None = None
+    """Return what is open after tokens of a prompt, read as an answer."""
+    texts: list[str] = []
+    last: Switch | None = None
     for token_id in tokens:
         for part in read_token(token_id, splitter, vocabulary):
             if isinstance(part, Switch):
-                call.clear()
-                name = part.tool_name
+                texts.clear()
+                last = part
             else:
-                call.append(part)
-    if splitter.channel is not Channel.TOOL:
-        return Beginning(splitter.channel)
-    return Beginning(Channel.TOOL, call="".join(call) + splitter.held, tool_name=name)
+                texts.append(part)
+    text = "".join(texts)
+    if splitter.channel is Channel.TOOL:
+        name = None if last is None else last.tool_name
+        return Beginning(Channel.TOOL, call=text + splitter.held, tool_name=name)
+    is_answer = splitter.channel is Channel.TEXT and last is not None and last.strips_space
+    return Beginning(splitter.channel, strips_space=is_answer and not text.strip())
 
 
 # Tags that are one token are recognised by id, so that the same characters typed out by the model

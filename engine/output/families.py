@@ -3,6 +3,7 @@
 Pure; any thread.
 """
 
+import copy
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -278,6 +279,9 @@ class TagFamily:
         if beginning.channel is Channel.TOOL and not request.continues_answer:
             # No template opens a call, so this is an example in the instructions.
             return Beginning()
+        if not request.begun and not vocabulary.text_of(tokens[-1]).strip():
+            # The template has written the white space itself.
+            return replace(beginning, strips_space=False)
         return beginning
 
     def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
@@ -440,6 +444,9 @@ _CONSTRAIN = "<|constrain|>"
 _MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CALLABLE = re.compile(r"[^\s<]+")
+_ROLE = "assistant"
+# What a header goes on with behind the role; any other text there is an answer without a header.
+_HEADER_WORDS = ("to=", "analysis", "commentary", "final")
 
 
 def is_inner_end(token: str, vocabulary: Container[str]) -> bool:
@@ -561,27 +568,58 @@ class HeaderSplitter:
         self.keeps_specials = False
         self.parts: Mapping[int, str] = {}
         self.tags = markers
-        self.in_header = self.scans_text = header is not None
+        self.scans_text = header is not None
         self._header = [header or ""]
         self._tokens = 0
+        # Characters of the open header that may be text, and whether it has more than a role.
+        self._undecided = 0
+        self._has_marker = any(one in self._header[0] for one in _MARKERS[1:])
 
     @property
     def held(self) -> str:
-        """Always empty: a header is never text, and a message's text is never a marker."""
-        return ""
+        """The text behind a role, which may still become a header."""
+        return self._free_text() or ""
 
     @property
     def header(self) -> str | None:
         """The text of the open header so far; None outside of headers."""
-        return "".join(self._header) if self.in_header else None
+        return "".join(self._header) if self.scans_text else None
+
+    @property
+    def in_header(self) -> bool:
+        """Whether a header is open that is certainly one; none of it is text."""
+        return self.scans_text and self._free_text() is None
+
+    def _free_text(self) -> str | None:
+        """Return what follows the role where nothing shows that it is a header; else None."""
+        if not self.scans_text:
+            return None
+        role = "".join(self._header).removeprefix("<|start|>").lstrip()
+        text = role.removeprefix(_ROLE)
+        is_header = text == role or text.lstrip().startswith(_HEADER_WORDS[0])
+        return None if is_header or self._has_marker else text
 
     def feed(self, piece: str) -> Iterator[Part]:
         """Take text; yield the parts in order."""
-        if self.in_header:
-            self._header.append(piece)
-            self._tokens += 1
-        else:
+        if not self.scans_text:
             yield piece
+            return
+        was_free = self._free_text() is not None
+        self._header.append(piece)
+        self._tokens += 1
+        self._undecided += len(piece) if was_free else 0
+        text = self._free_text()
+        if text is None:
+            yield from self._skip()
+        elif (word := text.lstrip()) and not any(one.startswith(word) for one in _HEADER_WORDS):
+            self._close_header()
+            yield text
+
+    def _skip(self) -> Iterator[Part]:
+        """Note that the text behind the role is part of a header."""
+        if self._undecided:
+            yield Switch(self.channel, visible=self._undecided)
+            self._undecided = 0
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
         """Take a marker; yield the parts that follow from it."""
@@ -589,20 +627,26 @@ class HeaderSplitter:
         if marker in _MESSAGE_ENDS:
             yield from self._end_message()
         elif marker == "<|message|>":
-            if self.in_header:
+            if self.scans_text:
+                yield from self._skip()
                 yield self._open_message()
-        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.in_header):
+        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.scans_text):
             was_thinking = self.channel is Channel.THINKING
             yield from self._end_message()
-            self.in_header = self.scans_text = True
+            self.scans_text = True
             # A token that ends reasoning counts as reasoning.
             self._tokens = 0 if was_thinking else 1
             self._header.append(marker)
-        elif self.in_header:
+            self._has_marker = marker != "<|start|>"
+        elif self.scans_text:
+            yield from self._skip()
             self._header.append(marker)
+            self._has_marker = True
             self._tokens += 1
 
     def _end_message(self) -> Iterator[Part]:
+        if text := self.held:
+            yield text
         self._close_header()
         if self.channel is Channel.TOOL:
             yield self._enter(Channel.TEXT)
@@ -611,7 +655,7 @@ class HeaderSplitter:
 
     def opens(self, token_id: int) -> Switch | None:
         """Return the switch to the channel that a marker would open now."""
-        if self.tags[token_id] != "<|message|>" or not self.in_header:
+        if self.tags[token_id] != "<|message|>" or not self.scans_text:
             return None
         channel, name = self._meaning()
         return Switch(channel, tokens=self._tokens, tool_name=name)
@@ -622,12 +666,15 @@ class HeaderSplitter:
 
     def preview(self, piece: str) -> str:
         """Return the text that would come out if this piece were the last."""
-        return "" if self.in_header else piece
+        if not self.scans_text:
+            return piece
+        after = HeaderSplitter(self.tags, "".join([*self._header, piece]), self.channel)
+        return after.held
 
     def _close_header(self) -> None:
         self._header.clear()
-        self.in_header = self.scans_text = False
-        self._tokens = 0
+        self.scans_text = False
+        self._tokens = self._undecided = 0
 
     def _open_message(self) -> Switch:
         channel, name = self._meaning()
@@ -651,13 +698,16 @@ class HeaderSplitter:
         return Switch(channel, tokens=tokens, tool_name=tool_name)
 
     def finish(self) -> str:
-        """Return nothing, because no part of an unfinished header is text."""
-        return ""
+        """Return the text that was held back; no part of an unfinished header is text."""
+        text = self.held
+        if text:
+            self._close_header()
+        return text
 
     def fork(self) -> "HeaderSplitter":
         """Return an independent copy in the same state."""
-        fork = HeaderSplitter(self.tags, self.header, self.channel)
-        fork._tokens = self._tokens
+        fork = copy.copy(self)
+        vars(fork).update(_header=self._header.copy())
         return fork
 
 

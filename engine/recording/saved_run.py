@@ -10,12 +10,12 @@ Version 1::
                 "ignore_eos": false, "min_tokens": 0},
       "max_tokens": 512,
       "setting": {"starts_in": "text", "header": null, "call": "", "tool_name": null,
-                  "eos": [2], "context_room": 4000, "has_bytes": true,
+                  "strips_space": false, "eos": [2], "context_room": 4000, "has_bytes": true,
                   "strips_first_space": false,
                   "channels": {"think_start": "<think>", "think_end": "</think>",
                                "tool_start": null, "tool_end": null,
                                "ids": {"3": "<think>"}, "parts": {}, "call_style": "",
-                               "harmony": {}}},
+                               "untagged": {}, "harmony": {}}},
       "tokens": [{"id": 30, "hex": "36", "piece": "6", "special": null, "time_s": 0.1}],
       "residue": "",
       "calls": [{"raw": "{...}", "calls": [{"id": "…", "name": "…", "arguments": "{}"}]}],
@@ -196,6 +196,7 @@ def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
         "header": setting.beginning.header,
         "call": setting.beginning.call,
         "tool_name": setting.beginning.tool_name,
+        "strips_space": setting.beginning.strips_space,
         "eos": setting.eos,
         "eos_sources": setting.eos_sources,
         "context_room": setting.context_room,
@@ -232,6 +233,7 @@ def _beginning(fields: Fields, *, has_headers: bool) -> Beginning:
         header=header,
         call=fields.maybe("call", str) or "",
         tool_name=fields.maybe("tool_name", str),
+        strips_space=fields.maybe("strips_space", bool) or False,
     )
 
 

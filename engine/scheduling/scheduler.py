@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
+from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, NotNumbers, QueueFull
 from engine.inference.backend import Prompt, Step
 from engine.scheduling.admission import AnswerMemory, Wanted, admit, check, wanted
 from engine.scheduling.generation import (
@@ -549,6 +549,10 @@ class Scheduler:
         # They leave together, because each departure copies the sequences that stay.
         leaving: dict[int, int] = {}
         ended: list[tuple[Generation, list[Event]]] = []
+        for number in step.invalid:
+            if (sequence := running.pop(number, None)) is not None:
+                self._finish(sequence, StopKind.ERROR, str(NotNumbers(self.backend.info.id)))
+                leaving[number] = 0
         for place, (number, token_id, _) in enumerate(step.sampled):
             sequence = running.get(number)
             if sequence is None:

@@ -43,7 +43,8 @@ class StopInfo:
         token_text: That token's text, as far as it is valid UTF-8.
         channel: The channel of the match, or the one that was open at the end.
         text_offset: Code points of that channel's text before the match; for other kinds, the
-            length of that channel's text.
+            length of that channel's text. In the tool channel, the text is that of the open call
+            alone, counted from its first generated character: 0 once the call is complete.
         token_index: Index, from 0 over the generated tokens, of the token that completed it.
         rule_index: Position in ``StopRules.stops`` of the stop that matched, else None.
         held: Text that was being held back when generation ended otherwise, and was released.

@@ -27,12 +27,13 @@ from api.dialects.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     FullstopOptions,
     allows_more_keys,
+    asks_for_thinking,
     effort_of,
+    given_effort,
     is_report_wanted,
     sampling_of,
     sampling_to_wire,
@@ -102,7 +103,7 @@ def requests_from_wire(
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     """Return the request for a prompt alone; raises like ``requests_from_wire``."""
     _refuse_unsupported(params)
-    system = _system_text(params.system or [])
+    system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
     offered, deferred = _tools(params)
     history = _History(deferred, params.fullstop)
@@ -114,17 +115,16 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     chosen = None if params.tool_choice is None else params.tool_choice.name
     tools = history.callable_tools(offered, chosen)
     choice = _tool_choice(params, tools)
-    thinking, config = params.thinking, params.output_config
+    thinking = params.thinking
     wanted = GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
         constraint=_constraint(params),
         allows_more_keys=allows_more_keys(params.fullstop),
-        # An absent field means off, as in the vendor's API, whatever the model's template prefers.
-        thinking=thinking is not None and thinking.type in ("enabled", "adaptive"),
+        thinking=_thinks(params),
         thinking_budget=None if thinking is None else thinking.budget_tokens,
-        effort=effort_of(None if config is None else config.effort),
+        effort=effort_of(_effort(params)),
         not_applied=tuple(history.left_out),
     )
     return with_template_options(wanted, params.chat_template_kwargs)
@@ -153,10 +153,23 @@ def shows_thinking(params: CountTokensParams) -> bool:
     return params.thinking is None or params.thinking.display != "omitted"
 
 
-def _system_text(blocks: Sequence[TextPart]) -> str:
-    """Return the system prompt; blocks that are only a billing line leave no empty paragraph."""
-    texts = (without_billing_line(block.text) for block in blocks)
-    return "\n\n".join(text for text in texts if text)
+def _thinks(params: CountTokensParams) -> bool:
+    """Whether the model reasons; if no field says so, it does not, whatever its template prefers.
+
+    The vendor's API has the same default.
+    """
+    if params.thinking is not None:
+        return params.thinking.type in ("enabled", "adaptive")
+    if params.enable_thinking is not None:
+        return params.enable_thinking
+    effort = given_effort(params.reasoning_effort)
+    return effort is not None and asks_for_thinking(effort)
+
+
+def _effort(params: CountTokensParams) -> str | None:
+    config = params.output_config
+    effort = None if config is None else config.effort
+    return params.reasoning_effort if effort is None else effort
 
 
 def _refuse_unsupported(params: CountTokensParams) -> None:
@@ -412,9 +425,7 @@ class _History:
                     if text := self._block_text(block, place, has_notes):
                         texts.append(text)
         if texts or not any(isinstance(block, ToolResultBlock) for block in message.content):
-            text = "\n".join(texts)
-            is_system = message.role == "system"
-            yield Message(message.role, without_billing_line(text) if is_system else text)
+            yield Message(message.role, "\n".join(texts))
 
     def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
         texts: list[str] = []

@@ -302,7 +302,9 @@ class CountTokensParams(WireModel):
     output_format: OutputFormatParam | None = None
     mcp_servers: list[Any] | None = None
     thread: Any = None
-    # Accepted beyond the reference.
+    # Accepted beyond the reference, as open servers spell them.
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
     chat_template_kwargs: ChatTemplateKwargs | None = None
     fullstop: FullstopOptions | None = None
 

@@ -4,14 +4,13 @@ Pure except for the encoders' own state; the replies to queries run on the serve
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-import hashlib
 import json
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, assert_never
 
+from api.dialects.ollama.models import MODEL_QUERIES, checked_name, tagged, time_text
 from api.dialects.ollama.read import (
     ask,
     chat_from_wire,
@@ -21,7 +20,6 @@ from api.dialects.ollama.read import (
     wants_thinking,
 )
 from api.dialects.ollama.wire import (
-    Ability,
     AnswerParams,
     ChatParams,
     DoneReason,
@@ -34,17 +32,11 @@ from api.dialects.ollama.wire import (
     OllamaCall,
     OllamaChatAnswer,
     OllamaChatLine,
-    OllamaDetails,
     OllamaErrorAnswer,
     OllamaGenerateAnswer,
     OllamaGenerateLine,
-    OllamaListed,
     OllamaMessage,
-    OllamaModel,
-    OllamaModels,
-    OllamaVersion,
     PromptParams,
-    ShowParams,
 )
 from api.dialects.openai.write import answer_tokens, entries_to_wire
 from api.dialects.shared.answers import (
@@ -62,15 +54,10 @@ from api.dialects.shared.parameters import is_report_wanted
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ContextOverflow, invalid, status_of
 from api.transport.service import (
-    Abilities,
-    ListedModel,
     Service,
     abilities_of,
-    check_model,
     embedded,
     engine_name,
-    listed_model,
-    listed_models,
     loaded_model,
 )
 from engine import (
@@ -78,7 +65,6 @@ from engine import (
     Embeddings,
     Event,
     Finished,
-    NoModel,
     StopInfo,
     StopKind,
     TokenTrace,
@@ -120,7 +106,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         super().__init__()
         # The requested name, which the reference repeats.
         self._model = params.model or tagged(head.model)
-        self._created_at = time_text(datetime.fromtimestamp(head.created_s, UTC))
+        self._clock = head.clock
         self._reports = is_report_wanted(params.fullstop)
         self._has_logprobs = bool(params.logprobs)
         self._texts = head.vocabulary
@@ -208,7 +194,7 @@ class ChatLineEncoder(LineEncoder):
             message["tool_calls"] = list(calls)
         return {
             "model": self._model,
-            "created_at": self._created_at,
+            "created_at": time_text(self._clock()),
             "message": message,
             "done": False,
         }
@@ -227,14 +213,14 @@ class PromptLineEncoder(LineEncoder):
         if thinking:
             return {
                 "model": self._model,
-                "created_at": self._created_at,
+                "created_at": time_text(self._clock()),
                 "response": text,
                 "thinking": thinking,
                 "done": False,
             }
         return {
             "model": self._model,
-            "created_at": self._created_at,
+            "created_at": time_text(self._clock()),
             "response": text,
             "done": False,
         }
@@ -284,92 +270,6 @@ def _arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-# -- models ------------------------------------------------------------------------------------
-
-
-# Clients ask for the version to learn what they may send; we follow the reference of this version.
-API_VERSION = "0.32.15"
-
-_TAG = ":latest"
-_NEVER = datetime(2318, 1, 1, tzinfo=UTC)
-
-
-def tagged(model_id: str) -> str:
-    """Return a model's name as this API spells it, with a tag."""
-    return model_id if ":" in model_id.rpartition("/")[2] else f"{model_id}{_TAG}"
-
-
-def time_text(when: datetime) -> str:
-    """Return a time as this API spells it."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def listed_entry(model: ListedModel) -> OllamaListed:
-    """Return a model's entry of ``/api/tags``."""
-    return {
-        "name": tagged(model.id),
-        "model": tagged(model.id),
-        "modified_at": _since(model),
-        "size": model.size_bytes,
-        "digest": _digest(model),
-        "details": _details(model),
-    }
-
-
-def running_entry(model: ListedModel) -> OllamaListed:
-    """Return the entry of ``/api/ps`` of a model that is in memory."""
-    entry = listed_entry(model)
-    del entry["modified_at"]
-    ends = _NEVER if model.unloads_at is None else datetime.fromtimestamp(model.unloads_at, UTC)
-    entry["expires_at"] = time_text(ends)
-    entry["size_vram"] = model.memory_bytes
-    entry["context_length"] = model.context_length
-    return entry
-
-
-def model_to_wire(model: ListedModel, abilities: Abilities) -> OllamaModel:
-    """Return the answer of ``/api/show``."""
-    capabilities: list[Ability] = ["completion"]
-    capabilities += ["tools"] if abilities.can_call_tools else []
-    capabilities += ["thinking"] if abilities.can_think else []
-    info: dict[str, str | int] = {
-        "general.architecture": model.architecture,
-        f"{model.architecture}.context_length": model.context_length,
-    }
-    if abilities.vocabulary_size is not None:
-        info[f"{model.architecture}.vocab_size"] = abilities.vocabulary_size
-    return {
-        "modelfile": "",
-        "parameters": "",
-        "template": "",
-        "details": _details(model),
-        "model_info": info,
-        "capabilities": capabilities,
-        "modified_at": _since(model),
-    }
-
-
-def _details(model: ListedModel) -> OllamaDetails:
-    return {
-        "parent_model": "",
-        "format": "safetensors",
-        "family": model.architecture,
-        "families": [model.architecture],
-        "parameter_size": "",
-        "quantization_level": "" if model.bits is None else f"{model.bits}-bit",
-    }
-
-
-def _since(model: ListedModel) -> str:
-    return time_text(datetime.fromtimestamp(model.since, UTC))
-
-
-def _digest(model: ListedModel) -> str:
-    """Return a digest of the model's description; hashing the weights would take too long."""
-    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
-    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 # -- errors ------------------------------------------------------------------------------------
 
 
@@ -392,7 +292,7 @@ def _message(error: ApiError) -> str:
 async def loaded_as_asked(service: Service, params: ModelParams) -> str:
     """Return the name of a request's model; one that is not in memory is loaded."""
     keep_alive_s(params)  # wrong fields are refused before anything is done
-    name = await _checked(service, params.model)
+    name = await checked_name(service, params.model)
     await loaded_model(service, params.model)
     return name
 
@@ -400,7 +300,7 @@ async def loaded_as_asked(service: Service, params: ModelParams) -> str:
 async def admit(service: Service, params: AnswerParams) -> None:
     """Refuse a request that its model cannot answer."""
     keep_alive_s(params)  # wrong fields are refused before anything is done
-    name = await _checked(service, params.model)
+    name = await checked_name(service, params.model)
     if wants_thinking(params) and not (await abilities_of(service, name)).can_think:
         raise invalid(("think",), f"{tagged(name)} does not support thinking")
 
@@ -431,49 +331,6 @@ async def reply_without_question(
     keep_as_wanted(service, params)
     encoder = ChatLineEncoder if isinstance(params, ChatParams) else PromptLineEncoder
     return encoder(params, head).unanswered(reason)
-
-
-async def list_tags(service: Service, _: None) -> OllamaModels:
-    """List the models that requests may name."""
-    return {"models": [listed_entry(model) for model in listed_models(service)]}
-
-
-async def list_running(service: Service, _: None) -> OllamaModels:
-    """List the models that are in memory."""
-    there = [model for model in listed_models(service) if model.is_loaded]
-    return {"models": [running_entry(model) for model in there]}
-
-
-async def show(service: Service, params: ShowParams) -> OllamaModel:
-    """Return a model's details and capabilities."""
-    asked = params.model or params.name
-    if not asked:
-        raise invalid(("model",), "Field required")
-    name = await _checked(service, asked)
-    abilities = await abilities_of(service, name)
-    model = listed_model(service, name)
-    if model is None:
-        raise NoModel("no model is loaded")
-    return model_to_wire(model, abilities)
-
-
-async def version(service: Service, _: None) -> OllamaVersion:
-    """Return the version of the API."""
-    return {"version": API_VERSION}
-
-
-async def _checked(service: Service, asked: str) -> str:
-    """Return the model for a requested name.
-
-    If one model answers all requests, it answers to any name, unless the settings are strict. Waits
-    for a model that is being loaded.
-    """
-    if service.is_choosing:
-        status = service.engine.model_status(asked or None)
-        return asked if status is None else status.id
-    model = await loaded_model(service)
-    check_model(service, asked)
-    return model.id
 
 
 # -- embeddings --------------------------------------------------------------------------------
@@ -596,34 +453,6 @@ DIALECT = Dialect(
     ),
     queries=(
         *_EMBEDDINGS,
-        QueryRoute(
-            method="POST",
-            path="/api/show",
-            summary="What a model can do, for Ollama's clients",
-            request=ShowParams,
-            reply=show,
-            answer=OllamaModel,
-        ),
-        QueryRoute(
-            method="GET",
-            path="/api/tags",
-            summary="The models that requests may name, for Ollama's clients",
-            reply=list_tags,
-            answer=OllamaModels,
-        ),
-        QueryRoute(
-            method="GET",
-            path="/api/ps",
-            summary="The models in memory, their size and how long they stay, for Ollama's clients",
-            reply=list_running,
-            answer=OllamaModels,
-        ),
-        QueryRoute(
-            method="GET",
-            path="/api/version",
-            summary="The version of Ollama's API that is supported",
-            reply=version,
-            answer=OllamaVersion,
-        ),
+        *MODEL_QUERIES,
     ),
 )

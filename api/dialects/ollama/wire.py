@@ -125,6 +125,13 @@ class ShowParams(WireModel):
     name: str | None = None
 
 
+class PullParams(ShowParams):
+    """``POST /api/pull``."""
+
+    stream: bool | None = None
+    insecure: bool | None = None
+
+
 # -- answers ----------------------------------------------------------------------------------
 
 
@@ -232,6 +239,12 @@ class OllamaVersion(TypedDict):
     """``GET /api/version``."""
 
     version: str
+
+
+class OllamaStatus(TypedDict):
+    """``POST /api/pull``, and a line of its stream."""
+
+    status: str
 
 
 Ability = Literal["completion", "tools", "thinking"]

@@ -41,7 +41,6 @@ from api.dialects.responses.wire import (
     ResponseParams,
     ResponseTool,
 )
-from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     effort_of,
@@ -227,21 +226,20 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
 
 def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """Return the turns of a request, and its items that are left out of them, by their paths."""
-    instructions = without_billing_line(params.instructions or "")
-    turns = [Message("system", instructions)] if instructions else []
+    turns = [Message("system", params.instructions)] if params.instructions else []
     left_out = ["truncation"] if params.truncation == "auto" else []
     tool_names: dict[str, str] = {}
     has_summary = False
     results = (FunctionCallOutputItem, CustomCallOutputItem)
     answered = {item.call_id for item in params.input if isinstance(item, results)}
     for index, item in enumerate(params.input):
-        path = ("input", index - params.recalled)
+        own = index - params.recalled
+        path: FieldPath = ("input", own) if own >= 0 else ("previous_response_id",)
         is_new = index == len(params.input) - 1 and isinstance(item, MessageItem)
         has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         match item:
             case MessageItem(role="system" | "developer"):
-                text = _text(item.content, (*path, "content"), has_notes)
-                _add_system(turns, without_billing_line(text))
+                _add_system(turns, _text(item.content, (*path, "content"), has_notes))
             case MessageItem(role="assistant"):
                 place = (*path, "content")
                 text = _text(item.content, place, has_notes, joint="", left_out=left_out)

@@ -169,12 +169,21 @@ def _not_applied(value: dict[str, Any], model: type[WireModel], path: FieldPath)
         if name in REFUSED and PARAMETER_OBJECTS.issuperset(path):
             refusal = REFUSED[name]
             if not is_off(given, refusal.off):
-                raise unsupported((*path, name), refusal.what)
+                known = (other for other in refusal.instead if not path and _has(model, other))
+                raise unsupported((*path, name), refusal.what, next(known, ""))
             continue
         dotted = ".".join(map(str, (*path, name)))
         is_neutral = name in NEUTRAL or dotted in NEUTRAL
         if not is_neutral and not is_off(given, DEFAULTS.get(name, FALSY)):
             yield dotted
+
+
+def _has(model: type[WireModel], name: str) -> bool:
+    """Whether a model has a field, or its object has one, as in ``text.format``."""
+    name, _, rest = name.partition(".")
+    fields = _inner_models(model)
+    inner = fields.get(name)
+    return name in fields and (not rest or (inner is not None and rest in _inner_models(inner)))
 
 
 @cache

@@ -4,6 +4,7 @@ Knows no vendor and no web framework. Readers and writers are pure; replies run 
 loop.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -41,6 +42,7 @@ class Head:
         vocabulary: The texts of token ids; None if they are not known.
         keep: Keeps the whole answer before its end is sent; None if it is not to be kept.
         is_accepted: Whether the engine has accepted the request, so that its answer can begin.
+        clock: Returns the time in seconds since the epoch.
     """
 
     unique: str
@@ -50,6 +52,7 @@ class Head:
     vocabulary: Vocabulary | None = None
     keep: KeepAnswer | None = None
     is_accepted: bool = False
+    clock: Callable[[], float] = time.time
 
 
 async def admit_model(service: Service, params: Any) -> None:
@@ -153,6 +156,7 @@ class QueryRoute:
         recall: Adds to a request the items of earlier answers that it refers to.
         operation: What the model is asked to do, as in ``AnswerRoute``; empty for other routes.
         own_names: The route's own names of engine fields; all others have the dialect's names.
+        media_type: The media type of a stream.
     """
 
     method: Literal["DELETE", "GET", "POST"]
@@ -165,6 +169,7 @@ class QueryRoute:
     recall: Callable[[Service, Any], Any] = lambda service, params: params
     operation: Literal["", "embeddings"] = ""
     own_names: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = EVENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

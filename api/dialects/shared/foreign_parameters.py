@@ -20,21 +20,39 @@ class RefusedParameter(NamedTuple):
     Attributes:
         what: What it would do, as the error names it.
         off: Values that equal leaving it out; null always does.
+        instead: How APIs spell the same; the error names the spelling of the route.
     """
 
     what: str
     off: tuple[object, ...] = FALSY
+    instead: tuple[str, ...] = ()
 
 
-_SCHEMA = RefusedParameter("holding the answer to a format under this name")
+_FORMATS = (
+    "text.format",
+    "response_format",
+    "output_config.format",
+    "format",
+    "sampling_params.json_schema",
+)
+_SCHEMA = RefusedParameter("holding the answer to a format under this name", FALSY, _FORMATS)
 _TAGS = RefusedParameter("holding the answer to structural tags")
-_STOPS = RefusedParameter("a stop under this name")
-_SYSTEM = RefusedParameter("a system prompt under this name")
+_STOPS = RefusedParameter(
+    "a stop under this name",
+    FALSY,
+    ("stop", "stop_sequences", "options.stop", "sampling_params.stop"),
+)
+_KEPT_STOPS = RefusedParameter(
+    "stops in the answer under this name", FALSY, ("fullstop.include_stop",)
+)
+_MIN_LENGTH = RefusedParameter("a minimum length under this name", FALSY, ("fullstop.min_tokens",))
+_SYSTEM = RefusedParameter("a system prompt under this name", FALSY, ("system", "instructions"))
 _OTHER_INPUT = RefusedParameter("input other than text")
 _ADAPTER = RefusedParameter("choosing an adapter")
-_LOGPROBS = RefusedParameter("log-probabilities under this name")
+_LOGPROBS = RefusedParameter("log-probabilities under this name", FALSY, ("top_logprobs",))
 _ECHO = RefusedParameter("returning the prompt")
 _TOKEN_IDS = RefusedParameter("returning token ids")
+_FUNCTIONS = RefusedParameter("functions under this name", FALSY, ("tools",))
 _TOOLS = RefusedParameter("tools on this route")
 _CODE = RefusedParameter("code in a request")
 _TEMPLATE = RefusedParameter("a chat template in a request")
@@ -60,11 +78,13 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "structural_tag": _TAGS,
     "structured_outputs": _SCHEMA,
     # Where and how an answer ends.
-    "ignore_eos": RefusedParameter("ignoring end tokens under this name"),
-    "include_stop_str_in_output": RefusedParameter("stops in the answer under this name"),
-    "min_new_tokens": RefusedParameter("a minimum length under this name"),
-    "min_tokens": RefusedParameter("a minimum length under this name"),
-    "no_stop_trim": RefusedParameter("stops in the answer under this name"),
+    "ignore_eos": RefusedParameter(
+        "ignoring end tokens under this name", FALSY, ("fullstop.ignore_eos",)
+    ),
+    "include_stop_str_in_output": _KEPT_STOPS,
+    "min_new_tokens": _MIN_LENGTH,
+    "min_tokens": _MIN_LENGTH,
+    "no_stop_trim": _KEPT_STOPS,
     "repetition_detection": RefusedParameter("ending an answer that repeats itself"),
     "stop": _STOPS,
     "stop_regex": RefusedParameter("a regular expression as a stop"),
@@ -153,7 +173,7 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),
     "video_data": _OTHER_INPUT,
     # Tools.
-    "functions": _TOOLS,
+    "functions": _FUNCTIONS,
     "tool_choice": RefusedParameter("a choice of tools on this route", (*EMPTY, "auto")),
     "tools": _TOOLS,
     "web_search_options": RefusedParameter("searching the web", ()),

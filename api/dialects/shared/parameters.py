@@ -38,12 +38,21 @@ Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """How a vendor's requests spell a parameter."""
+    """How a vendor's requests spell a parameter.
+
+    Attributes:
+        type: The type of its values.
+        names: Its names; the engine's if there are none.
+        maximum: Greater values mean this one.
+        unset: The value that means none.
+        is_read_only: Whether it is accepted beyond the vendor's reference, and so never sent.
+    """
 
     type: Any
     names: tuple[str, ...] = ()
     maximum: float | None = None
     unset: float | None = None
+    is_read_only: bool = False
 
 
 def _from(minimum: float, maximum: float) -> Any:
@@ -56,6 +65,12 @@ _PENALTY = Spelled(_from(-2, 2))
 _BIASES = Spelled(dict[str, Annotated[float, Field(ge=-100, le=100)]])
 _COUNT = Spelled(Annotated[int, Field(ge=-1)])
 _SEED = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+_SIGNED_SEED = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+def _read_only(spelled: Spelled) -> Spelled:
+    return replace(spelled, is_read_only=True)
+
 
 # Parameters by the engine's names.
 PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
@@ -79,20 +94,37 @@ PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
         "SGLang": _COUNT,
         "Ollama": _COUNT,
     },
-    "min_p": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": Spelled(_ANY, maximum=1.0)},
+    "min_p": {
+        "OpenAI": _SHARE,
+        "Anthropic": _read_only(_SHARE),
+        "SGLang": _SHARE,
+        "Ollama": Spelled(_ANY, maximum=1.0),
+    },
     # As llama.cpp and Ollama spell it, and as all others do.
     "repetition_penalty": {
         "OpenAI": Spelled(_from(0.01, 100), ("repeat_penalty", "repetition_penalty")),
+        "Anthropic": Spelled(_from(0.01, 100), is_read_only=True),
         "SGLang": Spelled(_from(0.01, 2)),
         "Ollama": Spelled(_from(0.01, 100), ("repetition_penalty", "repeat_penalty")),
     },
-    "presence_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
-    "frequency_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
+    "presence_penalty": {
+        "OpenAI": _PENALTY,
+        "Anthropic": _read_only(_PENALTY),
+        "SGLang": _PENALTY,
+        "Ollama": _PENALTY,
+    },
+    "frequency_penalty": {
+        "OpenAI": _PENALTY,
+        "Anthropic": _read_only(_PENALTY),
+        "SGLang": _PENALTY,
+        "Ollama": _PENALTY,
+    },
     "logit_bias": {"OpenAI": _BIASES, "SGLang": _BIASES},
     "xtc_probability": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": _SHARE},
     "xtc_threshold": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": _SHARE},
     "seed": {
-        "OpenAI": Spelled(Annotated[int, Field(ge=-(2**63), lt=2**63)]),
+        "OpenAI": Spelled(_SIGNED_SEED),
+        "Anthropic": Spelled(_SIGNED_SEED, is_read_only=True),
         "SGLang": Spelled(_SEED, ("seed", "sampling_seed")),
         # The reference's default of -1 means a random seed.
         "Ollama": Spelled(_SEED, unset=-1),
@@ -247,7 +279,7 @@ def sampling_to_wire(sampling: Sampling, vendor: Vendor) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, by_vendor in PARAMETERS.items():
         spelled, value = by_vendor.get(vendor), getattr(sampling, name)
-        if spelled is None or value in (None, ()):
+        if spelled is None or spelled.is_read_only or value in (None, ()):
             continue
         if name == "logit_bias":
             value = {str(token_id): bias for token_id, bias in value}

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     Vendor,
@@ -76,7 +77,7 @@ def parsed_request(
     """Return the generations that a body asks for, or what the engine would refuse."""
     params = with_image_rule(params, images)
     try:
-        wanted = read(params, strict=strict)
+        wanted = [without_billing_line(asked) for asked in read(params, strict=strict)]
         if not_applied:
             wanted = [replace(one, not_applied=(*not_applied, *one.not_applied)) for one in wanted]
         return ParsedRequest(params, wanted)

@@ -129,9 +129,10 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "/api/embed": [{"input": ["Hi", "you"]}],
     "/api/embeddings": [{"prompt": "Hi"}],
     "/detokenize": [{"tokens": [5, 6]}],
+    "/api/pull": [{"model": "demo-model", "stream": False}],
     "/api/show": [{"model": "demo-model"}],
 }
-_NEVER_STREAMED = ("tokens", "show", "compact", "tokenize", "embed", "embeddings")
+_NEVER_STREAMED = ("tokens", "show", "pull", "compact", "tokenize", "embed", "embeddings")
 STREAMED = [path for path in ASKED if not path.endswith(_NEVER_STREAMED)]
 # The folders of golden event lists, and the route whose streams they are.
 CONVERSATIONS = {

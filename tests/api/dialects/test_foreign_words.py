@@ -148,3 +148,42 @@ def test_arguments_of_a_call_are_an_object_or_its_text(api: str, arguments: obje
     answer = {"role": "assistant", "content": "", "tool_calls": [call]}
     [made] = turns(api, *HI, answer)[1].tool_calls
     assert made.arguments == ("{}" if arguments is None else '{"a": 1}')
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "instead"),
+    [
+        ("messages", {"response_format": {"type": "json_object"}}, "output_config.format"),
+        ("messages", {"stop": ["x"]}, "stop_sequences"),
+        ("messages", {"min_tokens": 3}, "fullstop.min_tokens"),
+        ("messages", {"functions": [{"name": "f"}]}, "tools"),
+        ("responses", {"stop_sequences": ["x"]}, "stop"),
+        ("responses", {"system": "x"}, "instructions"),
+        ("responses", {"output_format": {"type": "json_schema"}}, "text.format"),
+        ("generate", {"response_format": {"type": "json_object"}}, "sampling_params.json_schema"),
+        ("ollama_chat", {"stop": "x"}, "options.stop"),
+    ],
+)
+def test_a_refused_name_says_how_the_route_spells_it(
+    api: str, fields: dict[str, Any], instead: str
+) -> None:
+    [name] = fields
+    with pytest.raises(ApiError, match=rf"use {instead}$") as caught:
+        request(api, **fields)
+    assert caught.value.field == (name,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "thinking"),
+    [
+        ({}, False),
+        ({"enable_thinking": True}, True),
+        ({"reasoning_effort": "low"}, True),
+        ({"reasoning_effort": "none"}, False),
+        ({"enable_thinking": True, "thinking": {"type": "disabled"}}, False),
+    ],
+)
+def test_messages_take_the_switches_of_reasoning_of_open_servers(
+    fields: dict[str, Any], thinking: bool
+) -> None:
+    assert request("messages", **fields).thinking is thinking

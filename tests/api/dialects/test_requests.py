@@ -45,8 +45,8 @@ PARAMETERS: dict[str, tuple[dict[str, Any], set[str]]] = {
         set(SAMPLED),
     ),
     "messages": (
-        {"temperature": 0.5, "top_p": 0.9, "top_k": 20, "fullstop": {"stop_scope": "all"}},
-        {"temperature", "top_p", "top_k"},
+        SAMPLED | {"fullstop": {"stop_scope": "all"}},
+        set(SAMPLED),
     ),
     "generate": (
         {"sampling_params": SAMPLED | STOPPED | {"min_new_tokens": 3, "no_stop_trim": True}},

@@ -203,6 +203,7 @@ def test_the_stop_record_is_sent_on_request(api: str) -> None:
             "token_index": None,
             "held": "",
             "dropped": "STOP D",
+            "source": None,
         }
     ]
 

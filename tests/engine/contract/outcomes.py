@@ -86,7 +86,7 @@ def outcome_of(case: Case, end: End) -> Outcome:
         found.unfinished += found.kept
     reasoned = set(end.base.thinking)
     before = end.before
-    if end.token is not None and before.header is None and before.channel is Channel.THINKING:
+    if end.token is not None and not before.in_header and before.channel is Channel.THINKING:
         reasoned.add(end.count - 1)
     return Outcome(
         text=text,
@@ -166,14 +166,14 @@ def _ended_by_tag(case: Case, end: End, tag: Tag) -> _Sum:
     state = end.base
     cut = tag.known
     calls = state.calls
-    if state.header is None and state.channel is Channel.TOOL and state.part == end.before.part:
+    if not state.in_header and state.channel is Channel.TOOL and state.part == end.before.part:
         # A marker that neither opens nor closes anything: the call ends here as by any stop.
         calls += _cut_calls(state, state.part_text, "")[0]
     is_new = len(calls) > len(end.before.calls) and not state.has_rest
     is_open = tag.channel is Channel.TOOL or bool(end.before.undecided)
     closes = tag.channel is Channel.TOOL and end.before.channel is Channel.TOOL
     no_call = tag.offset if closes and not is_new else 0
-    keeps = case.rules.include_stop and end.before.header is None
+    keeps = case.rules.include_stop and not end.before.in_header
     return _Sum(
         kind=StopKind.TOOL_CALL if is_new else end.kind,
         value=end.value,
@@ -207,7 +207,7 @@ def _ended(case: Case, end: End) -> _Sum:
     match = find_match(state, rules, known) if counts else None
     channel: Channel | None = state.channel
     offset: int | None = state.length_of(state.channel)
-    is_open = state.header is None and state.channel is Channel.TOOL
+    is_open = not state.in_header and state.channel is Channel.TOOL
     is_partial = False
     if is_open and match is None:
         raw = state.part_text
@@ -252,7 +252,7 @@ def _ended(case: Case, end: End) -> _Sum:
         channel = offset = None
     own = own_text if is_stop else ""
     keeps = rules.include_stop and is_stop and kind is not StopKind.TOOL_CALL
-    keeps = keeps and state.header is None
+    keeps = keeps and not state.in_header
     return _Sum(
         kind=kind,
         value=end.value,

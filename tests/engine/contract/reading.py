@@ -13,7 +13,8 @@ product. Where the page is silent these readings were chosen:
 - What turns out to be no call is text of the answer, white space after it included. Tags with
   nothing between them leave nothing.
 - Harmony: a header goes from ``<|start|>`` (or ``<|channel|>`` where that is missing) to
-  ``<|message|>``. Outside of headers and messages plain tokens are the answer's text.
+  ``<|message|>``. Outside of headers and messages plain tokens are the answer's text, and so is
+  what follows a role that is neither a recipient nor the name of a channel.
 - In a raw prompt's answer all tags are text, and so is every special token but EOS.
 - Special tokens that are no tags are skipped as if they were not there: text and halves of
   characters around them join. So are those in the arguments of a Harmony call, and
@@ -50,9 +51,9 @@ class Reading(ReadingState):
         after = self._copy()
         after.tags = ()
         after.has_rest = False
-        was_thinking = after.channel is Channel.THINKING and after.header is None
+        was_thinking = after.channel is Channel.THINKING and not after.in_header
         after._take(token)
-        is_thinking = after.channel is Channel.THINKING and after.header is None
+        is_thinking = after.channel is Channel.THINKING and not after.in_header
         if was_thinking or is_thinking:
             after.thinking |= {self.count}
         after.count += 1
@@ -69,6 +70,8 @@ class Reading(ReadingState):
                 self._write_text(text, self.count)
                 return
             self._end_character()
+            if self._at_role and text not in (*_ENDS, "<|start|>"):
+                self._go_on_with_header()
             self._decide_all()
             self.has_text = True
             self.plain += (token,)
@@ -127,11 +130,34 @@ class Reading(ReadingState):
         self._write(text, token)
 
     def _write(self, text: str, token: int) -> None:
-        if self.header is not None:
+        if self.header is not None and not self._at_role:
             self.header += text
             return
         self.undecided += tuple(Undecided(char, token, False) for char in text)
         self._decide()
+
+    @property
+    def _at_role(self) -> bool:
+        """Whether only the role of a header is there: text behind it may be the answer's."""
+        return self.header in ("assistant", "<|start|>assistant")
+
+    @property
+    def in_header(self) -> bool:
+        """Whether a header is open that is certainly one."""
+        return self.header is not None and not self._at_role
+
+    def _decide_header(self) -> None:
+        """Find out whether what follows a role is the header's."""
+        word = self.undecided_text.lstrip()
+        if word.startswith("to="):
+            self._go_on_with_header()
+        elif not any(one.startswith(word) for one in ("to=", "analysis", "commentary", "final")):
+            self.header, self.in_message = None, True
+            self._decide_all()
+
+    def _go_on_with_header(self) -> None:
+        self.header = (self.header or "") + self.undecided_text
+        self.undecided = ()
 
     def _end_character(self) -> None:
         if self.half:
@@ -157,6 +183,9 @@ class Reading(ReadingState):
 
     def _decide(self) -> None:
         """Find whole tags in undecided text, and release text that can no longer be a tag."""
+        if self._at_role:
+            self._decide_header()
+            return
         while True:
             seen = "".join(item.char for item in self.undecided)
             tags = ["".join(tag) for tag in self._long_tags()]
@@ -256,8 +285,8 @@ class Reading(ReadingState):
             self.header, self.header_tokens = "", (self.count,)
         if self.header is not None and marker not in (*_ENDS, "<|message|>"):
             self.header += marker
-        elif marker == "<|message|>" and (self.header is not None or not self.in_message):
-            self._open_message(self.header or "")
+        elif marker == "<|message|>" and self.header is not None:
+            self._open_message(self.header)
             channel, offset = self.channel, self.length_of(self.channel)
         elif marker in _ENDS:
             self._end_message()
@@ -302,7 +331,7 @@ class Reading(ReadingState):
         """Return the state when nothing more comes, and the text that only this made visible."""
         after = self._copy()
         after.tags = ()
-        if after.header is not None:
+        if after.in_header:
             after.half = b""
             return after, ""
         residue = "\ufffd" if after.half else ""

@@ -203,3 +203,30 @@ def test_rules_are_learnt_once_by_several_threads(
     for thread in threads:
         thread.join()
     assert len({id(rules) for rules in learnt}) == 1
+
+
+@pytest.mark.parametrize("shown", ["{{ part.text }}", "{{ part.text or part.thinking }}"])
+def test_contents_are_parts_where_a_template_reads_only_parts(
+    template_of: Callable[[str], ChatTemplate], shown: str
+) -> None:
+    source = (
+        "{% for m in messages %}[{{ m.role }}]{% for part in m.content %}"
+        "{% if part.type is defined %}" + shown + "{% endif %}{% endfor %}{% endfor %}"
+    )
+    answer = Message("assistant", "ANSWER", thinking="REASON")
+    prompt = render(template_of(source), Message("user", "ONE"), answer, Message("user", "TWO"))
+    thinking = "REASON" if "thinking" in shown else ""
+    assert prompt == f"[user]ONE[assistant]{thinking}ANSWER[user]TWO"
+
+
+def test_thinking_is_no_part_where_a_template_writes_lists_as_they_are(
+    template_of: Callable[[str], ChatTemplate],
+) -> None:
+    for shown in (
+        "{{ m.content }}",
+        "{{ m.content if m.content is string else m.content|tojson }}",
+    ):
+        template = template_of("{% for m in messages %}" + shown + ";{% endfor %}")
+        answer = Message("assistant", "ANSWER", thinking="REASON")
+        prompt = render(template, Message("user", "ONE"), answer, Message("user", "TWO"))
+        assert prompt == "ONE;ANSWER;TWO;"

@@ -204,6 +204,7 @@ def test_texts_that_become_vectors_are_read_token_by_token_there_as_well() -> No
         pooling=Pooling.LAST,
         dimensions=None,
         vocabulary_size=model.args.vocab_size,
+        name="m",
         most_tokens=100,
     )
     while not reader.is_done:

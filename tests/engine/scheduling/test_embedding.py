@@ -187,6 +187,7 @@ def test_the_parts_of_a_long_text_take_no_longer_at_its_end_than_at_its_beginnin
         pooling=Pooling.MEAN,
         dimensions=None,
         vocabulary_size=300,
+        name="m",
         most_tokens=2_048,
     )
     while not reader.is_done:

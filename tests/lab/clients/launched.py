@@ -1,6 +1,6 @@
 """Starts coding agents by ``fullstop launch`` and checks that they ask our server.
 
-``python -m tests.lab.clients.launched [claude] [codex] [opencode] [aider] [qwen]`` installs each
+``python -m tests.lab.clients.launched [claude] [codex] …`` installs each
 from npm or PyPI in a temporary folder (or takes it from ``--programs FOLDER``, a folder of
 executables) and asks it one question on loopback. The model is scripted. By hand only: it fetches
 some 900 MB.
@@ -54,6 +54,27 @@ AGENTS = {
     "qwen": Launched(
         "@qwen-code/qwen-code", ("-p", "Hi"), "/v1/chat/completions",
         (".qwen/settings.json", '{"hideTips": true}\n'),
+    ),
+    "copilot": Launched(
+        "@github/copilot", ("-p", "Hi"), "/v1/chat/completions",
+        (".copilot/config.json", '{"banner": "never"}\n'),
+    ),
+    "kilo": Launched(
+        "@kilocode/cli", ("run", "Hi"), "/v1/chat/completions",
+        (".config/kilo/kilo.json", '{"share": "disabled"}\n'),
+    ),
+    "cline": Launched(
+        "cline", ("Say hi",), "/v1/chat/completions",
+        (".cline/data/settings/providers.json", '{"version": 1, "providers": {}}\n'),
+    ),
+    # These two need Python 3.12.
+    "vibe": Launched(
+        "mistral-vibe", ("--trust", "-p", "Hi"), "/v1/chat/completions",
+        (".vibe/config.toml", 'default_agent = "ask"\n'), is_python=True,
+    ),
+    "openhands": Launched(
+        "openhands", ("--headless", "-t", "Hi"), "/v1/chat/completions",
+        (".openhands/settings.json", "{}\n"), is_python=True,
     ),
 }  # fmt: skip
 

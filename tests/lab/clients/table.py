@@ -60,6 +60,11 @@ it is told. Last run: {day}, on Linux.
 - **errors**: a prompt that is too long and a wrong key are errors of the client, which say so.
 
 ✓ passed · ✗ failed · – not asked of this client; the reason is below
+
+`python -m tests.lab.clients.launched` starts agents by `fullstop launch`, each with a question, and
+checks that they ask our server alone and that their own files keep their settings. Last run:
+2026-11-28, with Claude Code 2.1.197, Codex 0.171.0, Copilot CLI 1.0.102, Kilo 7.7.9, Cline 3.0.65,
+Vibe 3.0.2 and OpenHands 1.16.0; Claude Code's `/context` names the model's own context.
 """
 _MARKS = {True: "✓", False: "✗", None: "–"}
 

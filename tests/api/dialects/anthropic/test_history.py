@@ -141,24 +141,6 @@ def test_input_of_a_call_may_be_text_that_is_no_object(sent: Any, read: str) -> 
     assert [call.arguments for call in wanted.messages[1].tool_calls] == [read]
 
 
-@pytest.mark.parametrize("separate", [False, True])
-def test_billing_line_is_left_out_of_the_prompt(separate: bool) -> None:
-    line, rule = "x-anthropic-billing-header: cc_version=2.1.1; cch=0a1b2;", "You are an agent."
-    texts = [line, rule] if separate else [f"{line}\n\n{rule}"]
-    blocks = [{"type": "text", "text": text} for text in texts]
-    turn = {"role": "system", "content": "\n".join(texts)}
-
-    assert request("messages", system=blocks).messages[0] == Message("system", rule)
-    assert request("messages", system=texts[-1]).messages[0] == Message("system", rule)
-    assert request("messages", messages=[USER, turn]).messages[1] == Message("system", rule)
-
-
-def test_text_that_only_mentions_the_billing_line_is_kept() -> None:
-    text = "Never send x-anthropic-billing-header: it is private."
-
-    assert request("messages", system=text).messages[0] == Message("system", text)
-
-
 def test_settings_of_single_turns_are_named() -> None:
     turn = {"role": "system", "clear_at": "next_user_message", "output_config": {"effort": "low"}}
     wanted = request("messages", messages=[USER, {**turn, "content": "Now."}, USER])

@@ -148,7 +148,7 @@ def test_the_keepalives_of_a_silent_stream_are_json(staged: Callable[..., Any]) 
         ("POST", "/api/chat", {"messages": 5}, 400),
         ("POST", "/api/generate", {"model": "m", "prompt": "x", "suffix": "y"}, 400),
         ("POST", "/api/show", {}, 400),
-        ("POST", "/api/pull", {"model": "llama"}, 404),
+        ("POST", "/api/nothing", {"model": "llama"}, 404),
         ("GET", "/api/nowhere", None, 404),
         ("GET", "/api/chat", None, 405),
     ],

@@ -214,3 +214,19 @@ def test_reasoning_of_an_answer_comes_back(
         assert site.send("POST", "/v1/responses", {"model": "m", **history}).status == 200
         [turn] = [turn for turn in asked[-1].messages if turn.role == "assistant"]
         assert (turn.thinking, turn.content) == (written, rest[0]["content"][0]["text"])
+
+
+def test_kept_call_that_was_cut_is_left_out_and_named(site: Any) -> None:
+    tool = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+    asked = {"model": "m", "input": "Hi", "tools": [tool], "tool_choice": "required"}
+    events = site.send(
+        "POST", "/v1/responses", {**asked, "max_output_tokens": 12, "stream": True}
+    ).events
+    cut = json.loads(events[-1][1])["response"]
+    [call] = [item for item in cut["output"] if item["type"] == "function_call"]
+    assert call["status"] == "incomplete"
+
+    body = {"model": "m", "input": "Hi", "previous_response_id": cut["id"]}
+    reply = site.send("POST", "/v1/responses", body)
+    assert reply.status == 200
+    assert reply.headers["x-fullstop-not-applied"] == "previous_response_id (function_call)"

@@ -186,7 +186,9 @@ def _harmony(writer: Writer, made: Model, rng: random.Random, start: Reading) ->
             writer.token("<|start|>")
             writer.say("assistant")
         kind = rng.choice(("analysis", "final", "commentary", "call", "call"))
-        if not (is_first and start.in_message):
+        if rng.random() < 0.06:
+            kind = "final"  # without a header
+        elif not (is_first and start.in_message):
             recipient = " to=functions." + rng.choice(("add", "mul"))
             if kind == "call" and rng.random() < 0.2:
                 writer.say(recipient)
@@ -250,6 +252,7 @@ def _prompt(made: Model, rng: random.Random) -> str:
             f"{tail}{opening}\nhm",
             f"{opening}{'hm the ' * 12}",
             f"{opening}hm{closing}\n\n",
+            f"{opening}hm{closing}",
             f"{opening}hm{closing}{opening}",
         )
     )

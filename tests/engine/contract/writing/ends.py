@@ -46,7 +46,7 @@ def find_match(reading: Reading, rules: StopRules, since: int) -> Match | None:
 
 def held_back(reading: Reading, rules: StopRules) -> str:
     """Return the text at the end that could still become a stop, or a tag."""
-    if reading.header is not None:
+    if reading.in_header:
         return ""
     stops = [stop for stop in rules.stops if reading.channel in rules.scope_of(stop).channels]
     text = reading.part_text
@@ -148,7 +148,7 @@ def _named(
     """Return the stop that a token is: its number (None for an id) and the tag it stands for."""
     rules, made = case.rules, case.model
     is_eos = token in made.eos
-    in_header = before.header is not None
+    in_header = before.in_header
     tags = () if is_eos else after.tags
     own = made.special.get(token)
 

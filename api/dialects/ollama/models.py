@@ -1,0 +1,244 @@
+"""The models in Ollama's API: lists, details, and how a model is pulled.
+
+Runs on the server's loop; headers of weights are read on a thread.
+https://github.com/ollama/ollama/blob/main/docs/api.md
+"""
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from api.dialects.ollama.wire import (
+    Ability,
+    OllamaDetails,
+    OllamaListed,
+    OllamaModel,
+    OllamaModels,
+    OllamaStatus,
+    OllamaVersion,
+    PullParams,
+    ShowParams,
+)
+from api.dialects.shared.dialect import LINES, QueryRoute
+from api.transport.answer_text import json_text
+from api.transport.errors import invalid
+from api.transport.service import (
+    Abilities,
+    ListedModel,
+    Service,
+    abilities_of,
+    check_model,
+    listed_model,
+    listed_models,
+    loaded_model,
+)
+from engine import NoModel
+from engine.library.models import weight_figures
+
+# Clients ask for the version to learn what they may send; we follow the reference of this version.
+API_VERSION = "0.32.15"
+
+_TAG = ":latest"
+_NEVER = datetime(2318, 1, 1, tzinfo=UTC).timestamp()
+
+
+def tagged(model_id: str) -> str:
+    """Return a model's name as this API spells it, with a tag."""
+    return model_id if ":" in model_id.rpartition("/")[2] else f"{model_id}{_TAG}"
+
+
+def time_text(unix_s: float) -> str:
+    """Return a time as this API spells it."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def listed_entry(model: ListedModel) -> OllamaListed:
+    """Return a model's entry of ``/api/tags``."""
+    return {
+        "name": tagged(model.id),
+        "model": tagged(model.id),
+        "modified_at": time_text(model.since),
+        "size": model.size_bytes,
+        "digest": _digest(model),
+        "details": _details(model),
+    }
+
+
+def running_entry(model: ListedModel) -> OllamaListed:
+    """Return the entry of ``/api/ps`` of a model that is in memory."""
+    entry = listed_entry(model)
+    del entry["modified_at"]
+    entry["expires_at"] = time_text(_NEVER if model.unloads_at is None else model.unloads_at)
+    entry["size_vram"] = model.memory_bytes
+    entry["context_length"] = model.context_length
+    return entry
+
+
+def model_to_wire(model: ListedModel, abilities: Abilities) -> OllamaModel:
+    """Return the answer of ``/api/show``."""
+    capabilities: list[Ability] = ["completion"]
+    capabilities += ["tools"] if abilities.can_call_tools else []
+    capabilities += ["thinking"] if abilities.can_think else []
+    info: dict[str, str | int] = {
+        "general.architecture": model.architecture,
+        f"{model.architecture}.context_length": model.context_length,
+    }
+    if abilities.vocabulary_size is not None:
+        info[f"{model.architecture}.vocab_size"] = abilities.vocabulary_size
+    details = _details(model)
+    if count := weight_figures(model.folder)[0]:
+        info["general.parameter_count"] = count
+    return {
+        "modelfile": "",
+        "parameters": "",
+        "template": "",
+        "details": details,
+        "model_info": info,
+        "capabilities": capabilities,
+        "modified_at": time_text(model.since),
+    }
+
+
+def _details(model: ListedModel) -> OllamaDetails:
+    """Return a model's format, family and size; reads the headers of its weights, once."""
+    count, kind = weight_figures(model.folder)
+    return {
+        "parent_model": "",
+        "format": "safetensors",
+        "family": model.architecture,
+        "families": [model.architecture],
+        "parameter_size": _count_text(count),
+        "quantization_level": kind,
+    }
+
+
+def _count_text(count: int) -> str:
+    """Return a number of weights as this API spells it: ``134.52M``, ``8B``."""
+    for divisor, digits, unit in ((10**9, 1, "B"), (10**6, 2, "M"), (10**3, 0, "K")):
+        if count >= divisor:
+            number = f"{count / divisor:.{digits}f}"
+            return f"{number.removesuffix('.' + '0' * digits)}{unit}"
+    return str(count) if count else ""
+
+
+def _digest(model: ListedModel) -> str:
+    """Return a digest of the model's description; hashing the weights would take too long."""
+    known = f"{model.id}\n{model.architecture}\n{model.size_bytes}\n{model.context_length}"
+    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def list_tags(service: Service, _: None) -> OllamaModels:
+    """List the models that requests may name."""
+    models = listed_models(service)
+    return {"models": await asyncio.to_thread(lambda: list(map(listed_entry, models)))}
+
+
+async def list_running(service: Service, _: None) -> OllamaModels:
+    """List the models that are in memory."""
+    there = [model for model in listed_models(service) if model.is_loaded]
+    return {"models": await asyncio.to_thread(lambda: list(map(running_entry, there)))}
+
+
+async def show(service: Service, params: ShowParams) -> OllamaModel:
+    """Return a model's details and capabilities."""
+    asked = params.model or params.name
+    if not asked:
+        raise invalid(("model",), "Field required")
+    name = await checked_name(service, asked)
+    abilities = await abilities_of(service, name)
+    model = listed_model(service, name)
+    if model is None:
+        raise NoModel("no model is loaded")
+    return await asyncio.to_thread(model_to_wire, model, abilities)
+
+
+async def version(service: Service, _: None) -> OllamaVersion:
+    """Return the version of the API."""
+    return {"version": API_VERSION}
+
+
+async def checked_name(service: Service, asked: str) -> str:
+    """Return the model for a requested name.
+
+    If one model answers all requests, it answers to any name, unless the settings are strict. Waits
+    for a model that is being loaded.
+    """
+    if service.is_choosing:
+        status = service.engine.model_status(asked or None)
+        return asked if status is None else status.id
+    model = await loaded_model(service)
+    check_model(service, asked)
+    return model.id
+
+
+class StatusLine(NamedTuple):
+    """One line of the answer to a pull."""
+
+    status: str
+
+    def frame(self) -> str:
+        """Return the line as text of the stream."""
+        return f"{json_text({'status': self.status})}\n"
+
+
+# What clients of the reference see of a model that is there already.
+_PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
+
+
+async def pull(service: Service, params: PullParams) -> OllamaStatus | list[StatusLine]:
+    """Answer ``POST /api/pull``: a model that answers requests of that name is there already.
+
+    Raises:
+        UnknownModel: No model answers requests of that name; none is downloaded.
+        ApiError: Likewise, in strict mode.
+    """
+    asked = params.model or params.name
+    if not asked:
+        raise invalid(("model",), "Field required")
+    await checked_name(service, asked)
+    if params.stream is False:
+        return {"status": _PULLED[-1]}
+    return [StatusLine(status) for status in _PULLED]
+
+
+MODEL_QUERIES = (
+    QueryRoute(
+        method="POST",
+        path="/api/show",
+        summary="What a model can do, for Ollama's clients",
+        request=ShowParams,
+        reply=show,
+        answer=OllamaModel,
+    ),
+    QueryRoute(
+        method="GET",
+        path="/api/tags",
+        summary="The models that requests may name, for Ollama's clients",
+        reply=list_tags,
+        answer=OllamaModels,
+    ),
+    QueryRoute(
+        method="GET",
+        path="/api/ps",
+        summary="The models in memory, their size and how long they stay, for Ollama's clients",
+        reply=list_running,
+        answer=OllamaModels,
+    ),
+    QueryRoute(
+        method="GET",
+        path="/api/version",
+        summary="The version of Ollama's API that is supported",
+        reply=version,
+        answer=OllamaVersion,
+    ),
+    QueryRoute(
+        method="POST",
+        path="/api/pull",
+        summary="Whether a model is there, as Ollama reports a download that is complete",
+        request=PullParams,
+        reply=pull,
+        answer=OllamaStatus,
+        media_type=LINES,
+    ),
+)
