@@ -166,12 +166,23 @@ class LoadedModel:
         return self._before if self.is_loading else self._unloaded
 
     def become(self, offered: OfferedModel) -> None:
-        """Make it one of several models."""
+        """Make it one of several models, or take a changed offer of it.
+
+        Where its folder is another one now, later requests are answered by the model there.
+        """
+        source = self.source
         self.offered = offered
         self.is_pinned = self.is_pinned or offered.is_pinned
         if self.backend is not None:
             self.backend.info = replace(self.backend.info, id=offered.id)
         self.tell(self._status)
+        if source is None or source.folder.resolve() == offered.folder.resolve():
+            return
+        if self.backend is not None:
+            self.do(Load(offered.folder, None, cancels_running=False, draft=offered.draft))
+        elif not self.is_loading:
+            self._unloaded = None
+            self.tell(ModelStatus())
 
     def inherit(self, info: ModelInfo | None, hang: Hang | None) -> None:
         """Take the place of a model whose thread was given up; it is loaded when it is needed."""

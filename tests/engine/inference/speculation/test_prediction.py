@@ -1,5 +1,8 @@
 """Guesses from the text that a request predicts."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
@@ -145,6 +148,7 @@ def test_no_more_of_a_prediction_is_tokenised_than_the_context_may_hold(
         return [0] * len(part)
 
     monkeypatch.setattr("engine.inference.text.encoded", encoded)
-    assert len(predicted(None, "x" * 9_000_000, context=100)) == 100
+    model: Any = SimpleNamespace(context_length=100, vocabulary_size=300)
+    assert len(predicted(None, "x" * 9_000_000, model)) == 100
     assert len(read) == 1
     assert read[0] < 1_000_000

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,29 @@ async def test_a_request_is_answered_by_the_model_that_it_names(models: list[Off
         assert engine.model is not None
         assert engine.model.id == first.id
         assert [one.state for one in engine.models] == ["ready", "ready", "unloaded", "unloaded"]
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+async def test_model_whose_offer_moved_is_answered_from_its_new_folder(
+    models: list[OfferedModel], tmp_path: Path, is_in_memory: bool
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    shutil.copytree(models[0].folder, old)
+    shutil.copytree(models[1].folder, new)
+    async with offered_engine([OfferedModel("m", old)]) as engine:
+        before = await ask(engine, _ASKED, max_tokens=24, model="m")
+        if not is_in_memory:
+            engine.unload_when_idle("m")
+            await until(lambda: engine.models[0].state == "unloaded")
+        engine.offer([OfferedModel("m", new)])
+        shutil.rmtree(old)
+        answers = await asyncio.gather(
+            *(ask(engine, _ASKED, max_tokens=24, model="m") for _ in range(2))
+        )
+        assert [answer.text for answer in answers] == [await alone(models[1])] * 2
+        assert before.text == await alone(models[0])
+        assert engine.models[0].info is not None
+        assert engine.models[0].info.path == new.resolve()
 
 
 async def test_an_unknown_name_is_refused_with_the_nearest_names(
