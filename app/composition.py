@@ -71,9 +71,9 @@ async def open_engine(
     """
     engine = new_engine(limits, loader, disk)
     try:
-        yield engine
+        async with engine:
+            yield engine
     finally:
-        await engine.aclose()
         _closed.append(engine)
         if disk is not None:
             await asyncio.to_thread(disk.close)

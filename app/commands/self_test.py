@@ -151,31 +151,22 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
         return await _ends(engine, wanted, StopKind.STOP_TOKEN, COUNTED)
 
     async def context_full() -> str:
-        short = Engine()
-        try:
+        async with Engine() as short:
             await short.load(_with_short_context(scratch))
             return await _ends(short, endless, StopKind.CONTEXT_FULL)
-        finally:
-            await short.aclose()
 
     async def memory_full() -> str:
         model = engine.model
         assert model is not None
         shortest = model.answer_cache.allocated_bytes(1)
-        narrow = Engine(Limits(context_bytes=shortest))
-        try:
+        async with Engine(Limits(context_bytes=shortest)) as narrow:
             await narrow.load(paths.demo_model())
             return await _ends(narrow, endless, StopKind.MEMORY_FULL)
-        finally:
-            await narrow.aclose()
 
     async def error() -> str:
-        failing = Engine(loader=_load_failing)
-        try:
+        async with Engine(loader=_load_failing) as failing:
             await failing.load(paths.demo_model())
             return await _ends(failing, asked, StopKind.ERROR)
-        finally:
-            await failing.aclose()
 
     return {
         StopKind.EOS: lambda: _ends(engine, asked, StopKind.EOS, _COUNTED_TO_TEN),

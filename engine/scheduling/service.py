@@ -1,13 +1,14 @@
 """The engine as its users see it: one object for any thread and any event loop."""
 
 import asyncio
+import atexit
 import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.grammar.masks import Form, FormMissing, is_constrained
@@ -65,7 +66,8 @@ _MAX_MODELS = 5
 class Engine:
     """Generates answers with one model, or with several that are loaded when they are needed.
 
-    Until ``offer`` is called, one model answers every request.
+    Until ``offer`` is called, one model answers every request. ``async with Engine() as engine``
+    closes it at the end of the block; one that is still open when the program ends is closed then.
 
     Args:
         limits: The limits of the engine.
@@ -454,6 +456,8 @@ class Engine:
             self._unload_times[None if command.model is None else command.model.id] = command
 
     def _start(self, left: Sequence[LeftModel], commands: Sequence[Command]) -> None:
+        # A thread with MLX's streams that lives when the interpreter ends aborts the process.
+        atexit.register(self.close)
         self._thread = EngineThread(
             self._limits, self._loader, self._models, leave_thread, self._on_stuck, left
         )
@@ -513,6 +517,7 @@ class Engine:
 
     def _closed(self, why: str) -> EngineThread | None:
         """Start no more threads; return the present one. The first reason given is kept."""
+        atexit.unregister(self.close)
         with self._lock:
             if self._why_closed is None:
                 self._why_closed = why
@@ -522,6 +527,14 @@ class Engine:
         thread.give_up(cause, patience_s, kind)
         with self._lock:
             self._stuck.append(thread)
+
+    async def __aenter__(self) -> Self:
+        """Return the engine; the end of the block closes it."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the engine."""
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Close the engine without blocking the loop."""

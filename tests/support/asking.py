@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,12 +32,9 @@ async def loaded_engine(
     folder: Path, limits: Limits | None = None, *loader: Any, **options: Any
 ) -> AsyncIterator[Engine]:
     """Yield an engine that has loaded a model, and end it; the rest is as for ``Engine``."""
-    engine = Engine(limits, *loader, **options)
-    try:
+    async with Engine(limits, *loader, **options) as engine:
         await engine.load(folder)
         yield engine
-    finally:
-        await engine.aclose()
 
 
 @asynccontextmanager
@@ -45,7 +42,7 @@ async def offered_engine(
     models: Sequence[OfferedModel], limits: Limits | None = None, *loader: Any, **options: Any
 ) -> AsyncIterator[Engine]:
     """Yield an engine whose requests choose among some models, and end it."""
-    async with aclosing(Engine(limits, *loader, **options)) as engine:
+    async with Engine(limits, *loader, **options) as engine:
         engine.offer(models)
         yield engine
 

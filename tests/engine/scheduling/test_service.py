@@ -1,6 +1,8 @@
 """The engine as its callers use it: acceptance, queueing, faults, models."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -173,3 +175,39 @@ async def test_loading_models_again_and_again_leaves_no_thread_behind(
         counts.append(threads())
     await engine.aclose()
     assert counts[-1] <= counts[1]
+
+
+_FORGETFUL = """
+import asyncio, sys
+from pathlib import Path
+from engine import Engine, GenerationRequest, Message
+
+
+async def main() -> None:
+    engine = Engine()
+    await engine.load(Path(sys.argv[1]))
+    endless = GenerationRequest((Message("user", "Hi"),))
+    generation = await engine.generate(endless)
+    if sys.argv[2] == "raises":
+        raise SystemExit(3)
+    await generation.collect()
+
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("ends", 0), ("raises", 3)])
+def test_program_that_does_not_close_its_engine_exits_normally(
+    demo_model_path: Path, how: str, code: int
+) -> None:
+    program = [sys.executable, "-c", _FORGETFUL, str(demo_model_path), how]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (code, "")
+
+
+async def test_engine_is_closed_at_the_end_of_its_block(demo_model_path: Path) -> None:
+    async with Engine() as engine:
+        await engine.load(demo_model_path)
+    with pytest.raises(EngineClosed):
+        await engine.load(demo_model_path)
