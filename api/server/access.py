@@ -57,8 +57,9 @@ def _bytes(text: str) -> bytes:
 # checked.
 #
 # ``Host`` must name this server: otherwise a page could reach us by DNS rebinding. ``Origin``
-# must be absent, ours or allowed. Requests that pages send without an ``Origin`` (images,
-# scripts, links) are recognised by ``Sec-Fetch-Site``. CORS headers go to allowed origins only.
+# must be absent, ours, of this computer or allowed. Requests that pages send without an
+# ``Origin`` (images, scripts, links) are recognised by ``Sec-Fetch-Site``. CORS headers go to
+# allowed origins only.
 #
 # Names ending in ``.local`` or ``.internal`` are never in public DNS, and containers reach their
 # host by such names, so they are accepted as ``Host``. Another computer on the same network could
@@ -71,6 +72,9 @@ _HOST = re.compile(
 _MAX_PORT = 65535
 # RFC 6762, and ICANN's reservation for private use; loopback names are checked separately.
 _PRIVATE = (".local", ".internal")
+# Schemes of desktop apps on a browser's engine: no page on the web can have such an origin. Ollama
+# lets in the same, and ``file://`` too, which Safari sends for a downloaded page.
+_APP_SCHEMES = frozenset({"app", "tauri", "vscode-file", "vscode-webview"})
 # Longer host names are not repeated in errors.
 _MAX_REPEATED = 150
 # Characters that an error can repeat without misleading its reader.
@@ -164,8 +168,8 @@ def is_from_here(headers: Mapping[str, str], peer: str | None, local_host: str |
 
 
 def is_allowed(origin: str, config: ServerConfig) -> bool:
-    """Return whether the user allowed a web origin, by itself or with its whole scheme."""
-    if "*" in config.allowed_origins:
+    """Return whether an origin is of this computer, or allowed by itself or with its scheme."""
+    if "*" in config.allowed_origins or _is_local(origin):
         return True
     asked = origin.lower()
     return any(
@@ -217,6 +221,18 @@ def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool
 def _is_private(host: str) -> bool:
     """Return whether a name cannot be in public DNS, where a stranger could redirect it here."""
     return host.rstrip(".").endswith(_PRIVATE)
+
+
+def _is_local(origin: str) -> bool:
+    """Return whether a program on this computer serves the page, or a desktop app shows it.
+
+    Such a program can call the server without a browser, too.
+    """
+    scheme, separator, rest = origin.partition("://")
+    if scheme.lower() in _APP_SCHEMES:
+        return bool(separator)
+    host = _host_of(rest) if scheme.lower() in ("http", "https") else None
+    return host is not None and (is_loopback(host) or host == "0.0.0.0")
 
 
 def _is_own(origin: str, host_header: str | None, config: ServerConfig) -> bool:

@@ -113,9 +113,9 @@ class ServerConfig:
         port: TCP port; 0 picks a free one.
         api_key: The key that clients must send; None for no key.
         is_open_here: Whether programs on this computer may call without the key.
-        allowed_origins: Web origins whose pages may call us (``https://example.org``); ``*`` allows
-            every page, and a desktop app's scheme with a star (``app://*``, ``tauri://*``,
-            ``vscode-webview://*``) every origin of that scheme.
+        allowed_origins: Web origins whose pages may call us (``https://example.org``), besides
+            those of this computer and of desktop apps; ``*`` allows every page, and a scheme with a
+            star (``chrome-extension://*``) every origin of that scheme.
         allowed_hosts: Names by which other computers reach us, in addition to the address itself.
         tls_cert: PEM file of the certificate that encrypts connections; None for no encryption.
         tls_key: PEM file of its private key; None if that is in the certificate's file.
@@ -188,7 +188,7 @@ class ServerConfig:
                 raise ConfigError(
                     "allowed_origins",
                     f"{origin!r} is not an origin; write scheme and host, such as "
-                    "https://example.org, or app://* for desktop apps",
+                    "https://example.org, or chrome-extension://* for a whole scheme",
                 )
         for name in _ABOVE_ZERO:
             if not 0 < getattr(self, name) < math.inf:

@@ -120,8 +120,8 @@ class ServeOptions:
     )
     allow_origin: tuple[str, ...] = declare(
         (),
-        help="let web pages of this origin call, such as https://example.org, or desktop apps of a "
-        "scheme: app://*, tauri://*, vscode-webview://*; repeatable",
+        help="let web pages of this origin call, such as https://example.org, or all of a scheme "
+        "(chrome-extension://*); pages of this computer and desktop apps may anyway; repeatable",
         metavar="ORIGIN",
         example=["https://example.org"],
     )

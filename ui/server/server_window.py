@@ -321,7 +321,7 @@ def origin_problem(text: str) -> str | None:
     """Return what is wrong with a web origin; None if it is valid.
 
     An origin is a scheme and a host, perhaps with a port, and nothing after it. ``*`` stands for
-    every page, and ``app://*`` for every desktop app of that scheme.
+    every page, and ``chrome-extension://*`` for all of that scheme.
     """
     if text == "*":
         return None
@@ -420,8 +420,8 @@ class ServerSettings(QWidget):
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner = _card(layout, declaration("server.allowed_origins").label)
         hint = (
-            "Web pages can call this server only if their origin is listed here. For desktop apps "
-            "list their scheme: app://*, tauri://* or vscode-webview://\u2060*."
+            "Pages of this computer and desktop apps (app://, tauri://, vscode-webview://) can "
+            "call this server. Other web pages can only if their origin is listed here."
         )
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner.addWidget(self.origins)

@@ -167,7 +167,7 @@ def test_the_refusal_of_a_name_names_the_option_that_allows_it(
     ("origin", "named"),
     [
         ("https://page.example:8", "--allow-origin https://page.example:8"),
-        ("app://obsidian.md", "--allow-origin app://obsidian.md"),
+        ("capacitor://localhost", "--allow-origin capacitor://localhost"),
         ("null", "--allow-origin ORIGIN"),
         ("https://a b", "--allow-origin ORIGIN"),
     ],
@@ -195,22 +195,40 @@ def test_a_page_of_the_requested_address_is_accepted() -> None:
     assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.6") is not None
 
 
-DESKTOP = ServerConfig(allowed_origins=("app://*", "TAURI://*", "vscode-webview://*"))
+EXTENSIONS = ServerConfig(allowed_origins=("chrome-extension://*", "FILE://*"))
+
+
+@pytest.mark.parametrize("origin", ["chrome-extension://abc", "file://", "CHROME-EXTENSION://x"])
+def test_a_whole_scheme_can_be_allowed(origin: str) -> None:
+    assert not passes_origin(origin, HOME)
+    assert passes_origin(origin, EXTENSIONS)
+    assert cors_headers(origin, EXTENSIONS)["Access-Control-Allow-Origin"] == origin
+
+
+@pytest.mark.parametrize("origin", ["https://file", "myapp://x", "file:", "chrome-extensions://y"])
+def test_an_allowed_scheme_allows_no_other_scheme(origin: str) -> None:
+    assert not passes_origin(origin, EXTENSIONS)
 
 
 @pytest.mark.parametrize(
     "origin",
-    ["app://obsidian.md", "app://-", "tauri://localhost", "vscode-webview://0a1b-2c", "APP://x"],
+    [
+        "http://localhost",
+        "http://localhost:3000",
+        "https://127.0.0.1:5173",
+        "http://[::1]:8081",
+        "http://0.0.0.0:8000",
+        "https://tauri.localhost",
+        "app://obsidian.md",
+        "app://-",
+        "tauri://localhost",
+        "vscode-webview://0a1b-2c",
+        "vscode-file://vscode-app",
+    ],
 )
-def test_a_scheme_of_desktop_apps_can_be_allowed(origin: str) -> None:
-    assert not passes_origin(origin, HOME)
-    assert passes_origin(origin, DESKTOP)
-    assert cors_headers(origin, DESKTOP)["Access-Control-Allow-Origin"] == origin
-
-
-@pytest.mark.parametrize("origin", ["https://app", "file://", "myapp://x", "app:", "appx://y"])
-def test_an_allowed_scheme_allows_no_other_scheme(origin: str) -> None:
-    assert not passes_origin(origin, DESKTOP)
+def test_pages_and_apps_of_this_computer_may_call(origin: str) -> None:
+    assert passes_origin(origin, HOME)
+    assert cors_headers(origin, HOME)["Access-Control-Allow-Origin"] == origin
 
 
 def test_beyond_loopback_the_requested_address_is_accepted() -> None:
@@ -232,13 +250,18 @@ def test_a_request_from_no_page_or_from_our_own_page_is_accepted() -> None:
         "http://evil.example",
         "null",
         "",
-        "http://127.0.0.1:8081",
-        "https://127.0.0.1:8080",
         "file://",
         "http://127.0.0.1:8080.evil.example",
-        "https://127.0.0.1",
+        "http://localhost.evil.example",
+        "http://localhost@evil.example",
+        "http://localhost:80:90",
+        "http://evil.example/localhost",
+        "http://127.0.0.1.nip.io",
+        "http://x.local:8080",
+        "http://192.168.1.5:8080",
         "chrome-extension://abcdef",
-        "http://localhost:8080",
+        "myapp://localhost",
+        "app:",
     ],
 )
 def test_a_request_from_a_foreign_page_is_refused(origin: str) -> None:
