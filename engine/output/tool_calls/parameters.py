@@ -7,7 +7,7 @@ Pure; any thread.
 import ast
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,7 +129,8 @@ class ToolTypes:
 
     def parameters_of(self, name: str) -> tuple[str, ...]:
         """Return the names of a tool's declared parameters, in their order."""
-        return tuple(_properties(self._schemas.get(name)))
+        root = self._schemas.get(name)
+        return tuple(dict.fromkeys(name for part in _parts(root, root) for name in _declared(part)))
 
     def type_of(self, name: str, parameter: str) -> ParameterType:
         """Return the type of a tool's parameter."""
@@ -140,15 +141,37 @@ class ToolTypes:
 
     def _read(self, name: str, parameter: str) -> ParameterType:
         root = self._schemas.get(name)
-        properties = _properties(root)
-        if parameter not in properties:
+        parts = [*_parts(root, root)]
+        declared = [part["properties"][parameter] for part in parts if parameter in _declared(part)]
+        if not declared:
+            declared = [more for part in parts if (more := part.get("additionalProperties"))]
+        if not declared or True in declared:
             return ParameterType(_ANYTHING)  # nothing declares that it is anything but text
-        found = tuple(_alternatives(properties[parameter], root, ())) or _ANYTHING
-        return ParameterType(found, is_declared=found != _ANYTHING)
+        union = (one for schema in declared for one in _alternatives(schema, root, ()))
+        found = tuple(dict.fromkeys(union)) or _ANYTHING
+        return ParameterType(found, is_declared=_ANYTHING[0] not in found)
 
 
-def _properties(schema: object) -> Mapping[str, Any]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+def _parts(
+    schema: object, root: object, seen: set[int] | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema of objects and all that its references and alternatives consist of."""
+    seen = set() if seen is None else seen
+    if not isinstance(schema, Mapping) or id(schema) in seen or len(seen) > _MAX_ALTERNATIVES:
+        return
+    seen.add(id(schema))
+    yield schema
+    if schema.get("$ref") is not None:
+        yield from _parts(_resolve(schema["$ref"], root), root, seen)
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        for branch in branches if isinstance(branches, Sequence) else ():
+            yield from _parts(branch, root, seen)
+
+
+def _declared(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the properties that one part of a schema declares."""
+    properties = part.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 

@@ -72,6 +72,11 @@ SCHEMAS: dict[str, dict[str, Any]] = {
                  s={"allOf": [{"$ref": "#/$defs/N"}]}),
         "$defs": {"C": {"enum": ["r", "g"]}, "N": {**NODE, "type": "object"}},
     },
+    "alternatives": {"type": "object", "oneOf": [
+        closed(t={"const": "a"}, x={"type": "integer"}),
+        closed(t={"const": "b"}, y={"type": "boolean"}),
+    ]},
+    "a map": {"type": "object", "additionalProperties": {"type": "integer"}},
     "nothing": {"type": "object", "properties": {}},
 }  # fmt: skip
 
