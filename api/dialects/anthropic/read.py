@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, assert_never
@@ -113,7 +113,9 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         for turn in history.turns(message, path, is_new=index == last):
             _append_turn(messages, turn)
     chosen = None if params.tool_choice is None else params.tool_choice.name
-    tools = history.callable_tools(offered, chosen)
+    tools = history.callable_tools(
+        offered, chosen, has_search=_has_search(params, offered, deferred)
+    )
     choice = _tool_choice(params, tools)
     thinking = params.thinking
     wanted = GenerationRequest(
@@ -208,8 +210,7 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
 def _tools(params: CountTokensParams) -> tuple[list[Tool], dict[str, Tool]]:
     """Return the tools that the client runs, and those of them that are deferred, by their names.
 
-    Tools of some other types are left out. Tools that only a search of the vendor could find are
-    not deferred, since it does not run here.
+    Tools of some other types are left out.
     """
     tools, deferred = [], {}
     for index, tool in enumerate(params.tools or []):
@@ -222,10 +223,17 @@ def _tools(params: CountTokensParams) -> tuple[list[Tool], dict[str, Tool]]:
             tools.append(known)
         else:
             check_left_out(tool.type, path)
-    is_searchable = len(deferred) < len(tools) and not any(
-        (tool.type or "").startswith(_VENDORS_SEARCH) for tool in params.tools or []
-    )
-    return tools, deferred if is_searchable else {}
+    return tools, deferred
+
+
+def _has_search(params: CountTokensParams, tools: Sequence[Tool], deferred: Sized) -> bool:
+    """Whether one of the tools can find the deferred ones; that of the vendor does not run here."""
+    kinds = (tool.type or "" for tool in params.tools or [])
+    return len(deferred) < len(tools) and not any(map(_is_vendors_search, kinds))
+
+
+def _is_vendors_search(kind: str) -> bool:
+    return kind.startswith(_VENDORS_SEARCH)
 
 
 def _tool(tool: MessageTool, path: FieldPath) -> Tool:
@@ -371,23 +379,28 @@ class _History:
         )
 
     def callable_tools(
-        self, offered: Sequence[Tool], chosen: str | None = None
+        self, offered: Sequence[Tool], chosen: str | None, *, has_search: bool
     ) -> tuple[Tool, ...]:
         """Return the tools that the model can call after these turns.
 
         Args:
             offered: All tools of the request.
             chosen: The tool that has to be called, which is then not deferred.
+            has_search: Whether the model can find deferred tools. If it cannot, and none was found
+                before, they are all listed.
         """
         used = {*self._called.values(), chosen}
+        lists_all = not has_search and not self._described
         listed = [
             tool
             for tool in offered
             if tool.name not in self._removed
             and tool.name not in self._described
-            and (tool.name not in self._deferred or tool.name in used)
+            and (lists_all or tool.name not in self._deferred or tool.name in used)
         ]
-        return (*listed, *self._described.values())
+        # A template explains calls only where it lists a tool.
+        described = [replace(tool, is_deferred=bool(listed)) for tool in self._described.values()]
+        return (*listed, *described)
 
     def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
         """Yield the engine's turns for one message; each tool result becomes its own turn."""
@@ -536,7 +549,7 @@ class _History:
 
     def _description_of(self, tool: Tool) -> str:
         self._removed.discard(tool.name)
-        self._described[tool.name] = replace(tool, is_deferred=True)
+        self._described[tool.name] = tool
         function = {"description": tool.description, "parameters": tool.parameters}
         text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
         return f"This tool can be called now:\n{text}"

@@ -110,8 +110,15 @@ def test_search_result_of_the_vendor_makes_its_tools_callable() -> None:
     }
     result = {"type": "tool_search_tool_result", "tool_use_id": "s", "content": content}
     turns = [USER, {"role": "assistant", "content": [result]}, USER]
+    vendors = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
-    assert "slack" in _callable(request("messages", tools=TOOLS, messages=turns))
+    assert _callable(request("messages", tools=TOOLS, messages=turns)) == ["ToolSearch", "slack"]
+    # What it found before can be called, though it does not run here.
+    for tools in ([vendors, *TOOLS], [vendors, *TOOLS[1:]]):
+        wanted = request("messages", tools=tools, messages=turns)
+        assert "slack" in _callable(wanted)
+        assert "mail" not in _callable(wanted)
+        assert _listed(wanted)
 
 
 def test_turns_add_and_remove_tools() -> None:
