@@ -16,7 +16,7 @@ _PROBE = "effortprobe"
 
 
 def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the words of the scale that a template takes, ascending; empty if it knows none.
+    """Return the words that a template takes: those of the scale, ascending, then others.
 
     Args:
         tree: The template.
@@ -35,18 +35,20 @@ def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[st
             return FREE_FORM_EFFORTS
     except Exception:
         pass
-    named = set(_effort_constants(tree))
-    return tuple(word for word in _SCALE if word in named and takes(word))
+    named = dict.fromkeys(_effort_constants(tree))
+    others = [word for word in named if word not in _SCALE]
+    return tuple(word for word in (*_SCALE, *others) if word in named and takes(word))
 
 
 def nearest_effort(words: Sequence[str], wish: Effort) -> str | None:
     """Return the word of a template that is nearest to a wish, the higher one of two.
 
-    Returns None if no word means reasoning and the wish does.
+    Returns None if no word of the scale is left: none, or one that switches reasoning off.
     """
     if wish.value in words:
         return wish.value
-    candidates = words if wish is Effort.NONE else [word for word in words if word not in _OFF]
+    off = () if wish is Effort.NONE else _OFF
+    candidates = [word for word in words if word in _SCALE and word not in off]
     position = _SCALE.index(wish.value)
     return min(
         candidates,

@@ -117,7 +117,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def effort_words(self) -> tuple[str, ...]:
-        """The reasoning efforts that it takes, ascending; empty if it knows none."""
+        """The reasoning efforts that it takes, as ``find_efforts`` returns them."""
         if efforts.OPTION not in self.variables:
             return ()
 
@@ -239,13 +239,11 @@ class ChatTemplate:
             "add_generation_prompt": request.opens_answer and not request.continues_message,
             "continue_final_message": request.continues_message,
         }
-        # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.
-        thinking = False if request.thinking_budget == 0 else request.thinking
-        if thinking is not None:
+        if (thinking := _switches_thinking(request)) is not None:
             options["enable_thinking"] = thinking
             if "thinking" in self.variables:
                 options["thinking"] = thinking
-        if (effort := self._effort(request, thinking)) is not None:
+        if (effort := self.effort_of(request)) is not None:
             options[efforts.OPTION] = effort
         if request.thinking_budget is not None and "thinking_budget" in self.variables:
             options["thinking_budget"] = request.thinking_budget
@@ -255,12 +253,14 @@ class ChatTemplate:
         given = request.template_options.items()
         return {**options, **{name: value for name, value in given if name not in _OWN_OPTIONS}}
 
-    def _effort(self, request: GenerationRequest, thinking: bool | None) -> str | None:
+    def effort_of(self, request: GenerationRequest) -> str | None:
+        """Return its word for the effort of a request; None where it has none or none is needed."""
+        word = request.template_options.get(efforts.OPTION)
+        if word in self.effort_words:
+            return str(word)
         # A template that knows efforts may have no other option that turns reasoning down.
-        wish = Effort.NONE if thinking is False else request.effort
-        if wish is None or not self.effort_words:
-            return None
-        return efforts.nearest_effort(self.effort_words, wish)
+        wish = Effort.NONE if _switches_thinking(request) is False else request.effort
+        return None if wish is None else efforts.nearest_effort(self.effort_words, wish)
 
     def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         if not self._sources:  # code takes an option or fails
@@ -284,6 +284,11 @@ class ChatTemplate:
                 continue
             return f"{_FIELD}.{name}"
         return "messages"
+
+
+def _switches_thinking(request: GenerationRequest) -> bool | None:
+    # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.
+    return False if request.thinking_budget == 0 else request.thinking
 
 
 def tool_dict(tool: Tool) -> dict[str, Any]:

@@ -219,7 +219,7 @@ class ThinkingBudgets:
             return request.thinking_budget
         if request.effort is None or request.thinking is False:
             return None
-        if self._template.effort_words:
+        if self._template.effort_of(request) is not None:
             return None
         return BUDGET_OF_EFFORT.get(request.effort)
 

@@ -32,6 +32,7 @@ COHERE = (
     "{% set thinks = false if reasoning_effort is defined and reasoning_effort|lower == 'none' "
     "else true %}effort={{ thinks }} " + _END
 )
+OWN_WORDS = "{% if reasoning_effort == 'deep' %}effort=deep{% endif %} " + _END
 PLAIN = "{{ messages[0].content }}{% if enable_thinking %}{% endif %}"
 Build = Callable[[str], ChatTemplate]
 
@@ -47,6 +48,7 @@ def render(template: ChatTemplate, **fields: Any) -> str:
         (GPT_OSS, ("low", "medium", "high")),
         (GLM52, ("high", "max")),
         (COHERE, ("none",)),
+        (OWN_WORDS, ("deep",)),
         (PLAIN, ()),
         ("{{ broken", ()),
     ],
@@ -77,6 +79,13 @@ def test_effort_becomes_the_nearest_word_of_the_template(
     template_of: Build, source: str, wish: Effort, word: str
 ) -> None:
     assert f"effort={word} Hi" in render(template_of(source), effort=wish)
+
+
+def test_word_of_the_template_is_used_as_it_is(template_of: Build) -> None:
+    template = template_of(OWN_WORDS)
+    assert "effort=deep" not in render(template, effort=Effort.HIGH)
+    options = {"reasoning_effort": "deep"}
+    assert "effort=deep" in render(template, effort=Effort.HIGH, template_options=options)
 
 
 @pytest.mark.parametrize("effort", [None, Effort.HIGH])
