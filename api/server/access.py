@@ -93,7 +93,7 @@ _PASSED_ON = (
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 _EXPOSED = (
     "request-id, x-request-id, retry-after, x-should-retry, "
-    "x-fullstop-tools-left-out, x-fullstop-not-applied"
+    "x-fullstop-tools-left-out, x-fullstop-not-applied, x-fullstop-task-max-tokens"
 )
 
 

@@ -50,7 +50,7 @@ from api.transport.service import (
     running,
     takes_tools,
 )
-from engine import EngineError, Event, GenerationRequest, PromptScores
+from engine import EngineError, Event, GenerationRequest, PromptScores, counted
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +65,9 @@ LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
 # The parts of a request without effect on the answer, and the header that names them.
 NOT_APPLIED = web.RequestKey("not_applied", tuple)
 NOT_APPLIED_HEADER = "x-fullstop-not-applied"
+# The limit of a background task that sets none, and the header that has it.
+TASK_LIMIT = web.RequestKey("task_limit", int)
+TASK_LIMIT_HEADER = "x-fullstop-task-max-tokens"
 # Set once the end of a stream has been written: a client that disconnects then has the whole
 # answer.
 DELIVERED = web.RequestKey("delivered", bool)
@@ -310,6 +313,15 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
             note(wanted=requests, asked_model=named, wants_stream=wants_stream)
             await route.admit(service, params)
             wanted = addressed(service, requests, named)
+            limit = wanted[0].max_tokens if wanted else None
+            if limit is not None and requests[0].max_tokens is None:
+                request[TASK_LIMIT] = limit
+                _log.info(
+                    "request %s is a background task without a limit: at most %s "
+                    "(--task-max-tokens)",
+                    request_id_of(request),
+                    counted(limit, "token"),
+                )
             head = Head(
                 new_id(""),
                 time.time(),

@@ -36,6 +36,8 @@ from api.server.answering import (
     REQUEST_ID,
     REQUEST_ID_HEADERS,
     SERVICE,
+    TASK_LIMIT,
+    TASK_LIMIT_HEADER,
     BodyReader,
     Handler,
     body_of,
@@ -254,6 +256,8 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
         response.headers[LEFT_OUT_HEADER] = ", ".join(left_out)
     if not_applied := request.get(NOT_APPLIED):
         response.headers[NOT_APPLIED_HEADER] = header_list(not_applied)
+    if limit := request.get(TASK_LIMIT):
+        response.headers[TASK_LIMIT_HEADER] = str(limit)
     config = request.app[SERVICE].config
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 

@@ -124,6 +124,8 @@ class ServerConfig:
         images: What becomes of pictures in requests that do not say it themselves.
         thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
             limit.
+        task_max_tokens: Most tokens of the answer to a task that a client sets in the background
+            without a limit; 0 for no limit.
         max_body_bytes: Largest request body.
         max_connections: Most open connections; further ones are answered with an error and closed.
         keepalive_s: A stream gets a keepalive message after this many seconds of silence.
@@ -154,6 +156,7 @@ class ServerConfig:
     strict: bool = False
     images: ImageRule = "refuse-new"
     thinking_budget: int | None = None
+    task_max_tokens: int = 1_000
     max_body_bytes: int = 32 * 1024 * 1024
     max_connections: int = 512
     keepalive_s: float = 5.0
@@ -195,6 +198,8 @@ class ServerConfig:
                 raise ConfigError(name, "must be greater than 0")
         if self.thinking_budget is not None and self.thinking_budget < 0:
             raise ConfigError("thinking_budget", "must not be negative")
+        if self.task_max_tokens < 0:
+            raise ConfigError("task_max_tokens", "must not be negative")
         if not 0 <= self.stop_grace_s < math.inf:
             raise ConfigError("stop_grace_s", "must not be negative")
 

@@ -300,7 +300,7 @@ def model_name(service: Service, asked: str) -> str:
 def addressed(
     service: Service, requests: Sequence[GenerationRequest], asked: str
 ) -> list[GenerationRequest]:
-    """Return requests for the named model; add the server's reasoning budget if they set none.
+    """Return requests for the named model, with the server's limits where they set none.
 
     Args:
         service: The service that the server answers from.
@@ -312,9 +312,28 @@ def addressed(
     """
     name, budget = engine_name(service, asked), service.config.thinking_budget
     return [
-        replace(request, model=name, thinking_budget=_budget(request, budget))
+        replace(
+            request,
+            model=name,
+            thinking_budget=_budget(request, budget),
+            max_tokens=_max_tokens(request, service.config.task_max_tokens),
+        )
         for request in requests
     ]
+
+
+# How Open WebUI begins the questions for titles, tags, suggestions and searches, which nobody waits
+# for: a model that does not end its answer would run until the context is full.
+_TASK_BEGINNING = "### Task:"
+
+
+def _max_tokens(request: GenerationRequest, task_limit: int) -> int | None:
+    """Return the limit of a request; the server's for a background task that sets none."""
+    if request.max_tokens is not None or not request.messages:
+        return request.max_tokens
+    last = request.messages[-1]
+    is_task = last.role == "user" and last.content.lstrip().startswith(_TASK_BEGINNING)
+    return task_limit or None if is_task else None
 
 
 def _budget(request: GenerationRequest, usual: int | None) -> int | None:

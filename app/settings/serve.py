@@ -164,6 +164,15 @@ class ServeOptions:
         example=4_096,
         place=_LIMITS,
     )
+    task_max_tokens: int = declare(
+        _SERVER.task_max_tokens,
+        help="the most tokens of the answer to a task that a client sets in the background without "
+        "a limit: Open WebUI's titles, tags and suggestions; 0 for no limit",
+        least=0,
+        most=_MOST_COUNT,
+        metavar="N",
+        place=_LIMITS,
+    )
     verbose: bool = declare(False, help="log requests on standard error")
     log: Literal["text", "json"] = declare(
         "text",

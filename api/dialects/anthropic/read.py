@@ -37,6 +37,7 @@ from api.dialects.shared.parameters import (
     is_report_wanted,
     sampling_of,
     sampling_to_wire,
+    token_limit,
     wants_image_notes,
     with_own_options,
     with_template_options,
@@ -95,7 +96,7 @@ def requests_from_wire(
         sampling=sampling_of(params, "Anthropic"),
         stops=with_own_options(stops, params.fullstop),
         # The engine samples one token when it reads the whole prompt.
-        max_tokens=params.max_tokens,
+        max_tokens=token_limit(params.max_tokens),
     )
     return [wanted]
 
@@ -194,7 +195,7 @@ def _check_budget(params: MessageCreateParams) -> None:
     path = ("thinking", "budget_tokens")
     if budget < _MIN_BUDGET:
         raise invalid(path, f"must be at least {_MIN_BUDGET}")
-    if budget >= params.max_tokens:
+    if budget >= params.max_tokens >= 0:
         raise invalid(path, f"must be less than max_tokens ({params.max_tokens})")
 
 

@@ -19,6 +19,7 @@ from api.dialects.shared.parameters import (
     STOP_LIST,
     ChatTemplateKwargs,
     FullstopOptions,
+    MaxTokensOrNone,
     ModelName,
     with_sampling,
 )
@@ -313,7 +314,7 @@ class CountTokensParams(WireModel):
 class MessageCreateParams(CountTokensParams):
     """``POST /v1/messages``."""
 
-    max_tokens: int = Field(ge=0, description="0 only reads the prompt into the cache")
+    max_tokens: MaxTokensOrNone = Field(description="0 only reads the prompt into the cache")
     # ``checked_strings`` checks the items, so that its errors name the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
     compaction: SkipJsonSchema[Any] = None
