@@ -12,8 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import StreamReader, web
-from aiohttp.http import RawRequestMessage
+from aiohttp import web
 
 from api.server.answering import REQUEST_ID_HEADERS, failure_response
 from api.server.routes import dialect_of
@@ -73,9 +72,6 @@ class AcceptFailures:
 _TOLD = 2
 # Enough bytes of a request to find its path and the headers that tell its dialect.
 _HEAD_BYTES = 4096
-_END_OF_HEAD = b"\r\n\r\n"
-# A chunked body may be full of empty lines, each of which could be the end of a head.
-_MAX_FRUITLESS_CUTS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +87,10 @@ class Connection(web.RequestHandler):
     """aiohttp's protocol with limits, and with errors in the format of the client's vendor."""
 
     __slots__ = (
-        "_body",
-        "_body_bytes",
         "_head",
         "_header_timer",
         "_limits",
         "_server",
-        "_unparsed",
         "is_surplus",
     )
 
@@ -115,11 +108,6 @@ class Connection(web.RequestHandler):
         self._limits = limits
         self._head = b""
         self._header_timer: asyncio.TimerHandle | None = None
-        # What has arrived and waits until the requests before it have been answered.
-        self._unparsed = b""
-        # The body that is arriving; its size if the client has said it.
-        self._body: StreamReader | None = None
-        self._body_bytes: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the timer, or close the connection at once if there are far too many."""
@@ -138,7 +126,6 @@ class Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop the timer."""
         self._stop_clock()
-        self._unparsed = b""
         super().connection_lost(exc)
 
     def close(self) -> None:
@@ -152,54 +139,10 @@ class Connection(web.RequestHandler):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Keep the first bytes of a request until its headers are parsed, and parse head by head.
-
-        aiohttp's parser forgets the good requests of a buffer in which a later one is malformed. So
-        it gets one head at a time, and none while as many requests as it lets wait are waiting.
-        aiohttp calls this without data when it has room again.
-        """
+        """Keep the first bytes of a request until its headers are parsed: an error needs them."""
         if self._header_timer is not None:
             self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
-        start = end = 0
-        if data:
-            data = self._unparsed + data
-            end = self._end_of_head(data, 0)
-        else:
-            data = self._unparsed
-        fruitless_cuts = 0
-        while not (self._close or self._force_close):
-            count = len(self._messages)
-            super().data_received(data[start:end])
-            start = end
-            if len(self._messages) > count:
-                self._note_body(*self._messages[-1])
-                fruitless_cuts = 0
-            else:
-                fruitless_cuts += 1
-            is_full = len(self._messages) >= self._max_msg_queue_size
-            if start == len(data) or is_full or self._reading_paused:
-                break
-            is_cut = fruitless_cuts < _MAX_FRUITLESS_CUTS
-            end = self._end_of_head(data, start) if is_cut else len(data)
-        # What arrives after the last answer is read by nobody.
-        is_over = self._close or self._force_close
-        self._unparsed = b"" if is_over else data[start:]
-
-    def _end_of_head(self, data: bytes, start: int) -> int:
-        """Return how far a buffer can be parsed without passing the end of a request's head."""
-        if self._body is not None and self._body_bytes is not None and not self._body.is_eof():
-            left_bytes = self._body_bytes - self._body.total_bytes
-            if left_bytes > 0:
-                return min(start + left_bytes, len(data))
-        end = data.find(_END_OF_HEAD, start)
-        return len(data) if end < 0 else end + len(_END_OF_HEAD)
-
-    def _note_body(self, message: object, body: StreamReader) -> None:
-        self._body = self._body_bytes = None
-        if isinstance(message, RawRequestMessage) and not body.is_eof():
-            self._body = body
-            if not message.chunked:
-                self._body_bytes = int(message.headers.get("Content-Length", "0"))
+        super().data_received(data)
 
     def request_began(self) -> None:
         """Note that the headers of a request have arrived."""

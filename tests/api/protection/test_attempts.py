@@ -1,9 +1,6 @@
 """Requests that an attacker would send, none of which has an effect."""
 
-import contextlib
-import gc
 import json
-import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +9,6 @@ from typing import Any
 import pytest
 
 from api.server.access import hmac
-from api.server.connection import Connection
 from api.server.routes import ROUTES
 
 ASK = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
@@ -297,68 +293,6 @@ def test_no_error_quotes_a_key(serve: Callable[..., Any]) -> None:
                 reply = site.send("POST", path, body, {"x-api-key": key})
                 assert key.encode() not in reply.body
                 assert KEY not in str(reply.headers)
-
-
-# -- pipelines --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [b"nonsense\r\n\r\n", b"GET /v1/models HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n"],
-)
-def test_a_malformed_request_does_not_take_the_good_ones_that_were_sent_with_it(
-    site: Any, bad: bytes
-) -> None:
-    body = json.dumps(ASK).encode()
-    good = [
-        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
-        b"\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body),
-        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ]
-
-    for count in range(4):
-        answer = raw(site, b"".join(good[:count]) + bad + good[0])
-        statuses = re.findall(rb"HTTP/1\.[01] (\d+) ", answer)
-        assert statuses == [*[b"200"] * count, b"400"]
-
-
-POST = (
-    b"POST /v1/messages/count_tokens HTTP/1.1\r\nHost: localhost\r\n"
-    b"Content-Type: application/json\r\n"
-)
-COUNTED = json.dumps({"model": "m", "messages": ASK["messages"]}).encode() + b"\r\n\r\n" * 600
-PIPELINED = {
-    "without a body": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "of a stated size": POST + b"Content-Length: %d\r\n\r\n%b" % (len(COUNTED), COUNTED),
-    "in chunks": POST
-    + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
-    % (len(COUNTED[:400]), COUNTED[:400]),
-}
-
-
-@pytest.mark.parametrize("count", [31, 32, 70])
-@pytest.mark.parametrize("kind", PIPELINED)
-def test_however_many_requests_wait_a_malformed_one_takes_none_of_them(
-    site: Any, kind: str, count: int
-) -> None:
-    answer = raw(site, PIPELINED[kind] * count + b"nonsense\r\n\r\n" + PIPELINED[kind])
-    statuses = re.findall(rb"HTTP/1\.[01] (\d+) ", answer)
-    assert statuses == [*[b"200"] * count, b"400"]
-
-
-def test_what_arrives_after_the_last_answer_is_not_kept(serve: Callable[..., Any]) -> None:
-    site = serve(max_body_bytes=1_000_000)
-    head = POST + b"Content-Length: 64000000\r\n\r\n"
-    with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
-        connection.sendall(head)
-        assert connection.recv(12) == b"HTTP/1.1 413"
-        with contextlib.suppress(ConnectionError):
-            for _ in range(60):
-                connection.sendall(bytes(1_000_000))
-        kept = [one._unparsed for one in gc.get_objects() if type(one) is Connection]
-    assert kept
-    assert sum(map(len, kept)) < 1_000_000
 
 
 def test_a_body_full_of_empty_lines_arrives_whole(site: Any) -> None:
