@@ -217,7 +217,7 @@ class TokenReader:
         winner = None if ending is None else self._outdone(token_id, ending, part)
         if ending is not None and winner is None:
             self._end_by(ending, token_id if is_tag else None, is_armed)
-        elif is_tag and not splitter.is_text(token_id):
+        elif is_tag and not self._is_text(token_id):
             self.piece = ""
             truncated = self._detokenizer.cut(token_id)
             if truncated:
@@ -241,10 +241,15 @@ class TokenReader:
     def _own_text(self, token_id: int) -> str | None:
         """Return the text that a token would add; None if it is a tag or has no text here."""
         if token_id in self.splitter.tags:
-            return self._name(token_id) if self.splitter.is_text(token_id) else None
+            return self._name(token_id) if self._is_text(token_id) else None
         if token_id in self._vocabulary.special:
             return self._name(token_id) if self._is_part_of_call(token_id) else None
         return self._detokenizer.peek(token_id)
+
+    def _is_text(self, token_id: int) -> bool:
+        """Whether a tag is text here: of a call, or of a call that is quoted in its value."""
+        in_call = self.text.channel is Channel.TOOL
+        return self.splitter.is_text(token_id) or (in_call and self.text.calls.is_in_nested_call)
 
     def _name(self, token_id: int) -> str:
         """Return the name of a special token or a tag, which can be a part of a call."""

@@ -175,7 +175,6 @@ class Case:
     text: str = ""
     template: str | None = None
     tools: tuple[Tool, ...] = (TOOL,)
-    grows: bool = True
 
 
 def check(case: Case, backend: MlxBackend) -> int:
@@ -191,7 +190,7 @@ def check(case: Case, backend: MlxBackend) -> int:
     assert whole.text == case.text, whole.text
     assert whole.stop is not None
     assert whole.stop.kind is (StopKind.TOOL_CALL if wanted else StopKind.EOS), whole.stop
-    if wanted and case.grows:
+    if wanted and case.package != "gemma3":  # Python comes when it is complete
         # A string of the arguments grows: more than one token brought some of it.
         growth = {count for count in whole.steps if count}
         assert len(growth) > len(wanted) + 2, whole.steps

@@ -178,6 +178,18 @@ class StreamBuffer:
                 return found
             yield
 
+    def has_later(self, marks: Sequence[str], offset: int) -> Waiting[bool]:
+        """Return whether one of some marks comes anywhere behind an offset."""
+        longest = max(map(len, marks))
+        while True:
+            start = self._place + offset
+            if any(self._text.find(mark, start) >= 0 for mark in marks):
+                return True
+            if self._text.endswith(ENDINGS):
+                return False
+            offset = max(offset, len(self._text) - self._place - longest + 1)
+            yield
+
     def skip(self, count: int) -> None:
         """Take characters that have arrived."""
         self._place += count
@@ -254,15 +266,16 @@ class CallWriter:
         count: The calls that have begun.
         whole: Of these, the calls that stand whatever follows.
         end: The place in the text after those, and after the white space behind them.
+        nested: Tags of calls that were opened in the open value and not closed there.
     """
 
-    __slots__ = ("_parts", "_pending", "_texts", "count", "end", "whole")
+    __slots__ = ("_parts", "_pending", "_texts", "count", "end", "nested", "whole")
 
     def __init__(self) -> None:
         self._parts: list[CallPart] = []
         self._texts: list[str] = []
         self._pending = ""
-        self.count = self.whole = self.end = 0
+        self.count = self.whole = self.end = self.nested = 0
 
     def start(self, name: str) -> None:
         """Begin the next call; the one before it is complete."""
@@ -325,6 +338,11 @@ class CallReader:
         self._reading = read(self._buffer, self._writer)
         self._is_over = False
         self.count = self.end = 0
+
+    @property
+    def is_in_nested_call(self) -> bool:
+        """Whether the text is inside a call that is quoted in a value."""
+        return not self._is_over and self._writer.nested > 0
 
     def feed(self, text: str) -> list[CallPart]:
         """Take more text; return the parts that have become certain."""

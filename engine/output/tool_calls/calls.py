@@ -140,6 +140,11 @@ class OpenCalls:
         """Whether the open call has no text yet."""
         return not self._begun.strip() and not "".join(self._text).strip()
 
+    @property
+    def is_in_nested_call(self) -> bool:
+        """Whether the open call is inside a call that is quoted in one of its values."""
+        return self._reader.is_in_nested_call
+
     def add(self, text: str) -> Sequence[Event]:
         """Take more of the open call's text; return the events for what became certain."""
         self._text.append(text)

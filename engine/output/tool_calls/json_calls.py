@@ -35,15 +35,25 @@ def named_call(name: str) -> Format:
     """Return the format of a call whose tag named the tool: the text is its arguments."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        out.start(name)
         if (yield from text.skip_space()) in ENDINGS:
+            out.start(name)
             out.defer("{}")
             return
-        yield from JsonReader(text, out.write, keeps_space=True).read_object()
-        out.defer("}")
+        yield from _arguments(name, text, out, keeps_space=True)
         yield from _end(text)
 
     return read
+
+
+def _arguments(
+    name: str, text: StreamBuffer, out: CallWriter, *, keeps_space: bool = False
+) -> Waiting[None]:
+    """Read a call whose name is known, from its arguments' first brace to their last."""
+    if (yield from text.skip_space()) != "{":
+        raise IrregularCall("the arguments are not an object")
+    out.start(name)
+    yield from JsonReader(text, out.write, keeps_space=keeps_space).read_object()
+    out.defer("}")
 
 
 def _end(text: StreamBuffer) -> Waiting[None]:
@@ -102,7 +112,7 @@ def _list(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
 class _JsonCall:
     """Reads one object that is a call."""
 
-    __slots__ = ("_early", "_has_arguments", "_name", "_other", "_out", "_text")
+    __slots__ = ("_early", "_has_arguments", "_is_started", "_name", "_other", "_out", "_text")
 
     def __init__(self, text: StreamBuffer, out: CallWriter) -> None:
         self._text = text
@@ -110,7 +120,7 @@ class _JsonCall:
         self._name = ""
         # Arguments that come before the name.
         self._early: list[str] = []
-        self._has_arguments = False
+        self._has_arguments = self._is_started = False
         self._other: list[str] = []
 
     def read(self) -> Waiting[None]:
@@ -118,11 +128,11 @@ class _JsonCall:
         yield from self._fields()
         if not self._name:
             raise IrregularCall("the call has no name")
-        if self._has_arguments:
-            return
-        if self._other:
-            raise IrregularCall(f"a call has no field {self._other[0]}")
-        self._out.defer("{}")
+        if not self._has_arguments:
+            if self._other:
+                raise IrregularCall(f"a call has no field {self._other[0]}")
+            self._write("{")
+        self._out.defer("}")
 
     def _fields(self) -> Waiting[None]:
         text = self._text
@@ -173,11 +183,8 @@ class _JsonCall:
         if self._name or not "".join(parts):
             raise IrregularCall("a call has one name")
         self._name = "".join(parts)
-        self._out.start(self._name)
-        for part in self._early:
-            self._out.write(part)
-        if self._has_arguments:
-            self._out.defer("}")
+        if self._early:
+            self._write("")
 
     def _read_arguments(self, char: str) -> Waiting[None]:
         if self._has_arguments:
@@ -190,8 +197,6 @@ class _JsonCall:
         elif (yield from self._read_quoted()):
             return
         self._has_arguments = True
-        if self._name:
-            self._out.defer("}")
 
     def _read_quoted(self) -> Waiting[bool]:
         """Read arguments that are JSON in a string; return whether the string is empty."""
@@ -222,10 +227,15 @@ class _JsonCall:
             raise IrregularCall("text follows the arguments")
 
     def _write(self, text: str) -> None:
-        if self._name:
-            self._out.write(text)
-        else:
+        """Write arguments; the call begins with the first, once its name is known."""
+        if not self._name:
             self._early.append(text)
+            return
+        if not self._is_started:
+            self._is_started = True
+            self._out.start(self._name)
+            self._out.write("".join(self._early))
+        self._out.write(text)
 
 
 def kimi_k2(types: ToolTypes, marks: Sequence[str]) -> Format:
@@ -243,17 +253,11 @@ def kimi_k2(types: ToolTypes, marks: Sequence[str]) -> Format:
             head = _KIMI_HEAD.fullmatch((yield from text.until(middle)))
             if head is None:
                 raise IrregularCall("the call has no name")
-            out.start(head[1])
-            yield from _arguments(text, out)
+            yield from _arguments(head[1], text, out)
             char = yield from text.skip_marks((end, *marks))
             out.keep(text)
 
     return read
-
-
-def _arguments(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-    yield from JsonReader(text, out.write).read_object()
-    out.defer("}")
 
 
 def mistral(types: ToolTypes, marks: Sequence[str]) -> Format:
@@ -271,9 +275,8 @@ def mistral(types: ToolTypes, marks: Sequence[str]) -> Format:
             head = _MISTRAL_HEAD.fullmatch("".join(parts))
             if head is None:
                 raise IrregularCall("the call has no name")
-            out.start(head[1])
             text.skip(len(mark) if mark == "[ARGS]" else 0)
-            yield from _arguments(text, out)
+            yield from _arguments(head[1], text, out)
             char = yield from text.skip_marks(marks)
             if char in _CALL_ENDS:
                 break
@@ -306,8 +309,7 @@ def deepseek(types: ToolTypes, marks: Sequence[str]) -> Format:
             name = name.strip()
             if not _DEEPSEEK_NAME.fullmatch(name):
                 raise IrregularCall("the call has no name")
-            out.start(name)
-            yield from _arguments(text, out)
+            yield from _arguments(name, text, out)
             char = yield from text.skip_marks(("```", end, *marks))
             out.keep(text)
 
@@ -329,8 +331,7 @@ def gemma(types: ToolTypes, marks: Sequence[str]) -> Format:
             name = "".join(parts)
             if not _GEMMA_NAME.fullmatch(name):
                 raise IrregularCall("the call has no name")
-            out.start(name)
-            yield from _arguments(text, out)
+            yield from _arguments(name, text, out)
             char = yield from text.skip_marks(marks)
             if char in _CALL_ENDS:
                 break

@@ -135,7 +135,18 @@ def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:
 class _TaggedCall:
     """Reads one call."""
 
-    __slots__ = ("_ends", "_given", "_marks", "_name", "_next", "_out", "_tags", "_text", "_types")
+    __slots__ = (
+        "_ends",
+        "_given",
+        "_is_started",
+        "_marks",
+        "_name",
+        "_next",
+        "_out",
+        "_tags",
+        "_text",
+        "_types",
+    )
 
     def __init__(
         self,
@@ -151,18 +162,20 @@ class _TaggedCall:
         self._out = out
         self._marks = marks
         self._name = ""
+        self._is_started = False
         self._given: set[str] = set()
         calls = (tags.call[0],) if tags.call[0] else ()
         # What may follow a call.
         self._next = (*calls, *marks, *ENDINGS)
-        edges = [tags.value_end, tags.parameter[0], tags.call_end, Ending.TAG.value]
-        self._ends = tuple(_with_line_ends(filter(None, edges), tags.has_line_ends))
+        edges = (tags.value_end, tags.parameter[0], tags.call_end)
+        ends = _with_line_ends(filter(None, edges), tags.has_line_ends)
+        self._ends = (*ends, *marks)
 
     def read(self) -> Waiting[None]:
         """Read the call with its end."""
         tags, text, out = self._tags, self._text, self._out
-        yield from self._start()
-        out.write("{")
+        yield from self._read_name()
+        out.nested = 0
         follow = tuple(filter(None, (tags.parameter[0], tags.json[0], tags.call_end, *self._next)))
         while True:
             yield from text.skip_space()
@@ -179,7 +192,15 @@ class _TaggedCall:
                 break
             else:
                 raise IrregularCall("text stands between the parameters")
+        self._start()
         out.defer("}")
+
+    def _start(self) -> None:
+        """Begin the call, where that was not done yet: it has a parameter, or its end."""
+        if not self._is_started:
+            self._is_started = True
+            self._out.start(self._name)
+            self._out.write("{")
 
     def _may_end_at(self, mark: str) -> bool:
         """Whether a call without its end is complete before a mark."""
@@ -188,7 +209,7 @@ class _TaggedCall:
             return not self._tags.call_end and is_named
         return True
 
-    def _start(self) -> Waiting[None]:
+    def _read_name(self) -> Waiting[None]:
         """Read the name of the call."""
         tags, text = self._tags, self._text
         before, behind = tags.call
@@ -203,7 +224,6 @@ class _TaggedCall:
         char = yield from text.peek()
         if not behind and char in ENDINGS and self._name not in self._types.names:
             raise IrregularCall("a word that names no tool is not a call")
-        self._out.start(self._name)
 
     def _parameter(self) -> Waiting[None]:
         tags, text, out = self._tags, self._text, self._out
@@ -216,6 +236,7 @@ class _TaggedCall:
         kind = self._types.type_of(self._name, key)
         if tags.string_mark:
             kind = _TEXT if tags.string_mark in head else _JSON_VALUE
+        self._start()
         out.write(f'{", " if self._given else ""}"{escaped(key)}": ')
         self._given.add(key)
         if kind.is_text:
@@ -235,6 +256,7 @@ class _TaggedCall:
         yield from text.until(self._tags.parameter[1])
         parts: list[str] = []
         yield from JsonReader(text, parts.append).read_object()
+        self._start()
         self._out.write("".join(parts).removeprefix("{"))
         yield from text.skip_space()
         yield from text.expect(end)
@@ -266,22 +288,31 @@ class _TaggedCall:
 
     def _end_at(self, mark: str) -> Waiting[int | None]:
         """Return the length of the end that a mark begins; None if the mark is text."""
-        tags, text = self._tags, self._text
+        tags, text, out = self._tags, self._text, self._out
         line_end = len(mark) - len(mark.lstrip("\n"))
         tag = mark[line_end:]
-        if tag == Ending.TAG.value:
-            return line_end
+        if tag in self._marks:
+            # A call that the value quotes; what closes it is no end of this call.
+            if tag != self._marks[0]:
+                out.nested = max(out.nested - 1, 0)
+            elif tags.call[0]:
+                offset = yield from text.after_space(len(mark))
+                out.nested += bool((yield from text.find_mark(tags.call[:1], offset)))
+            return None
+        if out.nested:
+            return None
         if tag == tags.value_end:
             offset = yield from text.after_space(len(mark))
             follow = tuple(filter(None, (tags.parameter[0], tags.call_end, *self._next)))
             found = yield from text.find_mark(follow, offset)
             if found and found == tags.call_end:
-                is_end = yield from self._ends_call(offset)
+                is_end = yield from self._ends_call(offset, (tags.value_end,))
             else:
                 is_end = bool(found)
             return len(mark) if is_end else None
         if tag == tags.call_end:
-            return line_end if (yield from self._ends_call(line_end)) else None
+            later = (tags.value_end, tags.call_end)
+            return line_end if (yield from self._ends_call(line_end, later)) else None
         # A parameter that begins inside a value: only one that is declared and still missing.
         if tags.has_line_ends and not line_end:
             return None
@@ -290,10 +321,15 @@ class _TaggedCall:
                 return line_end
         return None
 
-    def _ends_call(self, offset: int) -> Waiting[bool]:
-        """Whether the end of a call at an offset is one: another call follows, or nothing."""
+    def _ends_call(self, offset: int, later: Sequence[str]) -> Waiting[bool]:
+        """Whether the end of a call at an offset is one.
+
+        Another call follows, or nothing, or text in which none of the ``later`` ends comes.
+        """
         offset = yield from self._text.after_space(offset + len(self._tags.call_end))
-        return bool((yield from self._text.find_mark(self._next, offset)))
+        if (yield from self._text.find_mark(self._next, offset)):
+            return True
+        return not (yield from self._text.has_later(later, offset))
 
     def _names(self, key: str, offset: int) -> Waiting[bool]:
         """Whether the tag of a parameter at an offset names this one."""

@@ -445,6 +445,7 @@ def f(*parts: str, name: str = "f") -> str:
 
 
 A = '{"a": "x"}'
+QUOTED = f"See {OPEN}. Write {OPEN}{f(p('a', '1'))}{CLOSE}{OPEN}{f(name='g')}{CLOSE}"
 FORMAT_ITSELF = f"Write{f(p('a', '1'))}so."
 XML_READ = [
     ("two functions in one tag", f(p("a", "x")) + f(name="g"), [("f", A), ("g", "{}")]),
@@ -471,7 +472,10 @@ XML_READ = [
         ("f", json.dumps({"a": FORMAT_ITSELF}))]),
     ("another parameter's tag in a value", f(p("a", "1\n<parameter=zz>\n2")), [
         ("f", r'{"a": "1\n<parameter=zz>\n2"}')]),
+    ("text behind the function", f(p("a", "x")) + "\nSo be it.", [("f", A)]),
+    ("the tags of calls in a value", f(p("a", QUOTED)), [("f", json.dumps({"a": QUOTED}))]),
     ("text in the place of parameters", "<function=f>hello</function>", None),
+    ("a value without any end", "<function=f>\n<parameter=a>\nx\n", None),
     ("no function", "{broken", None),
     ("nothing", "", None),
 ]  # fmt: skip
@@ -590,6 +594,20 @@ def test_text_behind_a_whole_call_is_text(style: str, call: str) -> None:
     for pieces in pieces_of(f"{call}\nDone."):
         events, stray = read(style, pieces)
         assert (check(events), stray) == ([("g", "{}")], "Done.")
+
+
+@pytest.mark.parametrize(
+    ("style", "raw"),
+    [
+        ("json_tools", '{"name": "f", "input": {"a": 1}}'),
+        ("mistral", "f[ARGS]text"),
+        ("gemma4", "call:f[1]"),
+        ("qwen3_coder", "<function=f>text"),
+        ("kimi_k2", "<|tool_call_begin|>f:0<|tool_call_argument_begin|>text"),
+    ],
+)
+def test_nothing_of_a_call_is_sent_before_its_arguments_begin(style: str, raw: str) -> None:
+    assert read(style, list(raw)) == ([], raw)
 
 
 # -- calls in Python --------------------------------------------------------------------------

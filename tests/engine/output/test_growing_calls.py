@@ -107,7 +107,7 @@ def test_the_name_comes_first_and_strings_grow_token_by_token(tmp_path: Path) ->
          'n\\u00e', '9y', '"}', "}", CLOSE, END],
     )  # fmt: skip
     assert play.told == [
-        ["text Sure. "], [], [], [], ["start add"], ["{"], ['"a": '], ['12, "b"'], [': "x'],
+        ["text Sure. "], [], [], [], [], ["start add", "{"], ['"a": '], ['12, "b"'], [': "x'],
         ["\\n"], ["éy"], ['"'], [], ["}", 'call add {"a": 12, "b": "x\\néy"}'], [],
     ]  # fmt: skip
     assert play.stop is not None
@@ -119,8 +119,8 @@ def test_a_harmony_call_starts_with_its_header_and_goes_on_as_it_is_written(
 ) -> None:
     play = Play(tmp_path, [*CALL[2:-1], "<|return|>"], style="", **HARMONY)
     assert play.told[-4:] == [
-        ["start get_weather"],
-        ['{"city":'],
+        [],
+        ["start get_weather", '{"city":'],
         ['"Paris"'],
         ["}", 'call get_weather {"city":"Paris"}'],
     ]

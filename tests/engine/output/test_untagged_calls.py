@@ -80,6 +80,15 @@ def test_stops_count_before_such_a_call_and_not_in_it(tmp_path: Path) -> None:
     assert (inside.finished.stop.value, inside.finished.stop.channel) == ("parameter", Channel.TOOL)
 
 
+def test_a_call_that_a_value_quotes_does_not_end_the_call(tmp_path: Path) -> None:
+    quoted = ["see ", OPEN, f"\n{OTHER}\n", CLOSE, " there\n"]
+    parts = ["\n<function=add>\n<parameter=b>\n", *quoted, "</parameter>\n</function>\n"]
+    found = answer(tmp_path, OPEN, *parts, CLOSE, "\n", OPEN, OTHER, CLOSE)
+    text = "".join(quoted).removesuffix("\n")
+    assert calls(found) == [("add", {"b": text}), ("add", {"a": 1})]
+    assert (found.text, found.finished.stop.kind) == ("", StopKind.TOOL_CALL)
+
+
 # -- without tools ----------------------------------------------------------------------------
 
 
