@@ -333,8 +333,9 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
             answer_id = route.answer_id(params, head)
             note(form=AnswerForm(answer_id, route.call_prefix, has_instructions))
             # A required call is asked for in words where the template has no place for tools.
-            offers = any(choice.tools and choice.tool_choice.mode == "auto" for choice in wanted)
-            if offers and not await takes_tools(service, wanted[0].model):
+            forces = any(choice.tool_choice.mode == "required" for choice in wanted)
+            has_tools = any(choice.tools for choice in wanted)
+            if has_tools and not forces and not await takes_tools(service, wanted[0].model):
                 request[LEFT_OUT] = (*request[LEFT_OUT], "function")
             if not wanted:
                 return _json(await route.reply_without_question(service, params, head))

@@ -1,7 +1,8 @@
-"""A model whose chat template has no tools: it cannot be made to call one, and a header says so."""
+"""A model whose template has no tools is asked for a forced call in words; others are named."""
 
 import asyncio
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +19,11 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-SCHEMA = {"type": "object", "properties": {}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"place": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["place"],
+}
 TURNS = [{"role": "user", "content": "Hi"}]
 FUNCTION = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
 # For each route: a request with a tool, and the choices that require a call of it.
@@ -71,15 +76,30 @@ def toolless(folder: Path) -> Iterator[Site]:
             yield site
 
 
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("path", [path for path, (_, choices) in ASKED.items() if choices])
-def test_a_required_call_is_refused_for_the_templates_sake(toolless: Site, path: str) -> None:
+def test_a_required_call_is_held_to_a_grammar(toolless: Site, path: str, is_streamed: bool) -> None:
     body, choices = ASKED[path]
+    limit = next(name for name in body if "tokens" in name)
     for choice in choices:
-        reply = toolless.send("POST", path, {**body, "tool_choice": choice})
-        assert reply.status == 400
-        said = reply.body.decode()
-        assert "tool_choice: " in said
-        assert "chat template" in said
+        asked = {**body, "tool_choice": choice, limit: 90, "stream": is_streamed}
+        reply = toolless.send("POST", path, asked)
+        assert reply.status == 200
+        assert HEADER not in reply.headers
+        said = reply.body.decode().replace("\\", "")
+        assert '"name":"look"' in said.replace(" ", "")
+        if not is_streamed:
+            assert re.search(r'"place": ?[0-9]\}', said)
+
+
+def test_a_required_call_is_asked_for_in_the_prompt(toolless: Site) -> None:
+    def prompt(choice: str) -> str:
+        body = {**ASKED["/v1/chat/completions"][0], "tool_choice": choice}
+        asked = {**body, "return_token_strs": True}
+        return "".join(toolless.send("POST", "/tokenize", asked).json["token_strs"])
+
+    assert "look" in prompt("required")
+    assert "look" not in prompt("auto")
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
