@@ -8,11 +8,12 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from aiohttp import HttpVersion11, web
 from aiohttp.typedefs import Middleware
 
+from api.server import openapi
 from api.server.access import (
     check_host,
     check_key,
@@ -46,7 +47,7 @@ from api.server.answering import (
     request_id_of,
 )
 from api.server.connection import Connection
-from api.server.routes import OPENAPI, OpenApiText, add_to, dialect_of, missing_route, route_of
+from api.server.routes import OPENAPI, add_to, dialect_of, missing_route, route_of
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.observation import (
@@ -84,9 +85,8 @@ def build(
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
     app[BODIES] = BodyReader(config)
-    app[OPENAPI] = OpenApiText()
+    app[OPENAPI] = functools.partial(openapi.text)
     app.on_response_prepare.append(_add_headers)
-    app.on_cleanup.append(_closing(app[OPENAPI]))
     app.on_cleanup.append(untold.told)
     add_to(app)
     return app
@@ -231,13 +231,6 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         async with request.app[BODIES].received(request):
             return await handler(request)
     return await handler(request)
-
-
-def _closing(process: OpenApiText) -> Callable[[web.Application], Awaitable[None]]:
-    async def close(_: web.Application) -> None:
-        process.close()
-
-    return close
 
 
 def _check_place(request: web.Request) -> None:

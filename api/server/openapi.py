@@ -1,13 +1,11 @@
 """The OpenAPI 3.1 document, made from the routes and the types of their bodies and answers.
 
-Pure; everything comes from the routes. Any thread. Making it takes some 200 ms. A server therefore
-runs it in another process, ``python -m api.server.openapi``, which answers one frame with the
-document.
+Pure; everything comes from the routes. Any thread; making it takes some 200 ms.
 """
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -20,7 +18,6 @@ from api.dialects.shared.dialect import Dialect
 from api.server.routes import ROUTES, Route
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from engine.processes import give_way, read_frame, write_frame
 
 EVENT_SCHEMA = "x-event-schema"
 
@@ -147,17 +144,7 @@ def _version() -> str:
         return "0"
 
 
+@cache
 def text() -> str:
     """Return the document of this program's routes as JSON."""
     return json_text(document(ROUTES))
-
-
-def main() -> None:
-    """Answer one frame with the document of this program's routes."""
-    give_way()
-    if read_frame(sys.stdin.buffer) is not None:
-        write_frame(sys.stdout.buffer, text().encode())
-
-
-if __name__ == "__main__":
-    main()

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
@@ -27,12 +28,6 @@ from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.metrics import CONTENT_TYPE
 from api.transport.service import ListedModel, listed_model, listed_models, shown_name
-from engine.processes import (
-    HelperClosed,
-    HelperDied,
-    HelperNotStarted,
-    HelperProcess,
-)
 
 _Word = Literal["ok", "no_model", "loading", "failed"]
 _WORDS: dict[str, _Word] = {
@@ -171,43 +166,6 @@ async def retrieve_model(request: web.Request) -> web.StreamResponse:
 
 # The routes for machines: metrics and the OpenAPI document.
 
-_MAKER = "api.server.openapi"
-_PATIENCE_S = 120.0
-_QUESTION = b"\n"
-
-
-class OpenApiText:
-    """The OpenAPI document, made by another process when it is first asked for.
-
-    Making it takes some 200 ms; in this process it would stall the server's loop and every stream.
-    Loop's thread.
-    """
-
-    def __init__(self) -> None:
-        self._process = HelperProcess(_MAKER)
-        self._making: asyncio.Task[str] | None = None
-
-    async def text(self) -> str:
-        """Return the document as JSON."""
-        if self._making is None or (self._making.done() and self._making.exception()):
-            self._making = asyncio.create_task(asyncio.to_thread(self._made))
-        # Other requests wait for it, too.
-        return await asyncio.shield(self._making)
-
-    def close(self) -> None:
-        """End the process, if it is running."""
-        self._process.close()
-
-    def _made(self) -> str:
-        self._process.start()
-        text = self._process.ask(len(_QUESTION), [_QUESTION], _PATIENCE_S)
-        self._process.rest()
-        return text.decode()
-
-
-# Set by the application.
-OPENAPI = web.AppKey("openapi", OpenApiText)
-
 
 async def metrics(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /metrics`` in Prometheus' text format."""
@@ -217,15 +175,13 @@ async def metrics(request: web.Request) -> web.StreamResponse:
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
+# Makes the OpenAPI document; set by the application.
+OPENAPI: web.AppKey[partial[str]] = web.AppKey("openapi", partial)
+
+
 async def openapi(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /openapi.json``."""
-    try:
-        text = await request.app[OPENAPI].text()
-    except HelperClosed as error:
-        raise ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down") from error
-    except (HelperNotStarted, HelperDied) as error:
-        why = "the document could not be made; try again"
-        raise ApiError(ErrorKind.UNAVAILABLE, why) from error
+    text = await asyncio.to_thread(request.app[OPENAPI])
     return web.Response(text=text, content_type="application/json")
 
 
