@@ -335,9 +335,11 @@ class GenerationRequest:
 
     @property
     def continues_message(self) -> bool:
-        """Whether the answer continues the last message."""
-        is_last = bool(self.messages) and self.messages[-1].role == "assistant"
-        return self.continues_last and is_last
+        """Whether the answer continues the last message: an assistant's, whose calls end it."""
+        if not self.messages or not self.continues_last:
+            return False
+        last = self.messages[-1]
+        return last.role == "assistant" and not last.tool_calls
 
     @property
     def continues_answer(self) -> bool:

@@ -172,6 +172,15 @@ def test_begun_answer_ends_the_prompt(family_templates: Templates, family: str, 
 
 
 @FAMILY
+def test_call_at_the_end_is_rendered_before_a_new_turn(
+    family_templates: Templates, family: str
+) -> None:
+    last = Message("assistant", "PREAMBLE", tool_calls=(CALL,))
+    prompt = render(family_templates[family], Message("user", "QUESTION"), last, tools=(TOOL,))
+    assert [word for word in ("PREAMBLE", "VALUE") if word not in prompt] == []
+
+
+@FAMILY
 def test_conversation_costs_one_render_once_the_rules_are_learnt(
     family_templates: Templates, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
