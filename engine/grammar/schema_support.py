@@ -216,7 +216,7 @@ class _Rewriter:
         *ahead, rest = _split_look_aheads(pattern)
         kept = [text for text in (*ahead, rest) if not _looks_around(text)]
         # A format says what zod's pattern beside it says.
-        if len(kept) <= len(ahead) and part.get("format") not in _FORMATS:
+        if len(kept) <= len(ahead) and _format(part) not in _FORMATS:
             self._leave_out(path, "pattern")
         del part["pattern"]
         if kept:
@@ -283,11 +283,13 @@ class _Rewriter:
         required = required if isinstance(required, list) else []
         if all(name in required for name in known):
             return
-        least, most = part.pop("minProperties", 0), part.pop("maxProperties", None)
-        if isinstance(least, int) and least > len(required):
+        least, most = _count(part, "minProperties"), _count(part, "maxProperties")
+        part.pop("minProperties", None)
+        part.pop("maxProperties", None)
+        if (least or 0) > len(required):
             self._leave_out(path, "minProperties")
         is_closed = part.get("additionalProperties", not self._closes) is False
-        if isinstance(most, int) and not (is_closed and most >= len({*known, *required})):
+        if most is not None and not (is_closed and most >= len(known) + len(required)):
             self._leave_out(path, "maxProperties")
 
     # -- lists and choices -----------------------------------------------------------------
@@ -296,15 +298,15 @@ class _Rewriter:
         """List the arrays of different items, where the items are of few values."""
         if part.get("uniqueItems") is not True:
             return
-        most = part.get("maxItems")
-        if isinstance(most, int) and most <= 1:
+        most = _count(part, "maxItems")
+        if most is not None and most <= 1:
             del part["uniqueItems"]
             return
         members = self._values(part.get("items")) if "prefixItems" not in part else None
         if members is None or len(members) > _MAX_MEMBERS:
             return
-        least = part.get("minItems", 0)
-        sizes = range(least, min(most, len(members)) + 1 if most is not None else len(members) + 1)
+        largest = len(members) if most is None else min(most, len(members))
+        sizes = range(_count(part, "minItems") or 0, largest + 1)
         arrays = [list(some) for size in sizes for some in permutations(members, size)]
         if 0 < len(arrays) <= _MAX_ARRAYS:
             for key in ("uniqueItems", "items", "minItems", "maxItems", "type"):
@@ -454,11 +456,10 @@ def _name_patterns(names: Mapping[str, Any]) -> Iterator[str | None]:
     """Yield the patterns that names of properties must match; None for what is no pattern."""
     if isinstance(pattern := names.get("pattern"), str):
         yield pattern
-    elif (form := names.get("format")) in {*_FORMATS, *_PATTERNS}:
-        yield _NAMES_OF_FORMAT.get(str(form))
-    least, most = names.get("minLength", 0), names.get("maxLength")
-    if least or most is not None:
-        yield rf"^[\s\S]{{{least},{'' if most is None else most}}}$"
+    elif (form := _format(names)) in {*_FORMATS, *_PATTERNS}:
+        yield _NAMES_OF_FORMAT.get(form)
+    if length := _length(names):
+        yield rf"^[\s\S]{length}$"
     if names.keys() & (_COMBINED | {"not", "if"}):
         yield None
 
@@ -471,9 +472,8 @@ def text_regexes(part: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """
     regexes: list[str] = []
     unknown: list[str] = []
-    least, most = part.get("minLength", 0), part.get("maxLength")
-    if least or most is not None:
-        regexes.append(f"(?s:.{{{least},{'' if most is None else most}}})")
+    if length := _length(part):
+        regexes.append(f"(?s:.{length})")
     others = part.get("allOf")
     for holder in (part, *(others if isinstance(others, list) else ())):
         pattern = holder.get("pattern") if isinstance(holder, Mapping) else None
@@ -482,8 +482,8 @@ def text_regexes(part: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             regexes.append(whole)
         elif whole is None:
             unknown.append("pattern")
-    if (form := part.get("format")) in _FORMATS and "pattern" not in part:
-        whole = _as_whole(_NAMES_OF_FORMAT.get(str(form), "(^"))
+    if (form := _format(part)) in _FORMATS and "pattern" not in part:
+        whole = _as_whole(_NAMES_OF_FORMAT.get(form, "(^"))
         regexes += [whole] if whole else []
         unknown += [] if whole else ["format"]
     return regexes or ["(?s:.*)"], unknown
@@ -516,6 +516,23 @@ def _branches(pattern: str) -> Iterator[str]:
             start = place + 1
         place += 1
     yield pattern[start:]
+
+
+def _count(part: Mapping[str, Any], key: str) -> int | None:
+    """Return the number of a keyword; None where it is absent or no number."""
+    value = part.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _format(part: Mapping[str, Any]) -> str:
+    value = part.get("format")
+    return value if isinstance(value, str) else ""
+
+
+def _length(part: Mapping[str, Any]) -> str:
+    """Return the repetition of as many characters as a text may have; empty for any number."""
+    least, most = _count(part, "minLength") or 0, _count(part, "maxLength")
+    return f"{{{least},{'' if most is None else most}}}" if least or most is not None else ""
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -189,7 +189,8 @@ def _alternatives(schema: object, root: object, seen: tuple[int, ...]) -> list[_
         if isinstance(options := schema.get(keyword), Sequence) and options:
             union = [one for option in options for one in _alternatives(option, root, seen)]
             found = _meet(found, union)
-    for part in schema.get("allOf") or ():
+    parts = schema.get("allOf")
+    for part in parts if isinstance(parts, Sequence) else ():
         found = _meet(found, _alternatives(part, root, seen))
     if schema.get("nullable") is True:
         found.append(_Alternative(frozenset({"null"})))
