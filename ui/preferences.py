@@ -148,25 +148,25 @@ class ServerPreferences:
         False,
         help="whether programs on this computer need the API key too",
         place=SERVER_WINDOW,
-        label="Require the key on this computer too",
+        label="Require the API key for apps on this Mac",
     )
     is_model_chosen: bool = declare(
         True,
         help="whether requests choose the model by its name; else the one loaded last answers all",
         place=SERVER_WINDOW,
-        label="Requests choose the model by its name",
+        label="Let requests choose the model",
     )
     allowed_origins: tuple[str, ...] = declare(
         (),
         help="web origins whose pages may call the server, such as https://example.org",
         place=SERVER_WINDOW,
-        label="Web pages that may call it",
+        label="Allowed origins",
     )
     allowed_hosts: tuple[str, ...] = declare(
         (),
         help="names by which other computers reach this one, besides its own name",
         place=SERVER_WINDOW,
-        label="Names of this computer",
+        label="Allowed host names",
     )
     at_launch: ServerAtLaunch = declare(
         "as_left",
@@ -174,7 +174,7 @@ class ServerPreferences:
         place=SERVER,
         label="At launch",
         says="The server at launch",
-        choices={"as_left": "As Last Time", "on": "Always On", "off": "Always Off"},
+        choices={"as_left": "Last State", "on": "On", "off": "Off"},
     )
     was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
 
@@ -227,7 +227,7 @@ class ModelPreferences:
         help="whether the hub is asked for newer revisions of models while their window is open",
         place=GENERAL,
         label="Model updates",
-        says="Look for newer versions in the Models window",
+        says="Check for model updates",
     )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"
@@ -244,7 +244,7 @@ class ToolPreferences:
         least=1,
         most=1_000,
         place=TOOLS,
-        label="Calls for one question",
+        label="Calls per message",
         says="Calls of tools that one question may lead to before you are asked",
         unit="calls",
     )
@@ -254,7 +254,7 @@ class ToolPreferences:
         least=1,
         most=86_400,
         place=TOOLS,
-        label="Longest call",
+        label="Timeout",
         says="Seconds that a call of a tool may take",
         unit="s",
     )
@@ -264,7 +264,7 @@ class ToolPreferences:
         least=1,
         most=16_000,
         place=TOOLS,
-        label="Longest result",
+        label="Maximum result size",
         says="Kilobytes of a tool’s result that the model is given",
         unit="kB",
     )
@@ -272,7 +272,7 @@ class ToolPreferences:
         (),
         help="tools that may run without asking, as server, tool and fingerprint",
         place=TOOLS,
-        label="Allowed always",
+        label="Always allowed",
         says="Tools that may run without asking",
     )
     in_new_conversations: tuple[str, ...] = declare(
@@ -319,8 +319,8 @@ class NewConversation:
         metavar="N",
         option="--max-tokens",
         place=NEW_CONVERSATIONS,
-        label="Longest answer",
-        says="Longest answer of new conversations, in tokens",
+        label="Maximum length",
+        says="Maximum length of answers in new conversations, in tokens",
         unset="No limit",
         step=64,
         unit="tokens",
@@ -370,14 +370,14 @@ class Preferences:
         help="light, dark, or as the system",
         place=GENERAL,
         label="Appearance",
-        choices={"system": "Same as the System", "light": "Light", "dark": "Dark"},
+        choices={"system": "System", "light": "Light", "dark": "Dark"},
     )
     has_high_contrast: bool = declare(
         False,
         help="whether lines and small text are drawn stronger than usual",
         place=GENERAL,
         label="Contrast",
-        says="Stronger lines and text",
+        says="Increase contrast",
     )
     text_percent: int = declare(
         100,
@@ -407,7 +407,7 @@ class Preferences:
         help="whether a notification tells of a long answer that ended in the background",
         place=GENERAL,
         label="Notifications",
-        says="Tell when a long answer ends in the background",
+        says="Notify when a long answer finishes in the background",
     )
     when_full: WhenFullName = declare(
         "leave_out",
@@ -416,9 +416,9 @@ class Preferences:
         label="Long conversations",
         says="What becomes of the oldest messages of a long conversation",
         choices={
-            "leave_out": "Omit the Oldest Messages",
+            "leave_out": "Drop Oldest Messages",
             "summarize": "Summarize the Oldest Messages",
-            "ask": "Send All, or Ask",
+            "ask": "Ask",
         },
     )
     names_conversations: bool = declare(
@@ -464,7 +464,7 @@ class Preferences:
         label="Cached prompts",
         says="Disk space for the cached prompts of conversations",
         choices={
-            0: "Keep None",
+            0: "Off",
             1: "Keep up to 1 GB",
             5: "Keep up to 5 GB",
             20: "Keep up to 20 GB",
@@ -481,7 +481,7 @@ class Preferences:
         label="Recorded tokens",
         says="Disk space for the recorded tokens of answers",
         choices={
-            0: "Keep None",
+            0: "Off",
             100: "Keep up to 100 MB",
             500: "Keep up to 500 MB",
             2_000: "Keep up to 2 GB",

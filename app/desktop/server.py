@@ -360,7 +360,7 @@ class LocalServer:
         needs_key = wanted.is_on_network or wanted.is_key_required
         key = await self._ask_for_key() if needs_key else None
         if needs_key and key is None:
-            raise OSError("This needs an API key. Create one below, then turn the server on.")
+            raise OSError("An API key is required. Create one in Local Server.")
         try:
             return ServerConfig(
                 host=NETWORK_HOST if wanted.is_on_network else DEFAULT_HOST,

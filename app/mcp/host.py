@@ -682,7 +682,7 @@ class ToolServers:
         self.begin()
         loop = self._loop
         if loop is None or self._is_over:
-            raise ToolsRefused("Fullstop is ending.")
+            raise ToolsRefused("Fullstop is quitting.")
         doing = asyncio.run_coroutine_threadsafe(self._worded(work), loop)
         result, servers, notice = await asyncio.wrap_future(doing)
         self._take(servers, notice)
@@ -702,7 +702,7 @@ class ToolServers:
         except BadConfiguration as error:
             raise ToolsRefused(str(error)) from error
         except OSError as error:
-            raise ToolsRefused(f"This could not be kept: {os_cause(error)}.") from error
+            raise ToolsRefused(f"Couldn’t save: {os_cause(error)}.") from error
         except Exception as error:
             _log.exception("a tool server could not do what was asked")
             raise ToolsRefused("This failed unexpectedly; see the log for details.") from error

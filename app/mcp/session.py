@@ -220,7 +220,7 @@ class SessionWords:
     def last_words(self) -> str:
         """Its last log line as another sentence; empty if it logged nothing."""
         last = next((line for line in reversed(self._log.lines) if not line.startswith("— ")), "")
-        return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
+        return f" Last output: “{printable(last, 200)}”." if last.strip() else ""
 
     def failed(self, error: BaseException) -> str:
         """Return the message for an error."""
@@ -236,7 +236,7 @@ class SessionWords:
             return said if self._config.is_program or self._config.is_sse else said + _OLDER
         if self._config.is_program:
             said = printable(str(error), 300) or type(error).__name__
-            return f"{self.name} does not speak MCP as it should: {said}"
+            return f"{self.name} sent an invalid MCP response: {said}"
         cause = str(error) if isinstance(error, AnswerRefused) else network_cause(error)
         return f"{self.name} could not be reached at its address: {cause}."
 
@@ -598,7 +598,7 @@ class ServerSession:
         own_key = any(header.name.lower() == "authorization" for header in self.config.headers)
         if self._is_refused and not own_key:
             self.wants_sign_in, has_died = True, False
-            words = f"{self._words.name} wants to know who you are. Choose Sign In."
+            words = f"{self._words.name} requires you to sign in. Choose Sign In."
         if self.problem != words:
             _log.warning("%s", words)
         self.stage, self.problem = ServerStage.FAILED, words

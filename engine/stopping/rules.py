@@ -109,9 +109,9 @@ class StopOptions:
     ignore_template_eos: bool = field(
         default=False,
         metadata={
-            "title": "Go on after the template's end token",
-            "help": "go on after an end token that only the chat template names, not the model's "
-            "files",
+            "title": "Go on after an end token of the chat template",
+            "help": "go on after an end token that the chat template names and no file of the "
+            "model does",
         },
     )
     min_tokens: int = field(

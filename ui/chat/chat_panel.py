@@ -212,7 +212,7 @@ class ToolsInChat(QObject):
         if len(known) < len(prompt.arguments):
             wanted = prompt.arguments[len(known)]
             words = f"{wanted.name}: {wanted.description}" if wanted.description else wanted.name
-            optional = "" if wanted.is_required else " (may be left empty)"
+            optional = "" if wanted.is_required else " (optional)"
             left_out = (*known, ("", ""))
             dialog = ask_text(
                 self._dialogs_on,
@@ -247,7 +247,7 @@ class ToolsInChat(QObject):
 
 
 _WIDEST_PX = 812
-_KEEP_ONE = "Keep one of the answers to go on"
+_KEEP_ONE = "Choose an answer to continue"
 
 
 class ChatPanel(QWidget):
@@ -354,7 +354,7 @@ class ChatPanel(QWidget):
             self.composer.say(_KEEP_ONE)
             return
         if current.is_busy:
-            self.composer.say("You can edit the question once the answer has ended. Esc stops it.")
+            self.composer.say("Wait for the answer to finish, or press Esc to stop it.")
             return
         for message in reversed(current.conversation.messages):
             if message.role == "user":
@@ -524,11 +524,11 @@ class ChatPanel(QWidget):
             page = self._loading  # it was deleted, and the next one is still being read
         self._stack.setCurrentWidget(page if current.sides is None else self.sides)
         placeholder = {
-            "none": "Load a model first: File, Open Model Folder…",
-            "loading": f"Message {model.name}, which is loading",
+            "none": "Load a model to start chatting",
+            "loading": f"Message {model.name} (loading…)",
             "ready": f"Message {model.name}",
             "unloaded": f"Message {model.name}",
-            "gone": "Choose a model to go on",
+            "gone": "Choose a model to continue",
             "failed": "The model could not be loaded",
         }[model.stage]
         if model.is_stuck:

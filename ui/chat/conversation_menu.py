@@ -170,7 +170,7 @@ class ImportReportDialog(QDialog):
         self.choice.setVisible(len(self._reports) > 1)
         self.words = label("", is_wrapped=True)
         self.rest = label("", "muted", 0.95, is_wrapped=True)
-        self.only_less = CheckBox("Only conversations with something left out")
+        self.only_less = CheckBox("Show only conversations with missing items")
         self.rows = ReportRows(self)
         self.list = QListView()
         self.list.setModel(self.rows)
@@ -335,7 +335,7 @@ class ImportDialog(QDialog):
         self.every = CheckBox("All of these conversations")
         self.copies = CheckBox("Also import conversations that are already here, as copies")
         self.copies.setVisible(bool(preview.here))
-        self.folder = CheckBox(f"Put them into a folder “{program}”")
+        self.folder = CheckBox(f"Import into folder “{program}”")
         self.folder.setVisible(program != OURS)
         self.damage = label(_damage(preview), "fault", 0.95, is_wrapped=True)
         self.damage.setVisible(bool(preview.contents.damaged))
@@ -474,7 +474,7 @@ class ConversationMenu(QObject):
     def fill_file(self, menu: QMenu) -> None:
         """Add the entries that read and write files."""
         add_entry(menu, "&Import Conversations…", self._import)
-        add_entry(menu, "Import a Fol&der of Conversations…", self._import_folder)
+        add_entry(menu, "Import from Fol&der…", self._import_folder)
         add_entry(menu, "Import &Reports…", self.show_reports)
         self._export_one = add_entry(
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
@@ -485,9 +485,7 @@ class ConversationMenu(QObject):
     def fill_edit(self, menu: QMenu) -> None:
         """Add the search, and the undo of actions in the list."""
         add_entry(menu, "&Search Conversations", self._sidebar.search, "Ctrl+Alt+F")
-        self._restore = add_entry(
-            menu, "Undo in the &List of Conversations", self._undo_last, "Ctrl+Shift+T"
-        )
+        self._restore = add_entry(menu, "Undo Sidebar Chan&ge", self._undo_last, "Ctrl+Shift+T")
         menu.aboutToShow.connect(self._refresh_restore)
         conversations = self._workspace.conversations
         conversations.undoable.connect(self._refresh_restore)
@@ -497,9 +495,9 @@ class ConversationMenu(QObject):
     def fill_conversation(self, menu: QMenu) -> None:
         """Add the entries that change the open conversation and its messages."""
         chat, workspace = self._chat, self._workspace
-        add_entry(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
+        self._pin_entry = add_entry(menu, "&Pin", self._pin, "Ctrl+Shift+P")
         add_entry(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
-        order = menu.addMenu("O&rder")
+        order = menu.addMenu("O&rganize")
         order.aboutToShow.connect(lambda: self._fill_order(order))
         self._fill_order(order)
         add_entry(menu, "Arc&hive", self._archive, "Ctrl+Shift+Y")
@@ -508,14 +506,14 @@ class ConversationMenu(QObject):
         add_entry(menu, "Atta&ch Files…", attach.choose, "Ctrl+Shift+O")
         handling = chat.handling
         self._add = add_entry(
-            menu, "&Add Without Generating", handling.add_written, "Ctrl+Alt+Return"
+            menu, "&Add Message Without Reply", handling.add_written, "Ctrl+Alt+Return"
         )
         # Also in the context menu of the Send button.
         chat.composer.action.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         chat.composer.action.addAction(self._add)
-        self._quote = add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
-        add_entry(menu, "Pin or Unpin the Message", handling.pin_message, "Ctrl+Alt+P")
-        self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
+        self._quote = add_entry(menu, "&Quote Selection", handling.quote_selection, "Ctrl+'")
+        self._pin_message = add_entry(menu, "Pin Message", handling.pin_message, "Ctrl+Alt+P")
+        self._edit = add_entry(menu, "&Edit Last Message", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
             menu,
             "Re&generate",
@@ -524,7 +522,7 @@ class ConversationMenu(QObject):
         )
         self._continue = add_entry(
             menu,
-            "Cont&inue the Answer",
+            "Cont&inue Answer",
             self._with_last_answer(ConversationSession.continue_answer),
             "Ctrl+Shift+Return",
         )
@@ -564,7 +562,13 @@ class ConversationMenu(QObject):
             action.setEnabled(can_act)
 
     def _refresh_writing(self) -> None:
-        """Disable what needs a text, written or selected, while the menu is open."""
+        """Disable what needs a text, and name what pinning does, while the menu is open."""
+        is_pinned = self._workspace.selected.is_pinned
+        self._pin_entry.setText("Un&pin" if is_pinned else "&Pin")
+        message = self._chat.handling.message_to_pin
+        is_pinned = message is not None and message.is_pinned
+        self._pin_message.setText("Unpin Message" if is_pinned else "Pin Message")
+        self._pin_message.setEnabled(message is not None)
         self._quote.setEnabled(bool(self._chat.handling.selection.strip()))
         is_written = bool(self._chat.composer.message.strip())
         self._add.setEnabled(is_written and not self._workspace.current.is_busy)
@@ -572,6 +576,7 @@ class ConversationMenu(QObject):
     def _enable_keys(self) -> None:
         """Enable what ``_refresh_writing`` disabled: the keys work while the menu is closed."""
         self._quote.setEnabled(True)
+        self._pin_message.setEnabled(True)
         self._refresh()
 
     def _with_versions(self) -> Iterator[ConversationMessage]:
@@ -633,7 +638,7 @@ class ConversationMenu(QObject):
         kinds, name = [_JSON], "conversations.json"
         if beside := await self._workspace.files.bytes_beside():
             name = "conversations.zip"
-            kinds = [f"{_WITH_FILES}, {size_in_words(beside)} (*.zip)", "Text alone (*.json)"]
+            kinds = [f"{_WITH_FILES}, {size_in_words(beside)} (*.zip)", "Text only (*.json)"]
         write = self._workspace.files.export_all_to
         choose_target(self._parent, "Export All Conversations", write, name=name, filters=kinds)
 
@@ -643,7 +648,7 @@ class ConversationMenu(QObject):
 
     def _import_folder(self) -> None:
         look = self._workspace.files.imports.look_into
-        choose_folder(self._parent, "Import the Conversations of LM Studio or Jan", look)
+        choose_folder(self._parent, "Import from Folder", look)
 
     def _ask_what_to_import(self, preview: ImportPreview) -> None:
         imports = self._workspace.files.imports
@@ -660,7 +665,7 @@ class ConversationMenu(QObject):
     async def _show_reports(self, conversation_id: str) -> None:
         reports = await self._workspace.store.reports()
         if not reports:
-            tell(self._parent, "Nothing was imported yet.", title="Import Reports")
+            tell(self._parent, "No imports yet.", title="Import Reports")
             return
         ImportReportDialog(
             reports,

@@ -279,7 +279,7 @@ class ModelRow:
     def state(self) -> tuple[str, Tone]:
         """Whether it is in memory or would fit, with a tone."""
         if self.needs_person:
-            return "Needs You", Tone.LIMIT
+            return "Needs Approval", Tone.LIMIT
         if self.is_loading:
             return "Loading", Tone.LIMIT
         if self.is_loaded:
@@ -608,7 +608,7 @@ class ModelSwitcher(Popover):
         if not total:
             words = "Searching…" if self._library.is_looking else "No models yet."
         elif not shown:
-            words = "No model has this in its name."
+            words = "No Matching Models"
         elif shown < total:
             words = f"{shown} of {counted(total, 'model')}"
         else:

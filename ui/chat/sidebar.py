@@ -63,7 +63,7 @@ class ArchiveHead(QWidget):
     def __init__(self, rows: SidebarRows) -> None:
         super().__init__()
         self._rows = rows
-        self.leave = IconButton("close", "Leave the archive")
+        self.leave = IconButton("close", "Done")
         self.leave.clicked.connect(lambda: rows.show_archive(False))
         row(
             label("Archived conversations", "muted", 0.95),
@@ -99,10 +99,10 @@ class FolderDialog(QDialog):
         self._folder = folder
         self._keep = keep
         self.name = QLineEdit(folder.name)
-        self.name.setAccessibleName("Name of the folder")
+        self.name.setAccessibleName("Folder name")
         self.prompt = QPlainTextEdit(folder.system_prompt)
         self.prompt.setAccessibleName("System prompt of new conversations in the folder")
-        self.prompt.setPlaceholderText("As in every other conversation")
+        self.prompt.setPlaceholderText("Same as default")
         self.prompt.setTabChangesFocus(True)
         never_sideways(self.prompt)
         self._shown_prompt = self.prompt.toPlainText()
@@ -205,7 +205,7 @@ class Ordering:
             if chosen:
                 self.move(chosen, folder)
 
-        ask_text(self._parent, "New Folder", "Name of the folder:", make)
+        ask_text(self._parent, "New Folder", "Folder name:", make)
 
     def _fill_folders(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
         places = {conversation.placement.folder_id for conversation in chosen}
@@ -508,7 +508,12 @@ class Sidebar(QFrame):
         """Edit the selected conversation's title in place."""
         self.show()
         self.search_field.clear()
-        self.list.edit(self.rows.index_of(self._workspace.selected))
+        conversation = self._workspace.selected
+        self.rows.show_archive(conversation.placement.is_archived)  # only listed rows are edited
+        folder = self._workspace.conversations.folders.of(conversation)
+        if folder is not None and not folder.is_open:
+            self.rows.toggle(folder)
+        self.list.edit(self.rows.index_of(conversation))
 
     def chosen(self) -> list[Conversation]:
         """Return the selected conversations, or else the current one."""
@@ -603,7 +608,7 @@ class Sidebar(QFrame):
         workspace, conversations = self._workspace, self._workspace.conversations
         if len(chosen) == 1:
             (conversation,) = chosen
-            pin = "Un&pin" if conversation.is_pinned else "&Pin to the Top"
+            pin = "Un&pin" if conversation.is_pinned else "&Pin"
             add_entry(menu, "&Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
             add_entry(
                 menu, pin, lambda: conversations.pin(conversation, not conversation.is_pinned)
@@ -618,7 +623,7 @@ class Sidebar(QFrame):
 
     def _fill_folder_menu(self, menu: QMenu, folder: ConversationFolder) -> None:
         conversations = self._workspace.conversations
-        add_entry(menu, "New &Conversation Here", lambda: self._begin_in(folder))
+        add_entry(menu, "New &Conversation in Folder", lambda: self._begin_in(folder))
         add_entry(menu, "Folder &Settings…", lambda: self.edit_folder(folder))
         add_entry(menu, "&New Folder…", self.new_folder)
         menu.addSeparator()

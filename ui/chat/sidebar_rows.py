@@ -257,7 +257,7 @@ _ARROW_PX = 15
 _FOLDER_PX = 14
 _ELIDE = Qt.TextElideMode.ElideRight
 _LEAST_TITLE = 0.55  # of the width of its line
-NEEDS_YOU = "● Needs You"
+NEEDS_YOU = "● Needs Approval"
 
 
 class ConversationDelegate(QStyledItemDelegate):

@@ -464,7 +464,7 @@ class VariantForm(QWidget):
         self.stops.setPlainText(self._shown_stops)
         self.temperature = sampling_field("temperature")
         self.max_tokens = NumberField(
-            "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+            "Maximum length, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
         )
         self.seed = sampling_field("seed")
         for field, number in (
@@ -488,7 +488,7 @@ class VariantForm(QWidget):
             (label("Model"), self.model),
             (label("Stop sequences"), column(self.stops, hint, spacing=4)),
             (label("Temperature"), self.temperature),
-            (label("Longest answer"), self.max_tokens),
+            (label("Maximum length"), self.max_tokens),
             (label("Seed"), self.seed),
             (label("Thinking"), self.thinking),
             (label("System prompt"), self.system_prompt),
@@ -558,7 +558,7 @@ class SidesSheet(QDialog):
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Answer Side by Side")
+        self.setWindowTitle("Compare Answers")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._now, self._models = now, models
         self._answer = answer

@@ -143,7 +143,7 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
         more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
         parts.append(paragraph(f"… {more}; the report has them all"))
     if view.is_answer and not view.findings:
-        said = strong("Nothing is wrong with it.")
+        said = strong("No problems found.")
         parts.append(paragraph(said, style=f"color:{colors.done}"))
     if view.is_answer:
         parts.append(_heading("Answer", colors))

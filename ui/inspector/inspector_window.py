@@ -55,8 +55,8 @@ from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.words import Tone
 
 _LEVELS = (
-    (TraceLevel.OFF, "The Reason Only", "No tokens are recorded"),
-    (TraceLevel.STOPS, "Tokens and Stops", "Each token, and what was held back or cut"),
+    (TraceLevel.OFF, "Stop Reason Only", "No tokens are recorded"),
+    (TraceLevel.STOPS, "Tokens", "Each token, and what was held back or cut"),
     (TraceLevel.FULL, "Everything", "Also the probability and alternatives of each token"),
 )
 _OPENED = "Saved runs (*.json *.fullstop-run)"
@@ -162,8 +162,8 @@ class VerdictHead(QWidget):
         self.figures = label("", "muted", 0.95)
         self.keep_on = QPushButton("Continue")
         self.raise_limit = QPushButton("Raise the Limit and Continue")
-        self.without = QPushButton("Answer Again Without This Stop")
-        self.past = QPushButton("Continue Past It")
+        self.without = QPushButton("Regenerate Without This Stop")
+        self.past = QPushButton("Continue Past Stop")
         self._actions = (self.keep_on, self.raise_limit, self.past, self.without)
         self.keep_on.clicked.connect(self._continue)
         self.raise_limit.clicked.connect(self._raise_limit)
@@ -360,7 +360,7 @@ class InspectorWindow(OwnWindow):
         self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
         self.compare, self.runs = self.tab(CompareTab), self.tab(RunsTab)
         self.lacking = label("", "muted", 0.95, is_wrapped=True)
-        self.again = QPushButton("Record Everything and Answer Again")
+        self.again = QPushButton("Record All and Regenerate")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         for part in (self.tabs, self.tabs.tabBar()):

@@ -80,7 +80,7 @@ _GROUPS = {
 
 # What an empty list says: before a probe, during one, and where nothing is of its group.
 _HINTS = {
-    "idle": "Type the address of a server and press Probe. Each check appears here as it ends, "
+    "idle": "Enter a server address and click Probe. Each check appears here as it ends, "
     "failures first.",
     "running": "The first checks appear here soon.",
     "failed": "There is nothing to show. Correct what the sentence above says, and press Probe.",
@@ -183,7 +183,7 @@ class Probing(QObject):
         if self.stage == "running":
             return
         if not options.url:
-            self._end("failed", "Type the address of a server, such as http://127.0.0.1:8642.")
+            self._end("failed", "Enter a server address, such as http://127.0.0.1:8642.")
             return
         self.stage, self.message = "running", "Detecting the API of the server…"
         self.done = self.total = 0

@@ -71,7 +71,7 @@ class TimingTab(InspectorTab):
             total_s = finished.timing.total_s
             self.note.setText(f"{seconds(total_s)} in all." if total_s else _UNKNOWN)
         elif shown is None:
-            self.note.setText("No run is shown.")
+            self.note.setText("No Answer Selected")
         elif shown.run.is_over:
             self.note.setText(_UNKNOWN)
         else:
@@ -212,10 +212,10 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
         ("Reason", ended_words(run)),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
-        ("Guessed tokens confirmed", "" if guesses is None else acceptance(guesses) or "none"),
-        ("Guessed by", "" if guesses is None else guess_sources(guesses)),
+        ("Draft tokens accepted", "" if guesses is None else acceptance(guesses) or "none"),
+        ("Drafted by", "" if guesses is None else guess_sources(guesses)),
         ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
-        ("Passes that checked guesses", "" if guesses is None else f"{guesses.passes:,}"),
+        ("Verification passes", "" if guesses is None else f"{guesses.passes:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
         ("Characters", f"{len(run.text) - run.continued_chars:,}"),
     ]
@@ -320,7 +320,7 @@ class CompareTab(InspectorTab):
         restyle(self.sentence, "role", "title" if has_both else "muted")
         if shown is None or other is None:
             self.sentence.setText(
-                "No run is shown."
+                "No Answer Selected"
                 if shown is None
                 else "No other answer yet. Regenerate this one, or choose a run under Runs."
             )

@@ -249,7 +249,7 @@ class MatcherTab(InspectorTab):
         trace = None if shown is None else shown.trace
         self.page.setVisible(trace is not None and bool(trace.rules.stops))
         if shown is None:
-            self.note.setText("No run is shown.")
+            self.note.setText("No Answer Selected")
         elif trace is None:
             stops = ", ".join(quoted(stop, 40) for stop in shown.run.stops) or "none"
             self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
@@ -395,7 +395,7 @@ class WhatIfTab(InspectorTab):
     @staticmethod
     def _why_not(shown: ShownRun | None) -> str:
         if shown is None:
-            return "No run is shown."
+            return "No Answer Selected"
         if not shown.run.is_over:
             return "Other lists can be tried when the answer has ended."
         if shown.trace is None:
@@ -512,7 +512,7 @@ class EndingTab(InspectorTab):
         if odds is not None:
             self.note.setText(odds.sentence)
         elif shown is None:
-            self.note.setText("No run is shown.")
+            self.note.setText("No Answer Selected")
         else:
             self.note.setText(
                 "The probabilities of this run were not recorded. Choose “Everything” above and "

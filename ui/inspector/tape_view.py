@@ -183,8 +183,8 @@ def _overlapping(ranges: list[Range], seen: Range) -> Iterator[Range]:
 
 _WORDS = {
     MarkKind.GUESSED: (
-        "guessed",
-        "dotted line above: guessed, and confirmed by the model together with others in one pass",
+        "drafted",
+        "dotted: accepted draft token",
     ),
     MarkKind.FORCED: (
         "forced",

@@ -89,7 +89,7 @@ class Download(QObject):
         """Cancel the download, keep what has arrived, and show that at once."""
         if self.stage == "running":
             self._gives_up.set()
-            self._end("cancelled", "Paused. What has arrived is kept.")
+            self._end("cancelled", "Paused. Downloaded data is kept.")
 
     def mark(self) -> None:
         """Record the progress, from which the rate is computed."""

@@ -286,7 +286,7 @@ _GATED = (
     "(or set HF_TOKEN)."
 )
 _READING = "Reading the model card…"
-_THEN = "It is verified and loaded when it has arrived, and an empty chat opens."
+_THEN = "After downloading, the model is verified and opens in a new chat."
 _PART_CHARS, _PART_EACH_MS = 1_000, 5
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
@@ -552,8 +552,8 @@ class FindView(QWidget):
         self.again = QPushButton("Retry")
         self.empty = label("", "muted", is_wrapped=True)
         self.order = Choice("Order of the models", list(ORDERS.items()))
-        self.bits = Choice("Bits of a weight", [("", "Any Bits")])
-        self.fits_only = CheckBox("Only what fits")
+        self.bits = Choice("Bits of a weight", [("", "Any Quantization")])
+        self.fits_only = CheckBox("Only models that fit")
         self._narrowing = QWidget()
         row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
         self.list = OfferList(self.finder, possession)
@@ -731,7 +731,7 @@ class FindView(QWidget):
         if finder.is_offline:
             return "No model on this computer has this in its name."
         if finder.left_out:
-            return "None of the models that were found is as you want it here."
+            return "No results match the filters."
         if not finder.query:
             return "None of the suggested models fits into this computer’s memory."
         return (

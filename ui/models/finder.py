@@ -441,7 +441,7 @@ class Possession(QObject):
 
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
 ORDERS = {
-    "fit": "What Fits First",
+    "fit": "Best Fit",
     "downloads": "Most Downloaded",
     "newest": "Newest",
     "smallest": "Smallest",

@@ -114,7 +114,7 @@ class ModelCard(QFrame):
             if stuck_why:
                 pill.show_state(STUCK, "fault", Tone.FAULT)
             elif needs_person:
-                pill.show_state("Needs You", "warning", Tone.LIMIT)
+                pill.show_state("Needs Approval", "warning", Tone.LIMIT)
             elif is_loading:
                 pill.show_state("Loading…", "spinner", Tone.BUSY)
             elif is_unloaded:
@@ -246,7 +246,7 @@ class LocalModels(QWidget):
         self.find_button.setProperty("kind", "primary")
         self.add = QPushButton("Add a Folder…")
         self.check = QPushButton("Check for Updates")
-        self.check.setToolTip("Asks the hub whether it has newer revisions of these models")
+        self.check.setToolTip("Checks Hugging Face for newer versions")
         self.outcome = label("", "muted", 0.95, is_wrapped=True)
         self._downloads = QVBoxLayout()
         self._cards = QVBoxLayout()

@@ -12,7 +12,7 @@ from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.library.models import model_name
 
 ORIGINS = {
-    Origin.BUNDLED: "Comes with Fullstop",
+    Origin.BUNDLED: "Included",
     Origin.FOLDER: "Your folder",
     Origin.HUGGING_FACE: "Hugging Face",
     Origin.LM_STUDIO: "LM Studio",

@@ -87,7 +87,7 @@ class _Line(QWidget):
         self.words.setProperty("role", "muted")
         self.pin = CheckBox("Pin")
         self.pin.setAccessibleName(f"Pin {name}")
-        self.pin.setToolTip("It stays in memory, idle or not, also if another model needs room")
+        self.pin.setToolTip("Keeps the model in memory")
         self.unload = QPushButton("Unload")
         self.unload.setAccessibleName(f"Unload {name}")
         row(
@@ -567,7 +567,9 @@ class ModelsWindow(OwnWindow):
             self.chat_wanted.emit()
 
     def _say_not_loaded(self, name: str, reason: str) -> None:
-        self.question.tell(f"{name} is here, but it was not loaded. {reason}", takes_focus=False)
+        self.question.tell(
+            f"{name} was downloaded but couldn’t be loaded. {reason}", takes_focus=False
+        )
 
     # -- deleting --------------------------------------------------------------------------
 

@@ -707,13 +707,13 @@ def stage_words(server: ServerState) -> str:
         case ServerStage.OFF:
             return "switched off"
         case ServerStage.STOPPED:
-            return "starts when it is needed"
+            return "Starts on demand"
         case ServerStage.STARTING:
             return "starting…"
         case ServerStage.READY:
             return f"running, {counted(len(server.tools), 'tool')}"
         case ServerStage.RESTARTING:
-            return f"{server.problem} It is started again…"
+            return f"{server.problem} Restarting…"
         case ServerStage.FAILED:
             return server.problem
 

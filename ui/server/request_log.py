@@ -310,7 +310,7 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
     if column is RequestColumn.MODEL and entry.asked_model not in ("", entry.model):
         return f"It asked for {entry.asked_model}"
     if column is RequestColumn.TOTAL and entry.running:
-        return "End this answer"
+        return "Stop"
     if column is RequestColumn.STOP and entry.ends:
         return "\n".join(sentence(end) for end in entry.ends)
     return None
@@ -623,7 +623,7 @@ class RequestLogPanel(QWidget):
         if self.table.is_filtered:
             words = f"{shown:,} of {words}"
         if self._log.is_paused:
-            words += " · paused: new requests are answered but not listed"
+            words += " · Paused (requests are still answered)"
         self._status.setText(words)
         self.export.setEnabled(bool(shown))
         self.clear.setEnabled(bool(kept))

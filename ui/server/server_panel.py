@@ -294,4 +294,4 @@ class AgentMenu(QObject):
             words.append("Set FULLSTOP_API_KEY to the server’s key first.")
         if lacks := self._agents.lacks(agent, model):
             words.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
-        tell(self._parent, f"The lines for {title} are on the clipboard.", "\n\n".join(words))
+        tell(self._parent, f"Setup command for {title} copied.", "\n\n".join(words))

@@ -253,7 +253,7 @@ class ServerCard(QFrame):
     def _refresh(self) -> None:
         server = self._server
         words = {
-            "off": "Off. Switch it on to let other apps use this model.",
+            "off": "Off. Turn on to let other apps use this model.",
             "starting": "Starting…",
             "on": f"{server.use}." if server.use else f"On. {reach_words(server)}",
             "stopping": "Stopping…",

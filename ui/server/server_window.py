@@ -398,7 +398,7 @@ class ServerSettings(QWidget):
 
     def _lay_out(self) -> None:
         layout = column(spacing=12, on=self)
-        inner = _card(layout, "Who can use it")
+        inner = _card(layout, "Access")
         inner.addWidget(self.this_computer)
         inner.addWidget(self.network)
         inner.addWidget(self._reach_hint)
@@ -411,7 +411,7 @@ class ServerSettings(QWidget):
         inner.addWidget(self._once)
         inner.addLayout(row(self.renew, self.forget, STRETCH))
         inner.addWidget(self.requires_key)
-        inner = _card(layout, "Which model answers")
+        inner = _card(layout, "Model")
         inner.addWidget(self.chooses_model)
         hint = (
             "A model that is not in memory is loaded for the request. If this is off, the model "
@@ -429,7 +429,7 @@ class ServerSettings(QWidget):
         hint = (
             "Other computers reach this one by its address, its own name and names that end in "
             ".local. Add another name, such as that of a proxy, if a request was refused because "
-            "of its Host header. It is what --allow-host does."
+            "of its Host header."
         )
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner.addWidget(self.hosts)

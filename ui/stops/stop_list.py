@@ -210,7 +210,7 @@ class StopListModel(StopRows):
         """Choose where a sequence applies."""
         entry = self._entries[row]
         if entry.scope is not scope:
-            what = f"Choose Where {quoted(entry.stop.text, 16)} Applies"
+            what = f"Change Scope of {quoted(entry.stop.text, 16)}"
             self._change(row, what, entry.within(scope))
 
     def set_option(self, row: int, option: StopOption, value: Any) -> None:

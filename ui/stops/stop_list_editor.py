@@ -449,7 +449,7 @@ class ImportExportMenu(QMenu):
         self._dialogs_on = parent
         self._model: StopListModel | None = None
         self.paste_list = add_entry(self, "Paste a List", self._paste_list)
-        self.paste_lines = add_entry(self, "Paste Lines, One Sequence Each", self._paste_lines)
+        self.paste_lines = add_entry(self, "Paste as Lines", self._paste_lines)
         self.copy_list = add_entry(self, "Copy the List", self._copy)
         self.addSeparator()
         add_entry(self, "Import…", self._ask_import)
@@ -576,9 +576,9 @@ class StopListEditor(QWidget):
         self.import_export = ImportExportMenu(self)
         self.more.setMenu(self.import_export)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.as_typed = ChipButton("pencil", "As Typed", is_toggle=True)
+        self.as_typed = ChipButton("pencil", "Literal", is_toggle=True)
         self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
-        self.with_escapes = ChipButton("sparkle", "With Escapes", is_toggle=True)
+        self.with_escapes = ChipButton("sparkle", "Escapes", is_toggle=True)
         self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
         self.end_tokens = EndTokens()
         self._lay_out()

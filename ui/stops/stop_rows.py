@@ -189,7 +189,7 @@ def remarks(
     if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
         said.append(_backslash(sequence))
     if sequence in special_tokens:
-        said.append(Remark("A special token of this model; it is matched by its id."))
+        said.append(Remark("Special token: matched by ID, not by text."))
     said.extend(_unicode_forms(sequence))
     said.extend(_from_history(stop, history))
     counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
@@ -205,7 +205,7 @@ def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
     twin = next((number for number in range(row) if entries[number].stop.text == text), None)
     if twin is None:
         return []
-    return [Remark(f"The same as row {twin + 1}; it counts once.", "Remove It")]
+    return [Remark(f"Duplicate of row {twin + 1}.", "Remove")]
 
 
 def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
@@ -214,8 +214,8 @@ def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
     for number, other in enumerate(entries, 1):
         if other.is_enabled and other.stop.outruns(stop, StopScope.TEXT):
             name = quoted(other.stop.text, 20)
-            words = f"Never matches: {name} in row {number} is always complete first."
-            return [Remark(words, "Remove It")]
+            words = f"Never matches: {name} (row {number}) always matches first."
+            return [Remark(words, "Remove")]
     return []
 
 
@@ -233,7 +233,7 @@ def _white_space(sequence: str) -> list[Remark]:
 def _backslash(sequence: str) -> Remark:
     words = (
         "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
-        "“With Escapes”."
+        "“Escapes”."
     )
     try:
         meant = unescaped(sequence)
@@ -241,14 +241,14 @@ def _backslash(sequence: str) -> Remark:
         return Remark(words)
     # Shown as in the list: written with escapes it would look like the present sequence.
     shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
-    return Remark(words, f"Make It {visible(shown)}", meant)
+    return Remark(words, f"Replace with {visible(shown)}", meant)
 
 
 def _unicode_forms(sequence: str) -> list[Remark]:
     composed = unicodedata.normalize("NFC", sequence)
     if composed != sequence:
         words = "Contains a letter and its accent as two characters; models usually write one."
-        return [Remark(words, "Combine Them", composed)]
+        return [Remark(words, "Combine Characters", composed)]
     if unicodedata.normalize("NFD", sequence) != sequence:
         return [
             Remark("Contains accents; text that writes them as separate characters does not match.")
@@ -292,11 +292,11 @@ class StopColumn(IntEnum):
     REMARK = 5
 
 
-TITLES = ("On", "Sequence", "Where it applies", "Tokens", "Fired", "Remark")
+TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
 SCOPE_WORDS = {
-    StopScope.TEXT: "In the Answer",
-    StopScope.TEXT_AND_THINKING: "In the Answer and the Thinking",
-    StopScope.ALL: "Everywhere, Tool Calls Included",
+    StopScope.TEXT: "Answer",
+    StopScope.TEXT_AND_THINKING: "Answer and Thinking",
+    StopScope.ALL: "Everywhere",
 }
 
 

@@ -213,8 +213,8 @@ class ServerForm(_KeptDialog):
         shown = self._config
         self.name = _line(shown.name, "Name", "files")
         self.kind = Choice(
-            "How it is reached",
-            [("program", "Program on This Computer"), ("address", "Service at an Address")],
+            "Type",
+            [("program", "Local (stdio)"), ("address", "Remote (HTTP)")],
         )
         self.kind.choose("program" if shown.is_program else "address")
         self.command = _line(shown.command, "Program", "npx")
@@ -223,7 +223,7 @@ class ServerForm(_KeptDialog):
         self.args.setPlaceholderText("One argument on each line")
         self.args.setTabChangesFocus(True)
         theme.follow(self.args, lambda: self.args.setFixedHeight(theme.px(84)))
-        self.cwd = _line(shown.cwd, "Folder that it runs in", "The home folder")
+        self.cwd = _line(shown.cwd, "Working directory", "The home folder")
         self.env = NamedValueRows("variable")
         self.env.show_values(shown.env)
         self.url = _line(shown.url, "Address", "https://example.org/mcp")
@@ -303,13 +303,13 @@ class ServerDetail(QWidget):
         super().__init__()
         self._shown: ServerState | None = None
         self._name = label("", "title")
-        self.switch = ToggleSwitch("Switched on")
+        self.switch = ToggleSwitch("Enabled")
         self.said = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("")
         self._reached.setProperty("role", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
         self.in_new = CheckBox(declaration("tools.in_new_conversations").label)
-        self.in_new.setToolTip("New conversations begin with this server in Tools")
+        self.in_new.setToolTip("Use in new conversations")
         self.restart = QPushButton("Restart")
         self.sign_in = QPushButton("Sign In…")
         self.sign_in.setProperty("kind", "primary")
@@ -335,7 +335,7 @@ class ServerDetail(QWidget):
         self.log.setFont(fixed_font(self.font(), 0.95))
         self.log.setTabChangesFocus(True)
         never_sideways(self.log)
-        self.log.setPlaceholderText("It has not written anything.")
+        self.log.setPlaceholderText("Log is empty.")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setAccessibleName("What it offers, and its log")

@@ -138,7 +138,7 @@ class ChoosingModel(QObject):
             pin = partial(self._library.pin, folder, not is_pinned)
             add_entry(menu, literal(f"Pin {name}"), pin, is_checked=is_pinned)
             menu.addSeparator()
-        add_entry(menu, "Switch Models…", self.pop_up)
+        add_entry(menu, "Switch Model…", self.pop_up)
         add_entry(menu, "Models…", self._others.show_models)
         menu.popup(place)
 
@@ -192,9 +192,9 @@ class AnsweringTwice(QObject):
             words = (
                 "Wait until the answer has ended." if current.is_busy else "Choose a model first."
             )
-            tell(self._parent, "You cannot ask a question now.", words)
+            tell(self._parent, "Wait until the answer is finished.", words)
         elif not written and not asked:
-            tell(self._parent, "There is no question yet.", "Write one, then choose this again.")
+            tell(self._parent, "Type a message first.")
         else:
             self.sheet = SidesSheet(
                 written or asked[-1].typed,
@@ -235,6 +235,9 @@ class AnsweringTwice(QObject):
         self.sheet = None
 
 
+_START, _STOP = "Star&t Local Server", "Sto&p Local Server"
+
+
 class ServerMenu(QObject):
     """Fills the menu and keeps it up to date."""
 
@@ -247,7 +250,7 @@ class ServerMenu(QObject):
     ) -> None:
         super().__init__(menu)
         self._switch = switch
-        self.turn = add_entry(menu, "&Local Server On", self._turn, is_checked=False)
+        self.turn = add_entry(menu, _START, self._turn)
         add_entry(
             menu,
             WINDOW_TITLE.replace("Server", "&Server"),
@@ -256,15 +259,15 @@ class ServerMenu(QObject):
             works_everywhere=True,
         )
         menu.addSeparator()
-        agents.fill(menu.addMenu("&Copy Lines For"))
+        agents.fill(menu.addMenu("&Copy Setup Command"))
         switch.changed.connect(self._refresh)
         self._refresh()
 
     def _turn(self) -> None:
-        self._switch.turn(self.turn.isChecked())
+        self._switch.turn(not self._switch.is_wanted)
 
     def _refresh(self) -> None:
-        self.turn.setChecked(self._switch.is_wanted)
+        self.turn.setText(_STOP if self._switch.is_wanted else _START)
 
 
 class WindowMenu(QObject):
@@ -384,7 +387,7 @@ class EditMenu(QObject):
         menu.addSeparator()
         self.cut = self._add(menu, "Cu&t", lambda: self._on_text("cut"), _KEYS.Cut)
         self.copy = self._add(menu, "&Copy", self._copy, _KEYS.Copy)
-        self.copy_answer = self._add(menu, "Copy the Last Ans&wer", copy_answer, "Ctrl+Shift+C")
+        self.copy_answer = self._add(menu, "Copy Last Ans&wer", copy_answer, "Ctrl+Shift+C")
         self.paste = self._add(menu, "&Paste", self._paste, _KEYS.Paste)
         self.paste_plain = self._add(
             menu, "Paste and &Match Style", self._paste_plain, "Ctrl+Shift+V"
@@ -601,8 +604,8 @@ class MainMenus(QObject):
         bar.setAccessibleName("Menus")
         self._fill_file(bar.addMenu("&File"))
         self._fill_edit(bar.addMenu("&Edit"))
-        self._fill_conversation(bar.addMenu("&Conversation"))
         self._fill_view(bar.addMenu("&View"))
+        self._fill_conversation(bar.addMenu("&Conversation"))
         self._fill_server(bar.addMenu("&Server"))
         places = Places(window.workspace, window.sidebar, window.chat, window.stop_panel, self)
         self.window = WindowMenu(bar.addMenu("&Window"), places, window.others)
@@ -635,7 +638,7 @@ class MainMenus(QObject):
         menu.addSeparator()
         self.conversation.fill_file(menu)
         menu.addSeparator()
-        action = _add_everywhere(menu, "&Preferences…", window.others.show_preferences, "Ctrl+,")
+        action = _add_everywhere(menu, "&Settings…", window.others.show_preferences, "Ctrl+,")
         action.setMenuRole(QAction.MenuRole.PreferencesRole)
         add_entry(menu, "&Close Window", window.close, "Ctrl+W")
         action = _add_everywhere(menu, "&Quit", window.quit, "Ctrl+Q")
@@ -651,30 +654,32 @@ class MainMenus(QObject):
     def _fill_conversation(self, menu: QMenu) -> None:
         chat, sidebar = self._window.chat, self._window.sidebar
         # Escape in the chat does the same, unless it closes something first.
-        self.stop = add_entry(menu, "&Stop the Answer", chat.stop_answer, "Ctrl+.")
-        add_entry(menu, "&Write a Message", chat.focus_composer, "Ctrl+L")
-        add_entry(menu, "&Jump to Latest", chat.column.jump_to_latest, "Ctrl+J")
+        self.stop = add_entry(menu, "&Stop Generating", chat.stop_answer, "Ctrl+.")
+        add_entry(menu, "Go to Message &Field", chat.focus_composer, "Ctrl+L")
+        add_entry(menu, "Scroll to &Bottom", chat.column.jump_to_latest, "Ctrl+J")
         menu.addSeparator()
         add_entry(menu, "Re&name…", sidebar.rename_current, "Ctrl+R")
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
-        add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
+        add_entry(menu, "Conversation Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
         add_entry(menu, "T&ools…", chat.tools.pop_up, "Ctrl+T")
         add_entry(menu, "Switch &Model…", self._window.choosing_model.pop_up, "Ctrl+K")
-        add_entry(menu, "Answer Side &by Side…", self._window.twice.ask, "Ctrl+Shift+K")
+        add_entry(menu, "Compare Ans&wers…", self._window.twice.ask, "Ctrl+Shift+K")
         self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:
         window = self._window
         column = window.sidebar
-        sidebar = add_entry(
-            menu, "&Conversations", window.toggle_sidebar, "Ctrl+B", is_checked=column.isVisible()
+        sidebar = add_entry(menu, "Hide Side&bar", window.toggle_sidebar, "Ctrl+B")
+        panel = add_entry(
+            menu, "Hide &Stop Panel", window.stop_panel.toggleViewAction().trigger, "Ctrl+I"
         )
-        # Qt keeps the mark of the stop panel in step by itself.
-        menu.aboutToShow.connect(lambda: sidebar.setChecked(column.isVisible()))
-        panel = window.stop_panel.toggleViewAction()
-        panel.setText("&Stop Panel")
-        panel.setShortcut("Ctrl+I")
-        menu.addAction(panel)
+
+        def name_views() -> None:
+            sidebar.setText("Hide Side&bar" if column.isVisible() else "Show Side&bar")
+            is_shown = window.stop_panel.isVisible()
+            panel.setText("Hide &Stop Panel" if is_shown else "Show &Stop Panel")
+
+        menu.aboutToShow.connect(name_views)
         menu.addSeparator()
         self.conversation.fill_view(menu)
         menu.addSeparator()
@@ -692,7 +697,9 @@ class MainMenus(QObject):
         others = self._window.others
         files = others.help_files
         add_entry(menu, "Fullstop &Guide", others.show_guide).setVisible(files.guide is not None)
-        add_entry(menu, "What Is &New", others.show_changes).setVisible(files.changes is not None)
+        add_entry(menu, "What’s &New in Fullstop", others.show_changes).setVisible(
+            files.changes is not None
+        )
         _add_everywhere(menu, "&Keyboard Shortcuts", others.show_shortcuts, "Ctrl+/")
         menu.addSeparator()
         add_entry(menu, "&Report a Problem…", others.report_problem)

@@ -361,7 +361,7 @@ class OtherWindows(QObject):
 
     def show_changes(self) -> None:
         """Show what is new."""
-        self._show_page("What Is New", self.help_files.changes)
+        self._show_page("What’s New in Fullstop", self.help_files.changes)
 
     def _show_page(self, title: str, path: Path | None) -> None:
         if path is None:

@@ -183,7 +183,7 @@ class PreferencesDialog(QDialog):
         traces: KeptPrompts | None = None,
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Preferences")
+        self.setWindowTitle("Settings")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
@@ -193,7 +193,7 @@ class PreferencesDialog(QDialog):
         if traces is not None:
             self.traces = KeptPromptsRow(traces, preferences, "Recorded Tokens")
         self.tabs = QTabWidget()
-        self.tabs.setAccessibleName("Preferences")
+        self.tabs.setAccessibleName("Settings")
         self._problem = label("", "fault", 0.95, is_wrapped=True)
         self._problem.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -376,9 +376,9 @@ class AppearanceMenu(QObject):
             group.addAction(action)
             self._actions[mode] = action
         menu.addSeparator()
-        self._larger = self._add_size(menu, "&Larger Text", 1, "Ctrl++", "Ctrl+=")
-        self._smaller = self._add_size(menu, "&Smaller Text", -1, "Ctrl+-")
-        self._usual = self._add_size(menu, "&Default Text Size", 0, "Ctrl+0")
+        self._larger = self._add_size(menu, "Zoom &In", 1, "Ctrl++", "Ctrl+=")
+        self._smaller = self._add_size(menu, "Zoom &Out", -1, "Ctrl+-")
+        self._usual = self._add_size(menu, "&Actual Size", 0, "Ctrl+0")
         preferences.changed.connect(self._mark)
         current_theme().changed.connect(self._mark)
         self._mark()

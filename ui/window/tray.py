@@ -106,7 +106,7 @@ class Tray(QObject):
         word = pill_of(self._switch)[0].lower()
         url = self._switch.url
         self._state.setText(f"Server {word}: {url}" if url else f"Server {word}")
-        self.turn.setText("Turn the Server Off" if self._switch.is_wanted else "Turn the Server On")
+        self.turn.setText("Stop Local Server" if self._switch.is_wanted else "Start Local Server")
         self.copy.setEnabled(bool(url))
         need = "needs" if self._waiting == 1 else "need"
         waiting = f"{counted(self._waiting, 'conversation')} {need} you, " if self._waiting else ""

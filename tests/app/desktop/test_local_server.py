@@ -211,7 +211,7 @@ def free_port() -> int:
 
 def test_the_server_is_not_visible_on_the_network_without_a_key() -> None:
     server = LocalServer(Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True))
-    with pytest.raises(OSError, match="needs an API key"):
+    with pytest.raises(OSError, match="API key is required"):
         asyncio.run(server.start())
 
 

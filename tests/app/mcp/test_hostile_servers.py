@@ -67,7 +67,7 @@ def test_a_server_that_ends_at_once_is_named_with_its_last_output(served: Served
     started(served, "gone")
     assert served.state("gone").stage is ServerStage.FAILED
     assert served.state("gone").problem == (
-        "The tool server “gone” stopped: it ended with code 2. Its last words: “there is no such "
+        "The tool server “gone” stopped: it ended with code 2. Last output: “there is no such "
         "folder”."
     )
 

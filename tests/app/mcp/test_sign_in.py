@@ -43,7 +43,7 @@ def test_who_signs_in_once_needs_no_browser_later(served: Served, signed: Begin)
     served.do(served.host.ready(["signed"]))
     state = served.state("signed")
     assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, True)
-    assert state.problem == ("The tool server “signed” wants to know who you are. Choose Sign In.")
+    assert state.problem == ("The tool server “signed” requires you to sign in. Choose Sign In.")
     pages: list[str] = []
 
     def browse(address: str) -> None:

@@ -269,7 +269,7 @@ async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
         await eventually(lambda: not composer.action.isEnabled())
         assert "Context full" in composer.meter.text()
         reason = composer.action.toolTip()
-        assert reason.startswith("You cannot send now. This message, with the system prompt and ")
+        assert reason.startswith("Can’t send yet. This message, with the system prompt and ")
         assert "Shorten the message, unpin messages, or choose a model with a longer " in reason
         QTest.keyClick(composer.input, Qt.Key.Key_Return)
         assert not workspace.current.conversation.messages

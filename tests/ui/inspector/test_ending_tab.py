@@ -99,7 +99,7 @@ def ending(theme: Theme, qtbot: QtBot) -> EndingTab:
 def test_the_ending_tab_says_why_it_is_empty(ending: EndingTab, record: Record) -> None:
     ending.show()
     ending.show_run(None)
-    assert ending.note.text() == "No run is shown."
+    assert ending.note.text() == "No Answer Selected"
     ending.show_run(record(["a", "b"]))
     assert "were not recorded" in ending.note.text()
     assert "Everything" in ending.note.text()

@@ -290,7 +290,7 @@ async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_siz
         (dialog,) = window.findChildren(QFileDialog)
         assert dialog.nameFilters() == [
             f"With pictures and recorded tokens, {size} (*.zip)",
-            "Text alone (*.json)",
+            "Text only (*.json)",
         ]
         assert dialog.selectedNameFilter().startswith("With pictures and recorded tokens")
         assert dialog.defaultSuffix() == "zip"

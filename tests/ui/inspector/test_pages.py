@@ -67,7 +67,7 @@ def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
 
 def test_an_answer_without_findings_is_called_correct() -> None:
     page = capture_page(CapturedAnswers(Capture(WireDialect.CHAT, text="a\nb")), LIGHT)
-    assert "Nothing is wrong with it." in page
+    assert "No problems found." in page
     assert "<code>a⏎<br>b</code>" in page
 
 

@@ -170,7 +170,7 @@ def test_the_legend_explains_only_the_shown_marks(legend: TapeLegend) -> None:
     legend.show_kinds([MarkKind.GUESSED, MarkKind.HELD])
     assert not legend.isHidden()
     said = legend.accessibleName()
-    assert "guessed, dotted line above" in said
+    assert "accepted draft token" in said
     assert "held back, hatching below" in said
     assert "forced" not in said
     legend.show_kinds([])

@@ -47,7 +47,7 @@ def test_the_timing_tab_of_a_running_answer_says_when_the_times_are_known(
     timing: TimingTab,
 ) -> None:
     timing.show_run(None)
-    assert timing.note.text() == "No run is shown."
+    assert timing.note.text() == "No Answer Selected"
     timing.show_run(ShownRun(Run(), None, "go"))
     assert timing.note.text() == "The times are known when the answer has ended."
     assert timing.bars.isHidden()

@@ -133,7 +133,7 @@ async def test_another_model_that_was_chosen_meanwhile_stays(
     one.cancel()
     site.holds_after.clear()
     opened.window.model_library.downloads.resume(one)
-    await eventually(lambda: "not loaded" in opened.models.question.words.text())
+    await eventually(lambda: "couldn’t be loaded" in opened.models.question.words.text())
     assert opened.state.name == "demo-model"
 
 
@@ -149,7 +149,7 @@ async def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_
     assert "may not fit" in question.words.text()
     assert opened.window.model_library.downloads.items == []
     opened.answer("Download Anyway")
-    await eventually(lambda: "not loaded" in question.words.text())
+    await eventually(lambda: "couldn’t be loaded" in question.words.text())
     assert "can be used for models" in question.words.text()
     assert opened.state.stage == "none"
 

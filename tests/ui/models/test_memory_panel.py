@@ -160,7 +160,7 @@ async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(
             if one.isVisible() and one.accessibleName() == "The model of this chat"
         ]
         entries = {action.text(): action for action in menu.actions() if action.text()}
-        assert list(entries) == ["Unload alpha", "Pin alpha", "Switch Models…", "Models…"]
+        assert list(entries) == ["Unload alpha", "Pin alpha", "Switch Model…", "Models…"]
         entries["Unload alpha"].trigger()
         menu.close()
         await eventually(lambda: not several.engine.model_status("alpha").is_loaded)

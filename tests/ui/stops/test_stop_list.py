@@ -68,7 +68,7 @@ def test_each_change_is_named_for_the_menu_in_title_case() -> None:
         change()
         names.add(model.undo_stack.undoText())
     assert len(names) == 8
-    assert [name for name in names if wrong_words(re.sub("“.*?”", "", name))] == []
+    assert [name for name in names if wrong_words(re.sub("“.*?”", "“X”", name))] == []
 
 
 def test_a_sequence_as_typed_is_kept_exactly() -> None:
@@ -172,8 +172,8 @@ def test_adding_a_disabled_sequence_again_enables_it() -> None:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        (["END", "END"], "The same as row 1"),
-        (["EN", "ENDING"], "Never matches: “EN” in row 1 is always complete first."),
+        (["END", "END"], "Duplicate of row 1"),
+        (["EN", "ENDING"], "Never matches: “EN” (row 1) always matches first."),
         ([" "], "White space only"),
         (["a "], "Begins or ends with a space"),
         ([r"\n"], "a backslash and a letter as two characters"),
@@ -211,9 +211,9 @@ async def test_tokens_of_a_sequence_appear_when_a_model_is_there(scripted: Scrip
 
 def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
     model = of("END", "x")
-    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "In the answer"
+    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer"
     model.set_scope(0, StopScope.TEXT_AND_THINKING)
-    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "In the answer and the thinking"
+    assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "Answer and thinking"
     assert rules_of(model.entries()) == StopRules(
         (Stop("END", StopScope.TEXT_AND_THINKING), Stop("x"))
     )
@@ -244,8 +244,8 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
 
 def test_the_fix_of_a_typed_backslash_is_shown_as_the_list_shows_it() -> None:
     (remark,) = remarks([StopEntry.of("\\n\\nUser:")], 0, StopHistory(), frozenset())
-    assert remark.fix == "Make It ⏎⏎User:"
+    assert remark.fix == "Replace with ⏎⏎User:"
     assert remark.fixed == "\n\nUser:"
     (long,) = remarks([StopEntry.of("\\n" + "x" * 50)], 0, StopHistory(), frozenset())
-    assert long.fix == "Make It ⏎" + "x" * 18 + "…"
+    assert long.fix == "Replace with ⏎" + "x" * 18 + "…"
     assert long.fixed == "\n" + "x" * 50

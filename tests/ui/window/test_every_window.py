@@ -267,7 +267,10 @@ async def test_each_entry_of_the_menus_opens_only_what_the_keyboard_leaves(
         window.activateWindow()
         window.chat.focus_composer()
         await settled()
-        path, action = entries(menus(window)[title], title)[number]
+        offered = entries(menus(window)[title], title)
+        if number >= len(offered):
+            continue  # an entry before it has emptied a submenu
+        path, action = offered[number]
         if action.text() in ends:
             continue
         before = {one for one in QApplication.topLevelWidgets() if one.isVisible()}

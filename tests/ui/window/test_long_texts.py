@@ -140,7 +140,7 @@ def test_long_words_break_and_text_stays_as_given(qapp: QApplication) -> None:
 
 def test_a_cut_button_and_a_cut_chip_say_all_in_their_tool_tips(qtbot: QtBot) -> None:
     button, chip = ElidedButton(), ElidedChip(STOP)
-    button.setText(f"Make It {STOP}")
+    button.setText(f"Replace with {STOP}")
     for one in (button, chip):
         qtbot.addWidget(one)
         one.resize(120, 30)

@@ -170,5 +170,8 @@ def test_a_model_whose_answer_waits_says_so_in_both_lists(
     model = LibraryModel(found, None, Fit.FITS, 0.0)
     card = ModelCard(model, Memory(1, 1), is_loaded=True, is_unloaded=False, needs_person=True)
     qtbot.addWidget(card)
-    assert [pill.word for pill in card.findChildren(StatusPill)] == ["Needs You"]
-    assert ModelRow(model, is_loaded=True, needs_person=True).state == ("Needs You", Tone.LIMIT)
+    assert [pill.word for pill in card.findChildren(StatusPill)] == ["Needs Approval"]
+    assert ModelRow(model, is_loaded=True, needs_person=True).state == (
+        "Needs Approval",
+        Tone.LIMIT,
+    )

@@ -148,8 +148,8 @@ async def test_the_menu_of_views_holds_views_alone(window: MainWindow) -> None:
     assert isinstance(menu, QMenu)
     entries = [one.text().replace("&", "") for one in menu.actions() if one.text()]
     assert entries == [
-        "Conversations",
-        "Stop Panel",
+        "Hide Sidebar",
+        "Hide Stop Panel",
         "Sort Conversations",
         "Archived Conversations",
         "Appearance",

@@ -78,7 +78,7 @@ def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     state = preferences_state(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
     dialog = PreferencesDialog(state, parent)
     assert control(dialog, "theme", Choice).currentText() == "Dark"
-    assert control(dialog, "server.at_launch", Choice).currentText() == "Always On"
+    assert control(dialog, "server.at_launch", Choice).currentText() == "On"
     assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
 
 

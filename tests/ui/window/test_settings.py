@@ -211,7 +211,7 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     said = {name: source.text() for name, source in popover._sources.items()}
     assert said["temperature"] == "set in this chat"
     assert said["top_p"] == "for new chats with m"
-    assert said["top_k"] == "from Preferences"
+    assert said["top_k"] == "from Settings"
     assert said["min_p"] == ""
     assert not popover._resets["top_p"].isEnabled()
     popover._resets["temperature"].click()

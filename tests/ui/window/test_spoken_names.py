@@ -168,7 +168,7 @@ async def test_each_cell_of_a_stop_says_its_own_content(window: MainWindow) -> N
     assert said[:-1] == [
         "On",
         f"Stop sequence {quoted('6')}",
-        "In the Answer",
+        "Answer",
         "1 token",
         "Fired 1 time",
     ]

@@ -228,7 +228,7 @@ async def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
     model.path = model.info.path
     model.stage, model.name = "loading", "scripted"
     model.changed.emit()
-    await eventually(lambda: paints.seen[-1:] == ["Message scripted, which is loading"])
+    await eventually(lambda: paints.seen[-1:] == ["Message scripted (loading…)"])
     model.stage = "ready"
     model.changed.emit()
     await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
@@ -257,7 +257,7 @@ async def test_editing_the_last_question_while_an_answer_runs_says_why_it_cannot
 ) -> None:
     await running(window, scripted)
     window.chat.edit_last_question()
-    assert "once the answer has ended" in window.chat.composer.notice.text()
+    assert "Wait for the answer" in window.chat.composer.notice.text()
     assert window.chat.composer.notice.isVisible()
 
 

@@ -173,7 +173,7 @@ class MessageEditor(QFrame):
         if (text.strip() or files) and self.send.isEnabled():
             self.submitted.emit(text, files)
         elif not self.send.isEnabled():
-            busy = "An answer is running. Esc stops it." if self._is_busy else ""
+            busy = "The model is still answering. Press Esc to stop." if self._is_busy else ""
             self.notice.setText(busy or "A file is still being read.")
 
 
@@ -482,7 +482,7 @@ class Composer(QFrame):
         self.action.setEnabled(self._is_running or can_send)
         says, keys = ("Stop the answer", "Esc") if self._is_running else ("Send", "Enter")
         if why_not and not self._is_running:
-            says, keys = f"You cannot send now. {why_not}", ""
+            says, keys = f"Can’t send yet. {why_not}", ""
         self.action.setAccessibleName(says)
         self.action.setToolTip(with_keys(says, keys))
         colors = theme.colors

@@ -333,7 +333,7 @@ class SettingsBasis:
         if self.saved is not None and value == getattr(self.saved, name):
             return f"for new chats with {self.model}"
         if value == getattr(self.usual, name):
-            return "from Preferences"
+            return "from Settings"
         return "set in this chat"
 
 
@@ -559,7 +559,7 @@ class SettingsPopover(Popover):
         is_kept = settings == basis.beginning
         self.keep.setVisible(bool(basis.model))
         self.keep.setText("Use for New Chats")
-        self.keep.setAccessibleName(f"Begin new chats with {basis.model} with these settings")
+        self.keep.setAccessibleName(f"Use these settings for new chats with {basis.model}")
         self.keep.setToolTip(self.keep.accessibleName())
         self.keep.setEnabled(not is_kept)
         self.forget.setVisible(basis.saved is not None)

@@ -24,7 +24,7 @@ from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run, RunState
 
 _BUTTONS = {
-    WhenFull.LEAVE_OUT: ("Omit the Oldest", "Leave out the oldest messages when this is sent"),
+    WhenFull.LEAVE_OUT: ("Drop Oldest", "Leave out the oldest messages when this is sent"),
     WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
     WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
 }

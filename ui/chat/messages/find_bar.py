@@ -205,8 +205,8 @@ class FindBar(QFrame):
         self.case.setAccessibleName("Match case")
         self.case.setToolTip("Match case")
         self.count = label("", "muted", 0.95)
-        self.earlier = IconButton("up", "Previous place", keys="Shift+Enter")
-        self.later = IconButton("down", "Next place", keys="Enter")
+        self.earlier = IconButton("up", "Previous Match", keys="Shift+Enter")
+        self.later = IconButton("down", "Next Match", keys="Enter")
         self.close_button = IconButton("close", "Close the find bar", keys="Esc")
         row(
             (self.field, 3),

@@ -107,7 +107,7 @@ _ICON_PX = 15
 # A place is noted once a person stays there.
 _READ_MS = 600
 _ABOVE_FOOT_PX = 12
-_LATEST, _NEW_TEXT = "Jump to Latest", "New Text Below"
+_LATEST, _NEW_TEXT = "Scroll to Bottom", "New Messages"
 
 
 class JumpButton(QPushButton):

@@ -403,12 +403,12 @@ class MessageMenu(QObject):
         if link:
             add("Copy Link", lambda: copy_text(link))
         quote = chosen or shown
-        words = "Quote the Selection" if chosen else "Quote"
+        words = "Quote Selection" if chosen else "Quote"
         add(words, lambda: self.quoted.emit(quote), bool(quote.strip()))
         menu.addSeparator()
         if is_unanswered(view, self._workspace):
             can_answer = is_free and self._workspace.answering.can_answer
-            add("Generate an Answer", lambda: self.answer_wanted.emit(message), can_answer)
+            add("Generate Reply", lambda: self.answer_wanted.emit(message), can_answer)
         add("Edit…", view.begin_editing, is_free and is_over)
         is_pinned = message.is_pinned
         add("Unpin" if is_pinned else "Pin", lambda: self._changes.pin(message, not is_pinned))
@@ -420,7 +420,7 @@ class MessageMenu(QObject):
             add("Speak", lambda: self.speech.speak(spoken), bool(spoken.strip()))
         menu.addSeparator()
         is_last = current.conversation.messages[-1:] == [message]
-        words = "Delete" if is_last else "Delete This and All Below"
+        words = "Delete" if is_last else "Delete This and Following Messages"
         add(words, lambda: self._changes.delete(message), is_free and is_over)
 
 
@@ -523,14 +523,19 @@ class MessageHandling(QObject):
         )
         return next(filter(None, map(selection_of, views)), "")
 
-    def pin_message(self) -> None:
-        """Pin or unpin the message that has the keyboard, or else the last question."""
+    @property
+    def message_to_pin(self) -> ConversationMessage | None:
+        """The message that has the keyboard, or else the last question."""
         focused = QApplication.focusWidget()
         views = self._column.views
         within = [view.message for view in views if focused and view.isAncestorOf(focused)]
         shown = self._workspace.current.conversation.messages
         asked = [message for message in reversed(shown) if message.role == "user"]
-        for message in [*within, *asked][:1]:
+        return next(iter([*within, *asked]), None)
+
+    def pin_message(self) -> None:
+        """Pin or unpin ``message_to_pin``."""
+        if (message := self.message_to_pin) is not None:
             self.changes.pin(message, not message.is_pinned)
 
     def add_written(self) -> None:

@@ -68,7 +68,7 @@ def state_words(run: Run, call_id: str) -> tuple[str, Tone]:
     if (progress := run.progress.get(call_id)) is not None:
         return _under_way(progress), Tone.TOOL
     if run.is_calling:
-        return "waits for its turn", Tone.TOOL
+        return "Waiting", Tone.TOOL
     if run.paused_at or run.is_cut_off:
         return "not run yet", Tone.LIMIT
     if run.results:
@@ -134,7 +134,7 @@ def _under_way(progress: CallProgress) -> str:
     if progress.question is not None:
         return f"{progress.server} · asks you something"
     if progress.asks:
-        return f"{progress.server} · asks for your permission"
+        return f"{progress.server} · Needs your approval"
     parts = [progress.server, f"running for {seconds(progress.running_s)}"]
     if progress.done is not None:
         total = "" if progress.total is None else f" of {progress.total:g}"
@@ -156,7 +156,7 @@ class PermissionRow(QWidget):
     def __init__(self, server: str, tool: str, has_arguments: bool) -> None:
         super().__init__()
         self.reason = QLineEdit()
-        self.reason.setPlaceholderText("Reason for the model; Return denies the call")
+        self.reason.setPlaceholderText("Reason (sent to the model)")
         self.reason.setAccessibleDescription("The model reads it. Return denies the call.")
         self.reason.setAccessibleName(f"Reason for not allowing {tool}")
         self.reason.setMaxLength(2_000)
@@ -180,7 +180,7 @@ class PermissionRow(QWidget):
             self.buttons[permission] = button
         self.reason.returnPressed.connect(lambda: self._decide("denied"))
         how = " with these arguments" if has_arguments else ""
-        words = f"May the tool server “{server}” run {tool}{how}?"
+        words = f"Allow “{server}” to run {tool}{how}?"
         self.question = label(words, "", 0.95, is_wrapped=True)
         column(self.question, row, self.reason, spacing=7, margins=(0, 2, 0, 0), on=self)
 

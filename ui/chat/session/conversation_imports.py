@@ -211,7 +211,7 @@ class TakenTraces:
             said.append(f"{what} of {of} are damaged and left out.")
         if self.left_out:
             said.append(
-                f"Preferences \u25b8 Storage leaves no room for the recorded tokens of "
+                f"Settings \u25b8 Storage leaves no room for the recorded tokens of "
                 f"{counted(self.left_out, 'answer')}."
             )
         if self.cause:

@@ -123,7 +123,7 @@ async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
     views = await talk(window)
     conversation = window.workspace.current.conversation
     before = texts(conversation)
-    choose(window, views[2], "Delete This and All Below")
+    choose(window, views[2], "Delete This and Following Messages")
     assert texts(conversation) == before[:2]
     bar = window.chat.handling.undo_bar
     await eventually(bar.button.isVisible)
@@ -210,7 +210,7 @@ async def test_a_question_without_an_answer_can_be_answered_later(
     await eventually(lambda: len(window.chat.column.views) == 1)
     (question,) = window.chat.column.views
     assert isinstance(question, QuestionView)
-    choose(window, question, "Generate an Answer")
+    choose(window, question, "Generate Reply")
     await eventually(lambda: bool(scripted.generations))
     scripted.say(TextDelta("Here"), END)
     await eventually(lambda: not window.workspace.current.is_running)

@@ -197,7 +197,7 @@ async def test_while_two_answers_wait_to_be_kept_nothing_else_is_sent(window: Ma
     composer.set_text("another question")
     assert not composer.action.isEnabled()
     assert not window.workspace.send("another question")
-    assert composer.input.placeholderText() == "Keep one of the answers to go on"
+    assert composer.input.placeholderText() == "Choose an answer to continue"
     columns(window)[0].keep.click()
     assert composer.action.isEnabled()
 

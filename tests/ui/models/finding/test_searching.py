@@ -55,7 +55,7 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     finding.order.choose("smallest")
     assert names()[-1] == "a"
     assert [finding.bits.itemText(n) for n in range(finding.bits.count())] == [
-        "Any Bits",
+        "Any Quantization",
         "4 Bit",
         "8 Bit",
     ]

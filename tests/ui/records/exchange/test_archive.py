@@ -63,10 +63,10 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
     assert question.id not in {m.id for m in read.tree}
 
 
-def test_an_archive_carries_folders_tags_and_presets(tmp_path: Path) -> None:
+def test_an_archive_carries_folders_and_presets(tmp_path: Path) -> None:
     written = conversation()
     folder = ConversationFolder("Work", "Be formal.", (StopEntry.of("END", False),), is_open=False)
-    written.placement = Placement(folder.id, ("maths", "homework"), True)
+    written.placement = Placement(folder.id, True)
     written.stops_from = f"folder:{folder.id}"
     preset = Preset("Terse", ConversationSettings("Be brief."))
     found = archive_from(json.loads(conversations_json([written], [folder], [preset])))

@@ -95,7 +95,7 @@ def filled(folder: Path) -> Computer:
             if message.run is not None:
                 computer.kept.keep(one.id, message.run.id, small_trace(message.text))
         if number == 0:
-            one.placement = Placement(work.id, ("maths", "homework"), True)
+            one.placement = Placement(work.id, True)
             one.stops_from = f"folder:{work.id}"
         elif number == 1:
             one.is_pinned = True
@@ -200,7 +200,7 @@ async def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
     )
     await there.take(tmp_path / "all.zip")
     assert there.said == [
-        "Imported 3 conversations from Fullstop. Preferences ▸ Storage leaves no room for "
+        "Imported 3 conversations from Fullstop. Settings ▸ Storage leaves no room for "
         "the recorded tokens of 6 answers."
     ]
     plain = Computer(tmp_path / "c")

@@ -58,14 +58,14 @@ async def test_a_question_is_edited_in_its_place_with_the_keyboard(
 ) -> None:
     window.activateWindow()
     await ask(window, COUNT)
-    action(window, "Edit the Last Question").trigger()
+    action(window, "Edit Last Message").trigger()
     question = window.workspace.current.conversation.messages[0]
     view = window.chat.column.question_view(question)
     assert view is not None
     assert view.editor is not None
     qtbot.keyClick(view.editor.input, Qt.Key.Key_Escape)
     assert view.editor is None
-    action(window, "Edit the Last Question").trigger()
+    action(window, "Edit Last Message").trigger()
     assert view.editor is not None
     view.editor.input.setPlainText("What is a stop sequence?")
     qtbot.keyClick(view.editor.input, Qt.Key.Key_Return)
@@ -123,7 +123,7 @@ async def test_sampling_is_set_in_the_card_and_reaches_the_request(window: MainW
 
 
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
-    restore = action(window, "Undo in the List of Conversations")
+    restore = action(window, "Undo Sidebar Change")
     assert not restore.isEnabled()
     await ask(window, COUNT)
     window.sidebar.delete_current()
@@ -135,7 +135,7 @@ async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindo
 
 async def test_pinning_and_duplicating_work_from_the_menu(window: MainWindow) -> None:
     await ask(window, COUNT)
-    action(window, "Pin or Unpin").trigger()
+    action(window, "Pin").trigger()
     assert window.workspace.current.conversation.is_pinned
     action(window, "Duplicate").trigger()
     await eventually(lambda: window.workspace.current.conversation.title.endswith("(copy)"))

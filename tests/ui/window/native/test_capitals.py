@@ -75,8 +75,8 @@ async def test_every_label_that_a_person_chooses_is_in_title_case(
             "New Conversations",
             "Keyboard Shortcuts",
             "About Fullstop",
-            "Answer Side by Side",
+            "Compare Answers",
             "&Import Conversations…",
-            "Same as the System",
+            "System",
         }
         assert {label: wrong_words(label) for label in found if wrong_words(label)} == {}

@@ -24,7 +24,7 @@ def entries(window: MainWindow, menu: str) -> dict[str, QAction]:
 async def test_the_edit_menu_has_what_a_desktop_has(window: MainWindow) -> None:
     edit = entries(window, "Edit")
     assert list(edit)[:11] == [
-        "Undo", "Redo", "Cut", "Copy", "Copy the Last Answer", "Paste", "Paste and Match Style",
+        "Undo", "Redo", "Cut", "Copy", "Copy Last Answer", "Paste", "Paste and Match Style",
         "Delete", "Select All", "Find", "Search Conversations",
     ]  # fmt: skip
 
@@ -79,8 +79,8 @@ async def test_entries_are_enabled_where_there_is_something_to_paste_to_quote_or
     needing = (
         "Paste",
         "Paste and Match Style",
-        "Quote the Selection",
-        "Add Without Generating",
+        "Quote Selection",
+        "Add Message Without Reply",
     )
 
     def enabled() -> list[str]:
@@ -97,35 +97,34 @@ async def test_entries_are_enabled_where_there_is_something_to_paste_to_quote_or
     assert enabled() == []
     copy_text("copied")
     window.chat.composer.input.insertPlainText("one two")
-    assert enabled() == ["Paste", "Paste and Match Style", "Add Without Generating"]
+    assert enabled() == ["Paste", "Paste and Match Style", "Add Message Without Reply"]
     assert window.chat.handling.changes.add("Say it")
     window.chat.composer.clear()
     view = window.chat.column.views[-1]
     await eventually(lambda: any(one.isVisible() for one in view.findChildren(FlowText)))
     text = next(one for one in view.findChildren(FlowText) if one.isVisible())
     text.selectAll()
-    assert enabled() == ["Paste", "Paste and Match Style", "Quote the Selection"]
+    assert enabled() == ["Paste", "Paste and Match Style", "Quote Selection"]
     for menu in window.menuBar().findChildren(QMenu):
         menu.aboutToHide.emit()
     every = {plain(one.text()) for one in window.findChildren(QAction) if one.isEnabled()}
     assert every >= set(needing), "their keys work while the menus are closed"
 
 
-async def test_both_side_columns_have_a_mark_in_the_view_menu_while_they_are_shown(
+async def test_view_menu_shows_and_hides_both_side_columns(
     window: MainWindow,
 ) -> None:
-    def marked() -> list[str]:
-        view = entries(window, "View")
-        return [one for one in ("Conversations", "Stop Panel") if view[one].isChecked()]
+    def offered() -> list[str]:
+        return [one for one in entries(window, "View") if one.startswith(("Show ", "Hide "))]
 
     window.resize(1400, 900)
-    assert marked() == ["Conversations"]
-    entries(window, "View")["Stop Panel"].trigger()
-    await eventually(lambda: marked() == ["Conversations", "Stop Panel"])
+    assert offered() == ["Hide Sidebar", "Show Stop Panel"]
+    entries(window, "View")["Show Stop Panel"].trigger()
+    await eventually(lambda: offered() == ["Hide Sidebar", "Hide Stop Panel"])
     window.sidebar.hide()
-    assert marked() == ["Stop Panel"]
-    entries(window, "View")["Conversations"].trigger()
-    assert marked() == ["Conversations", "Stop Panel"]
+    assert offered() == ["Show Sidebar", "Hide Stop Panel"]
+    entries(window, "View")["Show Sidebar"].trigger()
+    assert offered() == ["Hide Sidebar", "Hide Stop Panel"]
 
 
 async def test_undo_names_the_change_of_the_stop_list_where_no_field_was_written_in(

@@ -140,23 +140,23 @@ async def test_entries_that_cannot_be_used_are_disabled(
 
     of_answers = {
         "Export This Conversation",
-        "Edit the Last Question",
+        "Edit Last Message",
         "Regenerate",
-        "Continue the Answer",
+        "Continue Answer",
         "Earlier Version",
         "Later Version",
-        "Stop the Answer",
+        "Stop Generating",
     }
     assert not enabled() & of_answers
     window.start(demo_model_path)
     await eventually(lambda: window.workspace.model.stage == "ready")
     window.workspace.current.stops.add_sequence("6")
     window.workspace.send("Count from 1 to 10, one number per line")
-    assert enabled() & of_answers <= {"Stop the Answer", "Export This Conversation"}
+    assert enabled() & of_answers <= {"Stop Generating", "Export This Conversation"}
     session = window.workspace.current.session
     await eventually(lambda: not session.is_running)
     versions = {"Earlier Version", "Later Version"}
-    assert enabled() & of_answers == of_answers - {"Stop the Answer"} - versions
+    assert enabled() & of_answers == of_answers - {"Stop Generating"} - versions
     window.workspace.ask(
         ConversationSession.regenerate, window.workspace.current.conversation.messages[-1]
     )
@@ -277,7 +277,7 @@ async def test_all_text_grows_shrinks_and_comes_back(
 ) -> None:
     before = {w: w.font().pointSizeF() for w in window.findChildren(QLabel)}
     usual = qapp.font().pointSizeF()
-    (larger,) = (a for a in window.findChildren(QAction) if a.text() == "&Larger Text")
+    (larger,) = (a for a in window.findChildren(QAction) if a.text() == "Zoom &In")
     larger.trigger()
     larger.trigger()
     assert window.preferences.now.text_percent == 125

@@ -15,7 +15,7 @@ from ui.window.main_window import MainWindow
 
 STRAIGHT = ("'", '"')
 # Delete destroys, Remove takes from a list, Clear empties a field or a list on the screen.
-OTHER_VERBS = frozenset({"Forget", "Erase", "Discard", "Trash", "Drop", "Wipe", "Destroy", "Purge"})
+OTHER_VERBS = frozenset({"Forget", "Erase", "Discard", "Trash", "Wipe", "Destroy", "Purge"})
 
 
 def words_of(widget: QWidget) -> Iterator[str]:

@@ -30,7 +30,7 @@ async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Th
     switch = ServerSwitch(_Control())
     tray = made(theme, switch, [])
     words = [action.text() for action in tray.menu.actions() if action.text()]
-    assert words[:2] == ["Server off", "Turn the Server On"]
+    assert words[:2] == ["Server off", "Start Local Server"]
     assert not tray.copy.isEnabled()
     tray.turn.trigger()
     await eventually(lambda: switch.stage == "on")
@@ -40,7 +40,7 @@ async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Th
     assert QGuiApplication.clipboard().text() == "http://127.0.0.1:8642"
     tray.turn.trigger()
     await eventually(lambda: switch.stage == "off")
-    assert tray.turn.text() == "Turn the Server On"
+    assert tray.turn.text() == "Start Local Server"
     tray.close()
 
 

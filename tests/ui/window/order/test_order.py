@@ -225,3 +225,19 @@ async def test_a_conversation_made_with_ctrl_held_is_the_chosen_one(window: Main
     QTest.keyRelease(field, Qt.Key.Key_Control, Qt.KeyboardModifier.NoModifier)
     assert not made.has_messages
     assert chosen == [made]
+
+
+async def test_rename_shows_a_conversation_that_the_list_hides_and_edits_its_title(
+    window: MainWindow,
+) -> None:
+    sidebar, conversations = window.sidebar, window.workspace.conversations
+    folder = conversations.folders.create("Fruit")
+    bananas = one(window, "Bananas")
+    window.workspace.open(bananas)
+    sidebar.ordering.move([bananas], folder)
+    sidebar.rows.toggle(conversations.folders.all()[0])
+    sidebar.rows.show_archive(True)
+    assert "Bananas" not in listed(window)
+    sidebar.rename_current()
+    assert "Bananas" in listed(window)
+    assert sidebar.list.state() is sidebar.list.State.EditingState
