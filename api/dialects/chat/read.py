@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Literal, assert_never
 
 from api.dialects.chat.wire import (
     AssistantMessage,
@@ -15,6 +15,9 @@ from api.dialects.chat.wire import (
     FunctionMessage,
     ImagePart,
     InputPart,
+    MediaPart,
+    NamedMessage,
+    OtherTextPart,
     ReasoningPart,
     SystemMessage,
     TokenizeParams,
@@ -69,6 +72,8 @@ from engine import (
     TraceLevel,
 )
 
+# Names of participants that a header lists.
+_MAX_NAMED = 50
 # The limit of an answer by its names; the first that is given counts.
 MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predict")
 
@@ -115,6 +120,11 @@ def requests_from_wire(
         prompt_scoring=(
             None if params.prompt_logprobs is None else PromptScoring(top=params.prompt_logprobs)
         ),
+        not_applied=tuple(
+            f"messages.{index}.name"
+            for index, message in enumerate(params.messages)
+            if isinstance(message, NamedMessage) and message.name
+        )[:_MAX_NAMED],
     )
     asked = with_template_options(asked, params.chat_template_kwargs)
     first, *others = choices_of(with_last_turn(asked, params), params.n or 1)
@@ -237,7 +247,7 @@ def _turn(
                 "tool",
                 _text(message.content, path, has_notes),
                 tool_call_id=message.tool_call_id,
-                name=tool_names.get(message.tool_call_id),
+                name=tool_names.get(message.tool_call_id, message.name),
             )
         case FunctionMessage():
             called = [call_id for call_id, name in tool_names.items() if name == message.name]
@@ -254,7 +264,7 @@ def _turn(
             # answer.
             return Message(
                 "assistant",
-                "".join(map(_answer_text, message.content)),
+                "".join(map(_answer_text, message.content)) or message.refusal or "",
                 thinking=_reasoning(message),
                 tool_calls=tuple(calls),
             )
@@ -262,10 +272,14 @@ def _turn(
             assert_never(message)
 
 
-def _answer_text(part: TextPart | RefusalPart | ReasoningPart) -> str:
-    if isinstance(part, TextPart):
-        return part.text
-    return part.refusal if isinstance(part, RefusalPart) else ""
+def _answer_text(part: TextPart | OtherTextPart | RefusalPart | ReasoningPart) -> str:
+    match part:
+        case TextPart() | OtherTextPart():
+            return part.text
+        case RefusalPart():
+            return part.refusal
+        case ReasoningPart():
+            return ""
 
 
 def _reasoning(message: AssistantMessage) -> str:
@@ -308,12 +322,17 @@ def _arguments(call: FunctionCall) -> str:
 
 def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:
     return "\n".join(
-        part.text if isinstance(part, TextPart) else _note(part, (*path, index), has_notes)
+        part.text
+        if isinstance(part, TextPart | OtherTextPart)
+        else _note(part, (*path, index), has_notes)
         for index, part in enumerate(parts)
     )
 
 
-def _note(part: ImagePart | FilePart, path: FieldPath, has_notes: bool) -> str:
+def _note(part: ImagePart | FilePart | MediaPart, path: FieldPath, has_notes: bool) -> str:
+    if isinstance(part, MediaPart):
+        what: Literal["audio", "video"] = "video" if part.type == "video_url" else "audio"
+        return note_of(path, None, is_allowed=has_notes, what=what)
     if isinstance(part, FilePart):
         data = part.file.get("file_data") if isinstance(part.file, dict) else None
         return note_of(path, media_type_of(data), is_allowed=has_notes, what="document")

@@ -62,7 +62,22 @@ class FilePart(WireModel):
     file: Any = None
 
 
-InputPart = Annotated[TextPart | ImagePart | FilePart, Field(discriminator="type")]
+class MediaPart(WireModel):
+    """A recording or a film, as OpenAI and vLLM spell them."""
+
+    type: Literal["input_audio", "audio_url", "video_url"]
+
+
+class OtherTextPart(WireModel):
+    """Text as Responses spells it, which vLLM accepts here, too."""
+
+    type: Literal["input_text", "output_text"]
+    text: str
+
+
+InputPart = Annotated[
+    TextPart | OtherTextPart | ImagePart | FilePart | MediaPart, Field(discriminator="type")
+]
 Content = Annotated[list[InputPart], TEXT_OR_PARTS]
 
 
@@ -75,17 +90,25 @@ class ReasoningPart(WireModel):
     text: Any = None
 
 
-AnswerPart = Annotated[TextPart | RefusalPart | ReasoningPart, Field(discriminator="type")]
+AnswerPart = Annotated[
+    TextPart | OtherTextPart | RefusalPart | ReasoningPart, Field(discriminator="type")
+]
 
 
-class SystemMessage(WireModel):
+class NamedMessage(WireModel):
+    """A turn of a participant with a name, for which chat templates have no place."""
+
+    name: str | None = None
+
+
+class SystemMessage(NamedMessage):
     """Instructions, under their old and their new name."""
 
     role: Literal["system", "developer"]
     content: Content
 
 
-class UserMessage(WireModel):
+class UserMessage(NamedMessage):
     """A person's turn."""
 
     role: Literal["user"]
@@ -116,11 +139,13 @@ class ChatCallParam(WireModel):
     custom: CustomCall | None = None
 
 
-class AssistantMessage(WireModel):
+class AssistantMessage(NamedMessage):
     """An earlier answer, or the prefilled beginning of this one."""
 
     role: Literal["assistant"]
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
+    # In place of the content.
+    refusal: str | None = None
     # One text under the names of DeepSeek, vLLM, Ollama, OpenRouter and LiteLLM.
     reasoning_content: str | None = None
     reasoning: Any = None
@@ -136,6 +161,7 @@ class ToolMessage(WireModel):
 
     role: Literal["tool"]
     tool_call_id: str
+    name: str | None = None
     content: Annotated[list[InputPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
 
 

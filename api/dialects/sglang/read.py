@@ -144,9 +144,11 @@ def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
     return asked[names[0]] if names else None
 
 
-def _json_constraint(text: str | None) -> OutputConstraint | None:
+def _json_constraint(text: str | dict[str, Any] | None) -> OutputConstraint | None:
     if text is None:
         return None
+    if isinstance(text, dict):
+        return OutputConstraint(json_schema=text)
     field = ("sampling_params", "json_schema")
     try:
         schema = json.loads(text)

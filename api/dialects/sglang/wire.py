@@ -36,7 +36,8 @@ class SamplingParams(WireModel):
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
     n: int | None = Field(default=None, ge=1, le=MAX_PROMPTS)
-    json_schema: str | None = None
+    # JSON text in the reference; some clients send the schema itself.
+    json_schema: str | dict[str, Any] | None = None
     regex: str | None = None
     ebnf: str | None = None
 

@@ -173,9 +173,9 @@ def note_of(
     media_type: object,
     *,
     is_allowed: bool,
-    what: Literal["image", "document"] = "image",
+    what: Literal["image", "document", "audio", "video"] = "image",
 ) -> str:
-    """Return the note that replaces an image in the prompt."""
+    """Return the note that replaces an image, or the like, in the prompt."""
     if not is_allowed:
         raise invalid(
             path,

@@ -1,5 +1,6 @@
 """The same wish in the words of several vendors, and history with their fields."""
 
+import json
 from typing import Any
 
 import pytest
@@ -187,3 +188,42 @@ def test_messages_take_the_switches_of_reasoning_of_open_servers(
     fields: dict[str, Any], thinking: bool
 ) -> None:
     assert request("messages", **fields).thinking is thinking
+
+
+@pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
+def test_chat_reads_the_text_of_parts_as_responses_spells_them(kind: str) -> None:
+    part = {"type": kind, "text": "Hi"}
+    found = turns("chat", *({"role": role, "content": [part]} for role in ("user", "assistant")))
+    assert [turn.content for turn in found] == ["Hi", "Hi"]
+
+
+@pytest.mark.parametrize("kind", ["input_audio", "audio_url", "video_url"])
+def test_audio_and_video_are_refused_or_become_notes(kind: str) -> None:
+    turn = {"role": "user", "content": [{"type": kind, kind: {"data": "aGk="}}]}
+    assert refused_field("chat", messages=[turn]) == ("messages", 0, "content", 0)
+    [read] = turns("chat", turn, fullstop={"images": "note"})
+    assert "not shown" in read.content
+
+
+def test_sglangs_schema_is_an_object_or_its_text() -> None:
+    for schema in (SCHEMA, json.dumps(SCHEMA)):
+        constraint = request("generate", sampling_params={"json_schema": schema}).constraint
+        assert constraint == OutputConstraint(SCHEMA)
+
+
+def test_names_of_participants_are_named_and_refusals_are_the_turns_text() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asked = request(
+        "chat",
+        messages=[
+            {"role": "user", "content": "Hi", "name": "ann"},
+            {"role": "assistant", "content": None, "refusal": "I cannot."},
+            {"role": "user", "content": "Hi", "name": None},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "name": "other", "content": "1"},
+            {"role": "tool", "tool_call_id": "d", "name": "g", "content": "2"},
+        ],
+    )
+    assert asked.not_applied == ("messages.0.name",)
+    assert asked.messages[1].content == "I cannot."
+    assert [turn.name for turn in asked.messages[-2:]] == ["f", "g"]

@@ -50,7 +50,7 @@ def check_envelope(reply: Any, path: str) -> str:
         (MESSAGES, without("messages"), "messages: "),
         (MESSAGES, without("max_tokens"), "max_tokens: "),
         (MESSAGES, ASK | {"max_tokens": "5"}, "max_tokens: "),
-        (MESSAGES, ASK | {"max_tokens": -1}, "max_tokens: "),
+        (MESSAGES, ASK | {"max_tokens": -3}, "max_tokens: "),
         (MESSAGES, ASK | {"max_tokens": 0, "stream": True}, "stream: "),
         (MESSAGES, ASK | {"max_tokens": True}, "max_tokens: "),
         (MESSAGES, ASK | {"messages": []}, "messages: "),
