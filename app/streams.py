@@ -53,6 +53,7 @@ def write_in_background() -> None:
     A terminal after Ctrl-S, the stalled ssh of a sleeping laptop, and the pipe of a log program
     that hangs take nothing: a server whose loop writes there would answer nobody.
     """
+    files: dict[tuple[int, int], _BackgroundFile] = {}
     for name in ("stdout", "stderr"):
         stream: TextIO = getattr(sys, name)
         file = getattr(stream, "buffer", None)
@@ -60,7 +61,12 @@ def write_in_background() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(getattr(file, "raw", file), (_OutputFile, _LossyFile)):
             stream.flush()
-            setattr(sys, name, _stream(stream, _BackgroundFile(stream.fileno())))
+            status = os.fstat(stream.fileno())
+            # One thread for both streams of a terminal keeps their order.
+            place = (status.st_dev, status.st_ino)
+            if place not in files:
+                files[place] = _BackgroundFile(stream.fileno())
+            setattr(sys, name, _stream(stream, files[place]))
 
 
 def drain_streams() -> None:
