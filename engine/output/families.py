@@ -23,7 +23,16 @@ from engine.output.channels import (
     read_turn,
     unquoted,
 )
-from engine.output.tool_calls.styles import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
+from engine.output.tool_calls.styles import (
+    CODER,
+    COMMAND,
+    DEEPSEEK,
+    DSML,
+    GEMMA,
+    JSON_CALLS,
+    KIMI,
+    LLAMA,
+)
 from engine.output.tool_calls.tagged_calls import TAGS
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
@@ -352,26 +361,35 @@ _OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
     (JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
     (JSON_CALLS, "<|tool_call|>", None),  # Granite 3
     (JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
+    (CODER, "<seed:tool_call>", "</seed:tool_call>"),
 )
-# What only a template tells. Llama's and Hermes's ask for their format in these words; models that
-# derive from Llama 3.1 and Qwen have the tokens only. Gemma's has no place for tools: a prompt that
-# tells of them asks for one of its ways.
+# What only a template tells, which goes before what a vocabulary has. Llama's and Hermes's ask for
+# their format in these words; models that derive from Llama 3.1 and Qwen have the tokens only.
+# Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
 _TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
     ('{"name": function name, "parameters": ', LLAMA, "<|python_tag|>", None),
     ("</tool_call>", JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
     # A string in the code may contain the fence, but not at the beginning of a line.
     ("<start_of_turn>", GEMMA, "```tool_code", "\n```"),
+    # The vocabulary still has the tags of V3.1.
+    (
+        "dsml_token + 'function_calls>",
+        DSML,
+        "<｜DSML｜function_calls>",
+        "</｜DSML｜function_calls>",
+    ),
+    ("dsml_token + 'tool_calls>", DSML, "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
 )
 
 
 def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:
     """Return our name of the format of a model's calls and its tags; nothing where it has none."""
     vocabulary, template = tokenizer.get_vocab(), str(tokenizer.chat_template)
-    for style, start, end in _OWN_CALLS:
-        if all(tag in vocabulary or tag in template for tag in (start, end) if tag):
-            return style, start, end
     for words, style, start, end in _TEMPLATE_CALLS:
         if words in template:
+            return style, start, end
+    for style, start, end in _OWN_CALLS:
+        if all(tag in vocabulary or tag in template for tag in (start, end) if tag):
             return style, start, end
     return "", None, None
 

@@ -17,3 +17,9 @@ COMMAND = "command"
 
 GEMMA = "tool_code"
 """Our name of the calls of Gemma 3: Python in a fence, or a list of calls and nothing else."""
+
+DSML = "dsml"
+"""Our name of the calls of DeepSeek V3.2 and V4."""
+
+CODER = "qwen3_coder"
+"""mlx-lm's name of the calls of Qwen3-Coder, which Seed-OSS writes between tags of its own."""

@@ -20,6 +20,7 @@ from engine.output.tool_calls.call_text import (
 from engine.output.tool_calls.json_calls import json_format
 from engine.output.tool_calls.json_text import JsonReader, escaped
 from engine.output.tool_calls.parameters import ParameterType, ToolTypes
+from engine.output.tool_calls.styles import CODER, DSML
 
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _CDATA = ("<![CDATA[", "]]>")
@@ -65,9 +66,8 @@ class Tags:
         )
 
 
-_DSML = "｜DSML｜"
 TAGS = {
-    "qwen3_coder": Tags(
+    CODER: Tags(
         ("<function=", ">"), ("<parameter=", ">"), "</parameter>", "</function>",
         has_line_ends=True,
     ),
@@ -94,9 +94,9 @@ TAGS = {
         "<|close|>call<|sep|>", call_name="tool", parameter_name="key", string_mark='type="string"',
         json=("<|open|>json", "<|close|>json<|sep|>"),
     ),
-    "dsml": Tags(
-        (f"<{_DSML}invoke", ">"), (f"<{_DSML}parameter", ">"), f"</{_DSML}parameter>",
-        f"</{_DSML}invoke>", call_name="name", parameter_name="name", string_mark='string="true"',
+    DSML: Tags(
+        ("<｜DSML｜invoke", ">"), ("<｜DSML｜parameter", ">"), "</｜DSML｜parameter>",
+        "</｜DSML｜invoke>", call_name="name", parameter_name="name", string_mark='string="true"',
     ),
 }  # fmt: skip
 """The formats by their names."""

@@ -98,6 +98,35 @@ FORMATS = {
         "<tool_call></tool_call>",
         ["<tool_call>", '\n{"name": "add", "arguments": {"a": 1, "b": "x"}}\n', "</tool_call>"],
     ),
+    "seed": (
+        ["<seed:tool_call>", "</seed:tool_call>"],
+        "",
+        [
+            "<seed:tool_call>",
+            "\n<function=add>\n<parameter=a>1</parameter>\n<parameter=b>x</parameter>\n</function>\n",
+            "</seed:tool_call>",
+        ],
+    ),
+    "dsml": (
+        ["｜DSML｜"],
+        "dsml_token + 'function_calls>",
+        [
+            "<", "｜DSML｜", "function_calls>", "\n<", "｜DSML｜", 'invoke name="add">\n', "<",
+            "｜DSML｜", 'parameter name="a" string="false">1</', "｜DSML｜", "parameter>\n<",
+            "｜DSML｜", 'parameter name="b" string="true">x</', "｜DSML｜", "parameter>\n", "</",
+            "｜DSML｜", "invoke>\n", "</", "｜DSML｜", "function_calls>",
+        ],
+    ),
+    "minimax": (
+        ["<minimax:tool_call>", "</minimax:tool_call>"],
+        "<minimax:tool_call>",
+        [
+            "<minimax:tool_call>",
+            '\n<invoke name="add">\n<parameter name="a">1</parameter>\n<parameter name="b">x',
+            "</parameter>\n</invoke>\n",
+            "</minimax:tool_call>",
+        ],
+    ),
     "command": (
         ["<|START_ACTION|>", "<|END_ACTION|>"],
         "",
