@@ -217,10 +217,12 @@ def test_reasoning_of_an_answer_comes_back(
 
 
 def test_kept_call_that_was_cut_is_left_out_and_named(site: Any) -> None:
-    tool = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+    text = {"type": "string", "minLength": 60}
+    schema = {"type": "object", "properties": {"at": text}, "required": ["at"]}
+    tool = {"type": "function", "name": "look", "parameters": schema}
     asked = {"model": "m", "input": "Hi", "tools": [tool], "tool_choice": "required"}
     events = site.send(
-        "POST", "/v1/responses", {**asked, "max_output_tokens": 12, "stream": True}
+        "POST", "/v1/responses", {**asked, "max_output_tokens": 30, "stream": True}
     ).events
     cut = json.loads(events[-1][1])["response"]
     [call] = [item for item in cut["output"] if item["type"] == "function_call"]
