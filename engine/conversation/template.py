@@ -13,6 +13,7 @@ from jinja2 import meta, nodes
 from jinja2.ext import loopcontrols
 
 from engine.conversation import efforts
+from engine.conversation.bounded_jinja import BoundedEnvironment
 from engine.conversation.normalization import normalize
 from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
 from engine.errors import InvalidRequest
@@ -104,7 +105,7 @@ class ChatTemplate:
 
         A new one at each call: looking for variables folds its constants.
         """
-        environment = jinja2.Environment(extensions=[loopcontrols])
+        environment = BoundedEnvironment(extensions=[loopcontrols])
         try:
             return environment.parse(_GENERATION_TAG.sub("", "".join(self._sources)))
         except jinja2.TemplateSyntaxError:

@@ -56,6 +56,7 @@ from engine.inference.speculation.heads import (
 )
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import chat_template
+from engine.inference.transformers_internals import bound_templates
 from engine.library.models import (
     ASSISTANTS,
     CacheSize,
@@ -199,6 +200,7 @@ def _read(
         if not mx.metal.is_available():
             # This computes nothing, but fails where the model needs kernels of Metal.
             model(mx.array([[0]]), cache=make_prompt_cache(model))
+        bound_templates()
         tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
         if check_loaded is not None:
             check_loaded(model, tokenizer, config)

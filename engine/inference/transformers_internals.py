@@ -9,6 +9,7 @@ Importing this module does not import transformers. Any thread.
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -140,6 +141,17 @@ def _whole(define: Any, given: Any) -> Any:
     for backends, names in given.items():
         whole.setdefault(backends, {}).update(names)
     return whole
+
+
+def bound_templates() -> None:
+    """Let transformers compile chat templates in an environment with bounds.
+
+    Upstream: ``_cached_compile_jinja_template`` in ``utils/chat_template_utils.py``.
+    """
+    from engine.conversation.bounded_jinja import BoundedEnvironment
+
+    utils: Any = import_module("transformers.utils.chat_template_utils")
+    utils.ImmutableSandboxedEnvironment = BoundedEnvironment
 
 
 def _is_as_expected(utils: Any) -> bool:

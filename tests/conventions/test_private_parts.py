@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.conversation.bounded_jinja import BoundedEnvironment
 from engine.inference import mlx_lm_internals, transformers_internals
 from engine.library.hub_internals import keep_content, request_headers
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
@@ -30,6 +31,17 @@ def test_a_lazy_module_of_transformers_knows_what_its_structure_names() -> None:
         "utils.import_utils._LazyModule",
         lambda: transformers_internals._is_as_expected(import_utils),
     )
+
+
+def test_chat_templates_are_compiled_in_the_environment_with_bounds() -> None:
+    def is_bounded() -> bool:
+        from transformers.utils import chat_template_utils
+
+        transformers_internals.bound_templates()
+        compiled = chat_template_utils._cached_compile_jinja_template("x")
+        return isinstance(compiled.environment, BoundedEnvironment)
+
+    expect("transformers", "utils.chat_template_utils.ImmutableSandboxedEnvironment", is_bounded)
 
 
 def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from engine.inference.backend import BatchLimits, OnLoadProgress, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.end_tokens import end_tokens
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.transformers_internals import bound_templates
 from engine.library.models import CacheSize, ModelInfo
 from engine.output.vocabulary import read_vocabulary
 
@@ -170,6 +171,7 @@ class Stage:
         options.setdefault("pieces", sorted(texts - reserved))
         write_tokenizer(folder, **options)
         self.folder = folder
+        bound_templates()
         self.wrapper = load_wrapper(folder)
         self.scripts = {
             text: [i for piece in script for i in self.ids(piece)]
