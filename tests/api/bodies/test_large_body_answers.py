@@ -21,7 +21,7 @@ from tests.support.random_cases import few_of
 WRONG: dict[str, Any] = {
     "messages": [1],
     "model": 7,
-    "max_tokens": -1,
+    "max_tokens": -3,
     "stop": [5],
     "stop_sequences": [""],
     "temperature": "warm",

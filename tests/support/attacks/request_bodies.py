@@ -35,8 +35,22 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/messages/count_tokens": {"model": "m", "messages": TURNS, "system": "Be brief."},
     "/v1/chat/completions": {
         "model": "m",
-        "messages": [{"role": "system", "content": "Be brief."}, *TURNS],
+        "messages": [
+            {"role": "system", "content": "Be brief.", "name": "ann"},
+            {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {
+                "role": "assistant",
+                "content": "Hel",
+                "reasoning": "Why",
+                "reasoning_details": [{"type": "reasoning.text", "text": "Why"}],
+            },
+        ],
         "max_completion_tokens": 4,
+        "response_format": {"type": "json_object", "schema": SCHEMA},
+        "xtc_probability": 0.5,
+        "xtc_threshold": 0.1,
+        "samplers": ["top_k"],
+        "mirostat": 0,
         "n": 2,
         "stop": ["END", "\n"],
         "stop_token_ids": [5],
@@ -140,6 +154,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "options": {"num_predict": 4},
     },
     "/api/show": {"model": "scripted"},
+    "/api/pull": {"model": "scripted", "stream": True, "insecure": False},
     "/tokenize": {
         "model": "m",
         "messages": TURNS,
