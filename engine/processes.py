@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from functools import cache
 from typing import IO, TypeVar
 
 # The frames of bytes that a program and its helper process exchange.
@@ -262,8 +261,6 @@ def _environment() -> dict[str, str]:
 # Those that a system does not have are left out.
 
 _NICE = 10
-# https://man7.org/linux/man-pages/man7/sched.7.html, "The autogroup feature"
-_SESSION = "/proc/self/autogroup"
 
 
 def give_way() -> None:
@@ -273,11 +270,6 @@ def give_way() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         os.nice(_NICE)
-    if os.getsid(0) == os.getpid():
-        # Linux shares processors among sessions first, and this process has a session of its own:
-        # its niceness alone would only count within that session.
-        with contextlib.suppress(OSError), open(_SESSION, "w", encoding="ascii") as session:
-            session.write(str(_NICE))
 
 
 def allow_memory(more: int | None) -> None:
@@ -361,26 +353,6 @@ def return_freed_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-# As glibc's malloc.h has them.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-# The largest that glibc takes.
-_REUSED_BYTES = 32 << 20
-_KEPT_BYTES = 128 << 20
-
-
-def reuse_freed_memory() -> None:
-    """Let large blocks come from memory that was freed before, until that is given back.
-
-    glibc asks the system for each large block and gives it back at once. A new page is cleared when
-    it is first touched, so that copying into new blocks takes four times as long: where 32 answers
-    joined a batch, each running one waited 50 ms longer.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _REUSED_BYTES)
-            ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-
-
 # Native work at a low priority.
 
 _NICENESS = 10
@@ -420,23 +392,7 @@ def _lower_priority() -> None:
 
 # Where the system refuses a setting, the engine works, only slower.
 
-_ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>
 _TURN_S = 0.001
-
-
-@cache
-def share_one_arena() -> None:
-    """Let threads that start from now on allocate from the process's first arena.
-
-    The engine thread allocates the arrays of each step, and MLX's own thread frees them. With two
-    arenas, one stream of a small model loses 3 % of its speed.
-    """
-    if sys.platform != "linux":
-        return
-    try:
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
-    except (OSError, AttributeError):
-        return  # another C library without this setting
 
 
 def take_short_turns() -> None:

@@ -219,17 +219,8 @@ class ReadingAhead:
 
 
 def _read_some(file: FileIO, max_bytes: int) -> int:
-    """Let the system read the next bytes of a file; return how many, 0 at the end of the file."""
-    count = min(_CHUNK_BYTES, max_bytes)
-    if not hasattr(os, "posix_fadvise"):
-        return len(file.read(count) or b"")
-    # The system reads them into its cache without copying them to us, which costs no processor
-    # time.
-    begin = file.tell()
-    count = min(count, os.fstat(file.fileno()).st_size - begin)
-    os.posix_fadvise(file.fileno(), begin, count, os.POSIX_FADV_WILLNEED)
-    file.seek(count, os.SEEK_CUR)
-    return count
+    """Read the next bytes of a file; return how many, 0 at the end of the file."""
+    return len(file.read(min(_CHUNK_BYTES, max_bytes)) or b"")
 
 
 def _share_of_memory() -> int:

@@ -16,8 +16,6 @@ from engine.inference.backend import LoadCancelled
 from engine.inference.loader import Loader
 from engine.processes import (
     return_freed_memory,
-    reuse_freed_memory,
-    share_one_arena,
     take_short_turns,
     work_in_long_turns,
 )
@@ -91,7 +89,6 @@ class EngineThread:
         self._return_due_s = time.monotonic() + _RETURNED_EVERY_S
         self._patience = Patience(limits.stuck_after_s, self._gather)
         self._looked_s = time.monotonic()
-        share_one_arena()
         take_short_turns()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
         self._is_watch_over = begin_watch(self._look, limits.stuck_after_s)
@@ -203,7 +200,6 @@ class EngineThread:
     def _run(self) -> None:
         cause: str | None = None
         work_in_long_turns()
-        reuse_freed_memory()
         try:
             with self._turn:
                 left, self._left = self._left, ()

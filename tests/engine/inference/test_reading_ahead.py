@@ -1,6 +1,5 @@
 """Weight files are in the system's memory by the time they are loaded, and nobody waits for it."""
 
-import os
 import time
 from pathlib import Path
 
@@ -20,22 +19,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["advises", "reads"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Use both ways: the system's read-ahead call, and plain reading where there is none."""
-    if request.param == "reads":
-        monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    return str(request.param)
-
-
-@pytest.mark.usefixtures("way")
 def test_all_weight_files_are_read(folder: Path) -> None:
     with ReadingAhead(folder, 1 << 30) as ahead:
         assert ahead.wait(LIMIT_S)
     assert ahead.read_bytes == 14 << 20
 
 
-@pytest.mark.usefixtures("way")
 def test_no_more_is_read_than_was_allowed(folder: Path) -> None:
     with ReadingAhead(folder, (10 << 20) + 3) as ahead:
         assert ahead.wait(LIMIT_S)
