@@ -251,11 +251,10 @@ def _no_mark() -> Waiting[str]:
 def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
     """Return where the last characters begin that could be the beginning of a mark."""
     end = len(text)
+    firsts = {mark[0] for mark in marks}
     for begin in range(max(place, end - max(map(len, marks)) + 1), end):
-        rest = text[begin:]
-        for mark in marks:
-            if mark.startswith(rest):
-                return begin
+        if text[begin] in firsts and any(mark.startswith(text[begin:]) for mark in marks):
+            return begin
     return end
 
 
