@@ -80,7 +80,7 @@ _MAX_REPEATED = 150
 # Characters that an error can repeat without misleading its reader.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 # What proxies add, and services that make a program on this computer reachable from elsewhere.
-_PASSED_ON = (
+_PROXY_HEADERS = (
     "Forwarded",
     "Via",
     "X-Forwarded-For",
@@ -162,7 +162,7 @@ def is_from_here(headers: Mapping[str, str], peer: str | None, local_host: str |
     Nobody else can have our own address at the other end of a connection. A proxy on this computer
     passes on what others ask, and says so in a header.
     """
-    if peer is None or any(name in headers for name in _PASSED_ON):
+    if peer is None or any(name in headers for name in _PROXY_HEADERS):
         return False
     return is_loopback(peer) or (local_host is not None and same_host(peer, local_host))
 

@@ -60,7 +60,7 @@ from api.transport.observation import (
     note,
     observe,
 )
-from api.transport.service import ServedEngine, Service, new_id, note_asker
+from api.transport.service import ServedEngine, Service, new_id, set_client
 from engine import EngineError, Finished, counted
 
 _CLIENT_GONE = 499
@@ -78,16 +78,16 @@ def build(
 ) -> web.Application:
     """Return the application that serves an engine."""
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
-    untold = Untold()
+    pending = PendingReports()
     if observer is not None:
-        told = _observed(observer, untold)
-        middlewares = [_logged, told, _enveloped, _checked, _with_body]
+        observed = _observed(observer, pending)
+        middlewares = [_logged, observed, _enveloped, _checked, _with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
     app[BODIES] = BodyReader(config)
     app[OPENAPI] = functools.partial(openapi.text)
     app.on_response_prepare.append(_add_headers)
-    app.on_cleanup.append(untold.told)
+    app.on_cleanup.append(pending.wait)
     add_to(app)
     return app
 
@@ -226,7 +226,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     route = route_of(request)
     if route is None or route.needs_key:
         is_free = config.is_open_here and is_local
-        note_asker(check_key(headers, None if is_free else config.api_key))
+        set_client(check_key(headers, None if is_free else config.api_key))
     if route is not None and request.body_exists:
         async with request.app[BODIES].received(request):
             return await handler(request)
@@ -273,35 +273,35 @@ def _printable(text: str) -> str:
     return re.sub(r"[^\x21-\x7e]", lambda match: f"%{ord(match[0]):02X}", text)[:200]
 
 
-class Untold:
-    """Ends of requests that wait to be reported until the request's generations have ended."""
+class PendingReports:
+    """Delays the report of a request's end until its generations have ended."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[list[Finished | BaseException]]] = set()
 
-    def tell(self, observation: Observation, tell: Callable[[object], None]) -> None:
+    def add(self, observation: Observation, report: Callable[[object], None]) -> None:
         """Report an end now, or once the generations that a client left running have ended."""
         unfinished = [run.generation.ended() for run in observation.runs if run.finished is None]
         if not unfinished:
-            tell(None)
+            report(None)
             return
         waiting = asyncio.gather(*unfinished, return_exceptions=True)
         self._waiting.add(waiting)
         # Even if the loop ends first, each request that began is reported to end exactly once.
-        waiting.add_done_callback(tell)
+        waiting.add_done_callback(report)
         waiting.add_done_callback(self._waiting.discard)
 
-    async def told(self, _: web.Application) -> None:
+    async def wait(self, _: web.Application) -> None:
         """Wait briefly until all are reported, because the observer may close with the server."""
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=_LAST_ENDS_S)
 
 
-def _observed(observer: RequestObserver, untold: Untold) -> Middleware:
+def _observed(observer: RequestObserver, pending: PendingReports) -> Middleware:
     """Return the middleware that reports the beginning and the end of each request."""
 
     @web.middleware
-    async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def observed(request: web.Request, handler: Handler) -> web.StreamResponse:
         observation = request[_OBSERVATION] = Observation(
             observer.wanted_trace(), observer.wanted_content()
         )
@@ -328,7 +328,7 @@ def _observed(observer: RequestObserver, untold: Untold) -> Middleware:
                 observation.answered.add(response.body)
             headers = () if response is None else tuple(response.headers.items())
 
-            def tell(_: object) -> None:
+            def report(_: object) -> None:
                 observer.request_ended(
                     _ended(
                         observation,
@@ -340,10 +340,10 @@ def _observed(observer: RequestObserver, untold: Untold) -> Middleware:
                     )
                 )
 
-            untold.tell(observation, tell)
+            pending.add(observation, report)
         return response
 
-    return told
+    return observed
 
 
 @web.middleware

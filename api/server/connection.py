@@ -159,10 +159,10 @@ class Connection(web.RequestHandler):
         """Answer a malformed request in the error format of the dialect that it was meant for."""
         self._stop_clock()
         plain = super().handle_error(request, status, exc, message)
-        path, headers = _gist(self._head)
+        path, headers = _path_and_headers(self._head)
         kind = ErrorKind.INVALID_REQUEST if plain.status < 500 else ErrorKind.INTERNAL
         # The error is general, because aiohttp's details quote the bytes that were sent.
-        error = ApiError(kind, _complaint(exc) if plain.status < 500 else "internal error")
+        error = ApiError(kind, _parse_error_text(exc) if plain.status < 500 else "internal error")
         request_id = new_id("req_")
         response = failure_response(
             dialect_of(path, headers), error, request_id, status=plain.status
@@ -178,14 +178,14 @@ class Connection(web.RequestHandler):
             self._header_timer = None
 
 
-def _complaint(error: BaseException | None) -> str:
+def _parse_error_text(error: BaseException | None) -> str:
     kind = type(error).__name__ if error is not None else "malformed"
     if kind == "LineTooLong":
         return "the request line or a header is too long"
     return f"the request is not valid HTTP ({kind})"
 
 
-def _gist(head: bytes) -> tuple[str, dict[str, str]]:
+def _path_and_headers(head: bytes) -> tuple[str, dict[str, str]]:
     """Return the path and the header names of a malformed request, as far as they are readable."""
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")

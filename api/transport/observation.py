@@ -167,12 +167,12 @@ class ObservedRun:
     tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MOST_TOKENS))
     finished: Finished | None = None
 
-    def hear_the_end(self, batch: list[Event]) -> None:
+    def record_finish(self, batch: list[Event]) -> None:
         """Record only how it ended."""
         if isinstance(batch[-1], Finished):
             self.finished = batch[-1]
 
-    def hear(self, batch: list[Event]) -> None:
+    def record(self, batch: list[Event]) -> None:
         """Record the events that the generation's reader receives."""
         for event in batch:
             match event:
@@ -341,8 +341,8 @@ class Observation:
             run.tokens = deque(maxlen=0)  # the client's traces are not wanted here
         self.runs.append(run)
         keeps_texts = Content.TEXTS in self.content
-        hear = run.hear if keeps_texts else run.hear_the_end
-        generation.listen(hear, hides_traces=hides_traces)
+        listener = run.record if keeps_texts else run.record_finish
+        generation.listen(listener, hides_traces=hides_traces)
 
 
 _current: ContextVar[Observation | None] = ContextVar("observation", default=None)

@@ -202,18 +202,18 @@ class Service:
 
 
 # All clients without a key are one, without a name.
-_asker: ContextVar[str] = ContextVar("asker", default="")
+_client_id: ContextVar[str] = ContextVar("client_id", default="")
 
 
-def note_asker(key: str | None) -> None:
-    """Note who asks for what this task, and the tasks that it starts, do: the holder of a key."""
+def set_client(key: str | None) -> None:
+    """Set the client of this task and of the tasks that it starts: the holder of a key."""
     digest = None if key is None else sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
-    _asker.set("" if digest is None else f"key {digest[:32]}")
+    _client_id.set("" if digest is None else f"key {digest[:32]}")
 
 
-def asker() -> str:
-    """Return who asks; what one has asked is not shown to others, nor used for them."""
-    return _asker.get()
+def client_id() -> str:
+    """Return the client's id; prompts and answers of one are not used for, or shown to, others."""
+    return _client_id.get()
 
 
 def new_id(prefix: str) -> str:
@@ -494,7 +494,7 @@ async def running(
     Raises:
         EngineError: The engine refused them.
     """
-    name = asker()
+    name = client_id()
     owner = CacheOwner(name, kept_with=name if service.config.keeps_prompts else None)
     wanted = [replace(traced(choice), cache_owner=owner) for choice in requests]
     generations = await service.engine.generate_together(wanted)

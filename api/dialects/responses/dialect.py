@@ -45,8 +45,8 @@ from api.transport.response_store import KeptResponse, KeptResponses
 from api.transport.service import (
     Service,
     addressed,
-    asker,
     check_model,
+    client_id,
     collected,
     new_id,
     running,
@@ -65,7 +65,7 @@ def recall(service: Service, params: ResponseParams) -> ResponseParams:
     """Return a request with the items of the kept answers that it refers to added."""
     if not params.needs_recall:
         return params
-    kept, owner, earlier = service.kept_responses, asker(), []
+    kept, owner, earlier = service.kept_responses, client_id(), []
     if params.previous_response_id is not None:
         chain = kept.chain(owner, params.previous_response_id)
         if chain is None and kept.get(owner, params.previous_response_id) is not None:
@@ -84,7 +84,7 @@ def keeper(service: Service, params: ResponseParams) -> KeepAnswer | None:
     """Return the function that keeps the answer to a request, or None if it is not to be kept."""
     if params.store is False or not service.kept_responses.is_on:
         return None
-    owner, sent = asker(), params.sent_items()
+    owner, sent = client_id(), params.sent_items()
 
     def keep(answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
         ids = tuple(new_id("in_") for _ in sent)
@@ -120,7 +120,7 @@ async def delete(service: Service, asked: UrlParameters) -> DeletedResponse:
 async def list_input_items(service: Service, asked: UrlParameters) -> ItemList:
     """Answer ``GET /v1/responses/{response_id}/input_items``: newest first by default."""
     response = _kept(service, asked)
-    chain = service.kept_responses.chain(asker(), response.id)
+    chain = service.kept_responses.chain(client_id(), response.id)
     if chain is None:
         raise _missing("A response before the one", response.id)
     items = [item for earlier in chain[:-1] for item in _items_with_ids(earlier)]
@@ -165,7 +165,7 @@ def _limit(text: str | None) -> int:
 
 def _kept(service: Service, asked: UrlParameters) -> KeptResponse:
     response_id = asked.path["response_id"]
-    response = service.kept_responses.get(asker(), response_id)
+    response = service.kept_responses.get(client_id(), response_id)
     if response is None:
         raise _missing("Response", response_id)
     return response

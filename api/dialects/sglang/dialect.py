@@ -42,7 +42,7 @@ from api.transport.answer_text import (
     json_with,
 )
 from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
-from api.transport.service import Service, asker, collected, loaded_model, running
+from api.transport.service import Service, client_id, collected, loaded_model, running
 from engine import (
     CacheOwner,
     Event,
@@ -395,7 +395,7 @@ async def server_info(service: Service, _: None) -> SglangServer:
     """Describe the server, without any path on this computer."""
     model = await loaded_model(service)
     states = service.models or (service.engine.status,)
-    held = service.engine.status.cache_use.shares.get(asker())
+    held = service.engine.status.cache_use.shares.get(client_id())
     return {
         "model_path": model.id,
         "tokenizer_path": model.id,
@@ -415,7 +415,7 @@ async def server_info(service: Service, _: None) -> SglangServer:
 
 async def flush_cache(service: Service, _: None) -> FlushedCache:
     """Clear the client's own prompt cache in memory; running answers continue."""
-    prompts, size_bytes = await service.engine.forget_prompts(CacheOwner(asker()))
+    prompts, size_bytes = await service.engine.forget_prompts(CacheOwner(client_id()))
     return {
         "success": True,
         "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers continue.",

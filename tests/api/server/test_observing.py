@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from api.server.access import HIDDEN, safe_body, safe_headers, safe_path
-from api.server.application import Untold
+from api.server.application import PendingReports
 from api.server.server import ServerThread
 from api.transport.config import Address, ServerConfig
 from api.transport.observation import (
@@ -339,7 +339,9 @@ async def test_an_observer_learns_of_a_client_that_left_after_its_answer_has_end
     generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
     observation.listen_to(generation, hides_traces=True)
     reading = asyncio.ensure_future(generation.collect())
-    Untold().tell(observation, lambda _: told.append([run.finished for run in observation.runs]))
+    PendingReports().add(
+        observation, lambda _: told.append([run.finished for run in observation.runs])
+    )
     for _ in range(100):
         await asyncio.sleep(0)
     assert told == []
@@ -359,7 +361,7 @@ def test_a_server_that_ends_first_reports_each_request_once() -> None:
         observation = Observation()
         generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
         observation.listen_to(generation, hides_traces=True)
-        Untold().tell(
+        PendingReports().add(
             observation, lambda _: told.append([run.finished for run in observation.runs])
         )
         await asyncio.sleep(0)

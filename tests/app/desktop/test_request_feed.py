@@ -44,8 +44,8 @@ def observed() -> ObservedRun:
     loop = asyncio.new_event_loop()
     run = ObservedRun(Generation(ASKED, loop, lambda _: None))
     loop.close()
-    run.hear([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")])
-    run.hear([ToolCallCompleted(0, CALL, "{}"), END])
+    run.record([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")])
+    run.record([ToolCallCompleted(0, CALL, "{}"), END])
     return run
 
 
