@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeGuard
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular, read_bounded
+from engine.library.tokenizer_file import check_tokenizer
 from engine.stopping.record import source_in_words
 from engine.wording import counted, escaped
 
@@ -408,6 +409,7 @@ def check_folder(folder: Path) -> dict[str, Any]:
                 )
     if lacks_tokenizer(folder, config):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
+    check_tokenizer(folder)
     return config
 
 
