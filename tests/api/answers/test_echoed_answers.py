@@ -16,7 +16,7 @@ from tests.api.conftest import Site, acting
 from tests.support.models.formats import FORMATS, SCHEMA
 from tests.support.scripted import TEMPLATE, Stage
 
-CASES = 20
+CASES = 12
 # Takes arguments as Qwen3-Coder's template does.
 STRICT = TEMPLATE.replace(
     "{{ m.content }}",
