@@ -122,6 +122,7 @@ class ServerConfig:
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in Chat,
             stops that are only white space in Messages.
         images: What becomes of pictures in requests that do not say it themselves.
+        ignore_template_eos: Whether answers go on at end tokens that only a chat template names.
         thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
             limit.
         task_max_tokens: Most tokens of the answer to a task that a client sets in the background
@@ -155,6 +156,7 @@ class ServerConfig:
     tls_key: Path | None = None
     strict: bool = False
     images: ImageRule = "refuse-new"
+    ignore_template_eos: bool = False
     thinking_budget: int | None = None
     task_max_tokens: int = 1_000
     max_body_bytes: int = 32 * 1024 * 1024

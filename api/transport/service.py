@@ -310,13 +310,16 @@ def addressed(
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
     """
-    name, budget = engine_name(service, asked), service.config.thinking_budget
+    name, config = engine_name(service, asked), service.config
     return [
         replace(
             request,
             model=name,
-            thinking_budget=_budget(request, budget),
-            max_tokens=_max_tokens(request, service.config.task_max_tokens),
+            stops=replace(request.stops, ignore_template_eos=True)
+            if config.ignore_template_eos
+            else request.stops,
+            thinking_budget=_budget(request, config.thinking_budget),
+            max_tokens=_max_tokens(request, config.task_max_tokens),
         )
         for request in requests
     ]

@@ -154,6 +154,10 @@ class ServeOptions:
         "the last message; a note stands for earlier pictures and for those of tools, so that "
         "agents go on), or note (always a note)",
     )
+    ignore_template_eos: bool = declare(
+        False,
+        help="go on after an end token that only the chat template names, not the model's files",
+    )
     thinking_budget: int | None = declare(
         None,
         help="the most tokens of reasoning of a request that names neither a budget nor an effort; "

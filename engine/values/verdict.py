@@ -172,6 +172,8 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
     match stop.kind:
         case StopKind.EOS:
             named = f" token {stop.token_text}" if stop.token_text else ""
+            if stop.source == TEMPLATE_SOURCE:
+                named += ", named by the chat template"
             line, label = f"{short} (EOS{named}){in_call}", "Ended by the model"
             chose = f"It chose its end token{_in_brackets(stop.token_text)}"
             if stop.source == TEMPLATE_SOURCE:

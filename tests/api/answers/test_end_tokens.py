@@ -1,6 +1,7 @@
 """An answer that ends at its template's end token says so in the record of every dialect."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def test_end_token_of_the_template_ends_the_answer(healed: Site, path: str, igno
     assert stop["kind"] == "eos"
     assert stop["source"] == ("tokenizer" if ignored else "template")
     assert (stop["token_text"] == TURN_END) is not ignored
+
+
+def test_server_that_ignores_template_ends_answers_on(tmp_path: Path) -> None:
+    with acting(stage(tmp_path), ignore_template_eos=True) as (site, _):
+        body = {"model": "m", **ASKS["/v1/messages"], "fullstop": {"report": True}}
+        assert (
+            _report(site.send("POST", "/v1/messages", body).json)["stop"]["source"] == "tokenizer"
+        )
 
 
 def _report(answer: Any) -> dict[str, Any]:
