@@ -464,7 +464,7 @@ _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CALLABLE = re.compile(r"[^\s<]+")
 _ROLE = "assistant"
 # What a header goes on with behind the role; any other text there is an answer without a header.
-_HEADER_WORDS = ("to=", "analysis", "commentary", "final")
+_RECIPIENTS = ("to=", "analysis to=", "commentary to=", "final to=")
 
 
 def is_inner_end(token: str, vocabulary: Container[str]) -> bool:
@@ -614,7 +614,7 @@ class HeaderSplitter:
             return None
         role = "".join(self._header).removeprefix("<|start|>").lstrip()
         text = role.removeprefix(_ROLE)
-        is_header = text == role or text.lstrip().startswith(_HEADER_WORDS[0])
+        is_header = text == role or " ".join(text.split()).startswith(_RECIPIENTS)
         return None if is_header or self._has_marker else text
 
     def feed(self, piece: str) -> Iterator[Part]:
@@ -629,7 +629,7 @@ class HeaderSplitter:
         text = self._free_text()
         if text is None:
             yield from self._skip()
-        elif (word := text.lstrip()) and not any(one.startswith(word) for one in _HEADER_WORDS):
+        elif not any(one.startswith(" ".join(text.split())) for one in _RECIPIENTS):
             self._close_header()
             yield text
 

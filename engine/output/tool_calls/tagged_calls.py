@@ -118,8 +118,8 @@ def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(marks)
-        if char in "{[" and not tags.call[0]:
-            yield from as_json(text, out)  # GLM and LongCat write JSON at times
+        if char in "{[":
+            yield from as_json(text, out)  # some models write JSON at times
             return
         if char in ENDINGS:
             raise IrregularCall("the call has no text")

@@ -23,6 +23,7 @@ product. Where the page is silent these readings were chosen:
 """
 
 import codecs
+import re
 
 from engine.stopping.record import Channel
 from tests.engine.contract.reading_state import Char, ReadingState, Tag, Undecided
@@ -148,10 +149,11 @@ class Reading(ReadingState):
 
     def _decide_header(self) -> None:
         """Find out whether what follows a role is the header's."""
-        word = self.undecided_text.lstrip()
-        if word.startswith("to="):
+        words = re.sub(r"\s+", " ", self.undecided_text).strip()
+        recipients = [f"{channel}to=" for channel in ("", "analysis ", "commentary ", "final ")]
+        if any(words.startswith(one) for one in recipients):
             self._go_on_with_header()
-        elif not any(one.startswith(word) for one in ("to=", "analysis", "commentary", "final")):
+        elif not any(one.startswith(words) for one in recipients):
             self.header, self.in_message = None, True
             self._decide_all()
 

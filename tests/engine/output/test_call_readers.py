@@ -558,6 +558,7 @@ REPAIRED = {
     "gemma4": "call:f{}",
     "pythonic": '[{{"name": "f", "arguments": {}}}]',
     "glm47": '{{"name": "f", "arguments": {}}}',
+    "qwen3_coder": '{{"name": "f", "arguments": {}}}',
     "kimi_k3": '<|open|>call tool="f"<|sep|><|open|>json<|sep|>{}<|close|>json<|sep|>'
     "<|close|>call<|sep|>",
 }

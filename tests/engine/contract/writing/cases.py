@@ -193,7 +193,7 @@ def _harmony(writer: Writer, made: Model, rng: random.Random, start: Reading) ->
             if kind == "call" and rng.random() < 0.2:
                 writer.say(recipient)
                 recipient = ""
-            if not (is_first and "<|channel|>" in (start.header or "")):
+            if not (is_first and "<|channel|>" in (start.header or "")) and rng.random() < 0.97:
                 writer.token("<|channel|>")
                 writer.say("commentary" if kind == "call" else kind)
             if kind == "call":
