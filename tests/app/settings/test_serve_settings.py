@@ -70,6 +70,7 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
         "tls_key": "/k",
         "strict": True,
         "images": "note",
+        "ignore_template_eos": True,
         "verbose": True,
         "log": "json",
         "plain_decoding": True,
