@@ -154,7 +154,7 @@ _MAX_CHARACTERS = 300
 _IN_ADDRESS = re.compile(r"//[^/@\s]*@")
 
 
-class Complaints(logging.Handler):
+class OtelLogFilter(logging.Handler):
     """Passes on their log records, each kind at most once a minute."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -180,10 +180,10 @@ class Complaints(logging.Handler):
         return _IN_ADDRESS.sub("//", text)[:_MAX_CHARACTERS]
 
 
-def listen(environment: Mapping[str, str]) -> None:
+def install_log_filter(environment: Mapping[str, str]) -> None:
     """Replace the log output of OpenTelemetry's packages by ours."""
     theirs = logging.getLogger(_THEIRS)
-    theirs.handlers = [Complaints(environment)]
+    theirs.handlers = [OtelLogFilter(environment)]
     theirs.propagate = False
 
 
@@ -790,7 +790,7 @@ def telemetry_for(
     if wanted is None:
         return None
 
-    listen(environment)
+    install_log_filter(environment)
     try:
         return telemetry(wanted, version, secret)
     except ImportError:

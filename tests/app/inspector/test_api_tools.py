@@ -152,7 +152,7 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
 ) -> None:
     async with shown(ProbeWindow(tools)) as window:
         assert window.url.hasFocus() or window.focusWidget() is window.url
-        assert "press Probe" in window.page.hint
+        assert "click Probe" in window.page.hint
         window.url.setText("http://127.0.0.1:9")
         window.start.click()
         await eventually(lambda: window.probing.stage == "failed")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.server.server import ServerThread
-from api.server.telemetry import Complaints, telemetry_for, wanted_by
+from api.server.telemetry import OtelLogFilter, telemetry_for, wanted_by
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.api.conftest import Site
@@ -135,7 +135,7 @@ def test_a_collector_that_refuses_disturbs_no_answer_and_is_reported_without_its
 
 
 def test_error_messages_hide_the_secrets_of_the_variables(caplog: pytest.LogCaptureFixture) -> None:
-    handler = Complaints({"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20very-secret"})
+    handler = OtelLogFilter({"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20very-secret"})
     for name, text in (
         ("opentelemetry.util.re", "Header format invalid: Bearer very-secret"),
         ("opentelemetry.exporter", "no route to http://me:password@host/v1 with very-secret"),
