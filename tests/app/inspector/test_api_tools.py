@@ -161,7 +161,7 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
         window.url.clear()
         window.start.click()
         await asyncio.sleep(0)
-        assert window.note.text().startswith("Type the address")
+        assert window.note.text().startswith("Enter a server address")
 
 
 async def test_a_request_of_another_app_is_inspected_with_its_tokens(
