@@ -16,7 +16,7 @@ Schema = Any
 """A JSON schema: an object, true or false."""
 
 # Formats that the compiler knows.
-_FORMATS = frozenset({"duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"})
+_FORMATS = frozenset({"email", "hostname", "ipv4", "ipv6", "uri", "uuid"})
 _YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _LEAP_YEAR = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 _DATE = (
@@ -28,11 +28,15 @@ _CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIME = f"{_CLOCK}:[0-5][0-9](?:\\.[0-9]{{1,6}})?(?:Z|[+-]{_CLOCK})"
 _LITERAL = r"(?:[A-Za-z0-9 _@:;,#%&=<>~/'\"!-]|\\[dDwWsSbBnrt.*+?()\[\]{}|^$\\/-])"
 _ATOM = rf"(?:{_LITERAL}|\.|\[\^?[A-Za-z0-9_.@ ]+\])(?:[*+?]|\{{[1-9]\}})?"
+_DAYS = "(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)"
+_HOURS = _DAYS.translate(str.maketrans("YMD", "HMS"))
 # Formats as patterns: dates and times that exist (the compiler's allow the second 60 and the 29th
-# of each February, which no library of clients takes), and simple regular expressions.
+# of each February, which no library of clients takes), durations without endless digits, and simple
+# regular expressions.
 _PATTERNS = {
     "date": f"^{_DATE}$",
     "date-time": f"^{_DATE}T{_TIME}$",
+    "duration": f"^P(?:[0-9]{{1,6}}W|{_DAYS}(?:T{_HOURS})?|T{_HOURS})$",
     "regex": rf"^\^?(?:{_ATOM}|\((?:{_ATOM})+(?:\|(?:{_ATOM})+)*\)[*+?]?)*\$?$",
     "time": f"^{_TIME}$",
 }
@@ -115,13 +119,13 @@ class _Rewriter:
             return node
         part = {key: value for key, value in node.items() if key not in _SAYING_NOTHING}
         self._follow_anchors(part)
+        self._split_pattern(part, path)
         self._keep_format(part)
         for key in _COUNTS:
             if isinstance(part.get(key), float) and part[key].is_integer():
                 part[key] = int(part[key])
         _tighten_numbers(part)
         _modernize_items(part)
-        self._split_pattern(part, path)
         self._name_properties(part, path)
         self._close(part, path)
         self._list_different_items(part)
@@ -216,7 +220,7 @@ class _Rewriter:
         *ahead, rest = _split_look_aheads(pattern)
         kept = [text for text in (*ahead, rest) if not _looks_around(text)]
         # A format says what zod's pattern beside it says.
-        if len(kept) <= len(ahead) and _format(part) not in _FORMATS:
+        if len(kept) <= len(ahead) and _format(part) not in {*_FORMATS, *_PATTERNS}:
             self._leave_out(path, "pattern")
         del part["pattern"]
         if kept:
