@@ -235,6 +235,12 @@ def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
     return min(findings, key=lambda finding: (finding.end, finding.start), default=None)
 
 
+def before_stops(text: str, stops: Sequence[str]) -> str:
+    """Return the text up to the stop that is complete first; all of it if there is none."""
+    occurrence = first_occurrence(text, stops)
+    return text if occurrence is None else text[: occurrence.start]
+
+
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:
     """Return the longest end of the text that is the beginning of a stop, and that stop."""
     best: tuple[str, str] | None = None

@@ -551,6 +551,12 @@ class Driver:
         """Return the stops of a request in any form; None if it has none."""
         return _at(body, self.stop_path)
 
+    def stops_of(self, body: Body) -> tuple[str, ...]:
+        """Return the stops of a request that are strings and not empty."""
+        stops = self.stops_in(body)
+        listed = stops if isinstance(stops, list) else [stops]
+        return tuple(stop for stop in listed if isinstance(stop, str) and stop)
+
     def limit_in(self, body: Body) -> Any:
         """Return the limit of a request, by any of its names."""
         newer = _at(body, (*self.limit_path[:-1], "max_completion_tokens"))

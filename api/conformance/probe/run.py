@@ -323,6 +323,7 @@ class ProbeRun:
         self._note("baseline", _same(measured), before)
         setting = CheckSetting(client, self._options, measured.usable, short.total_s)
         setting.found |= {fault.code for fault in measured.faults}
+        setting.was_odd = bool(measured.odd)
         await self._learn_raised_limit(setting)
         return setting
 

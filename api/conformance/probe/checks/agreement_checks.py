@@ -16,6 +16,7 @@ from api.conformance.probe.checks.check import (
     Check,
     CheckSetting,
     Seen,
+    asked_in,
     fault,
     now_and_then,
     undecided,
@@ -31,12 +32,12 @@ from api.conformance.probe.judgement import (
 from api.conformance.probe.plan import Baseline, StopCase, bounds
 from api.conformance.probe.values import Exchange, Fault
 
-# What changes an answer's form, but not its text.
-_FORM = ("stream", "stream_options", "n", "logprobs", "top_logprobs", "fullstop", "stop_token_ids")
 _ENDED = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP, CapturedEnding.STOP)
 _LEAST_CHARACTERS = 6
 # Servers that make several tokens a step make some behind a stop.
 _MOST_BEHIND = 3
+# A text that more requests than these get is not that of one of them.
+_MOST_MIXED = 3
 # So many answers must say the same before another one is wrong.
 _FEWEST = 3
 
@@ -47,7 +48,7 @@ class _Answer:
 
     run: Exchange
     question: str
-    prompt: str
+    words: str
     stops: tuple[str, ...]
     limit: int | None
     tokens: int | None
@@ -146,25 +147,17 @@ def _answers(setting: CheckSetting) -> list[_Answer]:
         is_other = run.is_streamed is not run.capture.is_streamed
         if not run.is_answer or not isinstance(run.body, dict) or is_other:
             continue
-        body = {name: value for name, value in run.body.items() if name not in _FORM}
-        stops, limit = driver.stops_in(body), driver.limit_in(body)
-        for path in (driver.stop_path, driver.limit_path, driver.ids_path or ()):
-            body = _without(body, path)
-        body.pop("max_completion_tokens", None)
-        question = json.dumps(body, sort_keys=True)
-        holder: Any = run.body
+        stops, limit = driver.stops_in(run.body), driver.limit_in(run.body)
+        said: Any = run.body
         for name in driver.prompt_path:
-            holder = holder.get(name) if isinstance(holder, dict) else None
-        prompt = json.dumps(holder[-1] if isinstance(holder, list) and holder else holder)
+            said = said.get(name) if isinstance(said, dict) else None
         usage = run.capture.usage
-        is_list = isinstance(stops, list) and all(isinstance(one, str) for one in stops)
-        proper = (stops,) if isinstance(stops, str) else tuple(stops) if is_list else ()
         found.append(
             _Answer(
                 run,
-                question,
-                prompt,
-                tuple(one for one in proper if one),
+                asked_in(driver, run.body),
+                _words(said),
+                driver.stops_of(run.body),
                 limit if isinstance(limit, int) else None,
                 usage.output_tokens if usage is not None else None,
                 _prompt_tokens(driver.dialect, run),
@@ -176,13 +169,14 @@ def _answers(setting: CheckSetting) -> list[_Answer]:
     return found
 
 
-def _without(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    if not path or path[0] not in body:
-        return body
-    if len(path) == 1:
-        return {name: value for name, value in body.items() if name != path[0]}
-    inner = body[path[0]]
-    return {**body, path[0]: _without(inner, path[1:])} if isinstance(inner, dict) else body
+def _words(said: Any) -> str:
+    """Return what the user says, however a request spells it."""
+    if isinstance(said, list):
+        said = said[-1] if said else ""
+    if isinstance(said, dict):
+        named = (said[name] for name in ("content", "text", "output") if name in said)
+        return _words(next(named, ""))
+    return str(said)
 
 
 def _prompt_tokens(dialect: WireDialect, run: Exchange) -> int | None:
@@ -365,6 +359,8 @@ def _reasons(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
             continue
         is_cut = full.text.startswith(answer.text) and full.text != answer.text
         is_fired = first_occurrence(full.text, answer.stops) is not None
+        # A model that varies may end earlier by itself.
+        is_cut &= not setting.is_varying
         if is_cut and not is_fired and answer.ending in _ENDED and not capture.tool_calls:
             said = "The answer is cut, but the reason says otherwise."
             limit = words[CapturedEnding.LIMIT]
@@ -400,13 +396,24 @@ def _fulls(answers: Sequence[_Answer]) -> dict[str, _Answer]:
     return found
 
 
+def _usual(answers: Sequence[_Answer]) -> dict[str, str]:
+    """Return what is usually said to the same words, where that was seen some times."""
+    texts: dict[str, Counter[str]] = {}
+    for answer in answers:
+        if not answer.stops and not answer.has_ids:
+            texts.setdefault(answer.words, Counter())[answer.text] += 1
+    found = {words: counts.most_common(1)[0] for words, counts in texts.items()}
+    return {words: text for words, (text, times) in found.items() if times >= _FEWEST}
+
+
 def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
     """Judge texts by what no model does by chance."""
     driver, fulls = setting.client.driver, _fulls(answers)
     known: dict[str, set[str]] = {}
     for answer in answers:
         if answer.ending in _ENDED and len(answer.text.strip()) >= _LEAST_CHARACTERS:
-            known.setdefault(answer.text, set()).add(answer.prompt)
+            known.setdefault(answer.text, set()).add(answer.words)
+    usual = _usual(answers) if setting.is_varying else {}
     found: list[_Wrong] = []
     for answer in answers:
         full = fulls.get(answer.question)
@@ -428,7 +435,14 @@ def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
         )
         occurrence = first_occurrence(full.text, answer.stops)
         is_own = full.text.startswith(answer.text)
-        if not is_own and known.get(answer.text, set()) - {answer.prompt}:
+        if setting.is_varying and setting.is_variation(answer.run, is_text_wrong=False):
+            continue
+        others = known.get(answer.text, set()) - {answer.words}
+        if setting.is_varying:
+            # What several get now and then, and nobody usually, is no answer to another request.
+            others = {words for words in others if usual.get(words) == answer.text}
+            is_own |= len(known.get(answer.text, ())) > _MOST_MIXED
+        if not is_own and others:
             said = "The answer is that of another request."
             found.append((answer, Judgement("mixed_up", said, full.text, answer.text)))
         elif answer.stops and answer.ending is not CapturedEnding.LIMIT:
@@ -436,7 +450,7 @@ def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
             stop = None if occurrence is None else occurrence.stop
             case = StopCase("any", given, answer.stops, text, stop)
             verdicts = [*judge(case, answer.run, driver), *invariants(case, answer.run)]
-            found += [(answer, one) for one in verdicts if one.is_certain]
+            found += [(answer, one) for one in verdicts if setting.is_certain(answer.run, one)]
         elif not answer.stops and answer.ending in _ENDED and full.ending in _ENDED:
             found += [(answer, one) for one in misprinted(full.text, full.tokens, answer.run)]
     return found
@@ -457,23 +471,31 @@ _RULES: tuple[tuple[Callable[[CheckSetting, Sequence[_Answer]], list[_Wrong]], s
 def _now_and_then(setting: CheckSetting) -> Fault | None:
     """Return the fault of several answers to requests that were answered correctly, too.
 
-    Another text is no fault, because models vary; a text that is the right one but for a part is.
+    Another text is no fault, because models vary; one with the tokens of the right text is, if it
+    is that text but for a part.
     """
     torn = [
         (run, verdict)
-        for run, verdict in setting.odd
-        if verdict.code not in _OF_LUCK
-        and (
-            verdict.code != "text_differs"
-            or is_among(verdict.got, verdict.expected)
-            or is_among(verdict.expected, verdict.got)
-        )
+        for run, verdict, right in setting.odd
+        if verdict.code not in _OF_LUCK and _is_torn(run, right)
     ]
     if len(torn) < 2 or any(run in setting.client.broken for run, _ in torn):
         return None
     run, verdict = torn[0]
     said = f"In {len(torn)} answers now and then: {verdict.sentence}"
     return now_and_then(fault(setting.client, run, replace(verdict, sentence=said)))
+
+
+def _is_torn(run: Exchange, right: Exchange) -> bool:
+    one, other = run.capture, right.capture
+    if one.text == other.text or not (run.is_answer and right.is_answer):
+        return True
+    is_part = is_among(one.text, other.text) or is_among(other.text, one.text)
+    return is_part and None is not _tokens(run) == _tokens(right)
+
+
+def _tokens(run: Exchange) -> int | None:
+    return run.capture.usage.output_tokens if run.capture.usage is not None else None
 
 
 # What a model or a busy machine may do once.

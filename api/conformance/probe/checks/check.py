@@ -1,15 +1,16 @@
 """What every check is: its knowledge of the server, its requests, and the form of its results."""
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.values import WireDialect
+from api.conformance.captures.values import CapturedEnding, WireDialect, before_stops
 from api.conformance.probe.catalogue import case_of
 from api.conformance.probe.client import Client, again_and_again
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.dialects import Ask, Driver
 from api.conformance.probe.judgement import (
     STOP_ONLY_HIDDEN,
     Judgement,
@@ -34,6 +35,8 @@ NO_TEXT = "The answers contain no text for such a stop."
 # Reports are for people, so very long texts of a server are shortened.
 _SHOWN_CHARS = 20_000
 _REPEATS = 2
+# How often a server that varies is asked without stops until it gives a text.
+_CONTROLS = 8
 
 Judge = Callable[[Exchange], Sequence[Judgement]]
 
@@ -51,7 +54,8 @@ class CheckSetting:
         is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
         shared: What several checks ask for, by its name.
         found: The codes of the faults that checks have found.
-        odd: Answers with a fault to requests that were also answered correctly.
+        odd: Answers with a fault, each with a correct answer to the same request.
+        was_odd: Whether the same question without stops has had several answers.
     """
 
     client: Client
@@ -62,12 +66,80 @@ class CheckSetting:
     is_thinking_safe: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
-    odd: list[tuple[Exchange, Judgement]] = field(default_factory=list)
+    odd: list[tuple[Exchange, Judgement, Exchange]] = field(default_factory=list)
+    was_odd: bool = False
 
     @property
     def main(self) -> Baseline:
         """The first baseline."""
         return self.baselines[0]
+
+    @property
+    def is_varying(self) -> bool:
+        """Whether the same request has had several answers."""
+        return self.was_odd or bool(self.odd)
+
+    def is_variation(self, run: Exchange, *, is_text_wrong: bool = True) -> bool:
+        """Whether the same request without stops gets this text, too.
+
+        Args:
+            run: The answer.
+            is_text_wrong: Whether its text is not the one that is expected; else it must be
+                another one than that request usually gets.
+        """
+        if not isinstance(run.body, dict):
+            return False
+        driver, got = self.client.driver, run.capture.text
+        asked, limit = asked_in(driver, run.body, _BESIDE_STOPS), driver.limit_in(run.body)
+        groups: dict[tuple[bool, bool], Counter[str]] = {}
+        for other in self.client.exchanges:
+            body = other.body
+            if other is run or not other.is_answer or not isinstance(body, dict):
+                continue
+            if driver.stops_in(body) is not None or asked_in(driver, body, _BESIDE_STOPS) != asked:
+                continue
+            has_limit = driver.limit_in(body) == limit
+            # The beginning of an answer says nothing about the answers with more tokens.
+            if has_limit or _is_whole(other):
+                group = groups.setdefault((has_limit, other.is_streamed), Counter())
+                group[other.capture.text] += 1
+        is_whole = _is_whole(run)
+        for (has_limit, _), texts in groups.items():
+            # One text for all answers explains nothing.
+            usual = {text for text, _ in texts.most_common(1)}
+            for text in texts if len(texts) > 1 else ():
+                cut = before_stops(text, driver.stops_of(run.body))
+                is_other = text not in usual or (is_text_wrong and is_whole)
+                is_begun = not is_whole and not has_limit and cut.startswith(got)
+                if is_other and (cut == got or is_begun):
+                    return True
+        return False
+
+    async def is_explained(self, run: Exchange, verdicts: Sequence[Judgement] = ()) -> bool:
+        """Whether a text is a variation; the request is sent without stops until that shows."""
+        if not run.is_answer or not isinstance(run.body, dict):
+            return False
+        is_text_wrong = not verdicts or any(one.got == run.capture.text for one in verdicts)
+        if not is_text_wrong and not self.is_varying:
+            return False
+        plain = without(run.body, self.client.driver.stop_path)
+        for _ in range(_CONTROLS if self.is_varying else 1):
+            if self.is_variation(run, is_text_wrong=is_text_wrong):
+                break
+            await self.client.send(plain)
+        is_variation = self.is_variation(run, is_text_wrong=is_text_wrong)
+        self.was_odd |= is_variation
+        return is_variation
+
+    def is_certain(self, run: Exchange, verdict: Judgement) -> bool:
+        """Whether a fault of one answer needs no second look on this server."""
+        if not verdict.is_certain or not self.is_varying:
+            return verdict.is_certain
+        # What could have become a stop is released where the answer ends by itself.
+        is_stopped = run.capture.ending is CapturedEnding.STOP
+        if verdict.code == "prefix_leaked" and not is_stopped:
+            return False
+        return not self.is_variation(run, is_text_wrong=verdict.got == run.capture.text)
 
     def simple(self, *baselines: Baseline) -> StopCase | None:
         """Return the simplest case of the first answer that has one."""
@@ -174,6 +246,34 @@ def now_and_then(fault: Fault) -> Fault:
     return replace(fault, sentence=said, is_intermittent=True)
 
 
+# What changes an answer's form, but not its text.
+_FORM = ("stream", "stream_options", "n", "logprobs", "top_logprobs", "fullstop", "stop_token_ids")
+_BESIDE_STOPS = ("fullstop", "stream", "stream_options")
+
+
+def asked_in(driver: Driver, body: dict[str, Any], form: Sequence[str] = _FORM) -> str:
+    """Return what a request asks, without its stops, its limit, and the form of the answer."""
+    rest = {name: value for name, value in body.items() if name not in form}
+    for path in (driver.stop_path, driver.limit_path, driver.ids_path or ()):
+        rest = without(rest, path)
+    rest.pop("max_completion_tokens", None)
+    return json.dumps(rest, sort_keys=True)
+
+
+def without(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return a body without a field."""
+    if not path or path[0] not in body:
+        return body
+    if len(path) == 1:
+        return {name: value for name, value in body.items() if name != path[0]}
+    inner = body[path[0]]
+    return {**body, path[0]: without(inner, path[1:])} if isinstance(inner, dict) else body
+
+
+def _is_whole(run: Exchange) -> bool:
+    return run.capture.ending is not CapturedEnding.LIMIT
+
+
 # What of a request is about streams alone.
 _OF_STREAMS = ("stream", "stream_options")
 
@@ -242,15 +342,20 @@ class Findings:
             return run
         again = await client.send(body)
         repeated = judged(again)
-        if repeated:
+        if repeated and self._setting.is_varying:
+            again = await client.send(body)
+            repeated = judged(again)
+        certain = [verdict for verdict in verdicts if self._setting.is_certain(run, verdict)]
+        if repeated and not certain and await self._setting.is_explained(again, repeated):
+            self.doubt(VARIES)
+        elif repeated:
             self.note(again, repeated)
-            return again
-        if certain := [verdict for verdict in verdicts if verdict.is_certain]:
+        elif certain:
             self.note(run, certain, again_and_again(client.curl(body)))
             for at in range(-len(certain), 0):
                 self.faults[at] = now_and_then(self.faults[at])
         elif any(verdict.code != STOP_ONLY_HIDDEN for verdict in verdicts):
-            self._setting.odd.append((run, verdicts[0]))
+            self._setting.odd.append((run, verdicts[0], again))
             # The cost of a single answer says nothing: the machine may have been slow.
             self._failed_once = self._failed_once or verdicts[0].sentence
         return again

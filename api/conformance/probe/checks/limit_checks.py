@@ -357,6 +357,8 @@ async def _completing(setting: CheckSetting, case: StopCase, guess: int) -> int 
         if limit not in has_stop:
             ask: Ask = replace(case.baseline.ask, max_tokens=limit)
             run = await setting.client.ask(ask)
+            if setting.is_varying and not case.baseline.text.startswith(run.capture.text):
+                run = await setting.client.ask(ask)
             has_stop[limit] = run.is_answer and case.stops[0] in run.capture.text
         return has_stop[limit]
 
@@ -584,6 +586,8 @@ async def _all_generated(setting: CheckSetting) -> Seen:
     plain = await client.ask(replace(given.ask, max_tokens=limit))
     if not plain.is_answer or stop in plain.capture.text:
         return Seen(f"{tokens} tokens with {stop!r}")
+    if not given.text.startswith(plain.capture.text.rstrip("\ufffd")):
+        return undecided(VARIES)
     verdict = Judgement(
         "usage_visible_only",
         f"The tokens of the stop {stop!r} were generated but are not counted.",
@@ -633,7 +637,8 @@ async def _hang_up(setting: CheckSetting, *, is_streamed: bool) -> Seen:
         if after.is_answer and after.total_s <= allowed_s:
             if not any(left):
                 return undecided("The answers ended before a client could hang up.")
-            verdicts = _unlike(before, after) if setting.main.is_repeatable else []
+            is_comparable = setting.main.is_repeatable and not setting.is_varying
+            verdicts = _unlike(before, after) if is_comparable else []
             if not verdicts:
                 return Seen(f"the next request took {after.total_s:.2f} s")
             if attempt:

@@ -166,10 +166,13 @@ async def _without_stops(
         return undecided("The model calls a tool where nobody asks for it.")
     texts = [_texts(situation, run) for run in runs]
     is_repeatable = setting.main.is_repeatable
-    if len(runs) == 1 or texts[0] != texts[1]:
+    if len(runs) == 1 or texts[0] != texts[1] or setting.is_varying:
         again = [await client.send(body) for body in bodies]
         is_repeatable &= texts == [_texts(situation, run) for run in again]
-        if is_repeatable and len(runs) == 2:
+        if is_repeatable and setting.is_varying:
+            third = [_texts(situation, await client.send(body)) for body in bodies]
+            is_repeatable = texts == third
+        if is_repeatable and len(runs) == 2 and texts[0] != texts[1]:
             streamed = runs[1]
             wanted, got = (repr(text) if len(text) > 1 else text[0] for text in texts)
             findings.note(streamed, [stream_differs(wanted, got)])
@@ -372,7 +375,7 @@ async def _sticky(setting: CheckSetting) -> Seen:
                     findings.note(run, verdicts or (), both)
                     said = "On a connection that is used again: "
                     wrong = [replace(one, sentence=said + one.sentence) for one in wrong]
-                    findings.note(first, wrong)
+                    findings.note(first, () if await setting.is_explained(first, wrong) else wrong)
             if verdicts is None:
                 findings.doubt(_DIFFERS)
     return findings.seen(f"without {case.stops[0]!r} the answer is whole again")
@@ -404,12 +407,15 @@ async def _concurrent(setting: CheckSetting) -> Seen:
         verdicts = _cut(full, run, "stop_leaks", sentence)
         if verdicts is None:
             verdicts = misprinted(baseline.text, baseline.tokens, run)
-            verdicts += _mixed_up(run, (given.text, case.text, other.text), baseline.text)
+            mixed_up = _mixed_up(run, (given.text, case.text, other.text), baseline.text)
+            verdicts += [] if mixed_up and await setting.is_explained(run) else mixed_up
         if not verdicts and run.capture.text != baseline.text:
             findings.doubt(_DIFFERS)
         findings.note(run, verdicts, together)
     for run in runs[1::2]:
-        verdicts = [*_kept(case, run), *_mixed_up(run, (other.text, given.text), case.text)]
+        mixed_up = _mixed_up(run, (other.text, given.text), case.text)
+        mixed_up = [] if mixed_up and await setting.is_explained(run) else mixed_up
+        verdicts = [*_kept(case, run), *mixed_up]
         verdicts = verdicts or [one for one in judge(case, run, client.driver) if one.is_certain]
         findings.note(run, verdicts, together)
     findings.faults = list(

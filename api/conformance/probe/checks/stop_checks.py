@@ -360,7 +360,8 @@ async def _token_ids(setting: CheckSetting) -> Seen:
     findings, ended = Findings(setting), None
     for is_streamed in (False, True) if given.streamed_text is None else (False,):
         body = setting.body(replace(given.ask, token_ids=ids, is_streamed=is_streamed))
-        run = await findings.ask(body, partial(_by_ids, given, ended), may_refuse=True)
+        beside = None if setting.is_varying else ended
+        run = await findings.ask(body, partial(_by_ids, given, beside), may_refuse=True)
         if run.is_refusal:
             return skipped(f"Token ids are refused with status {run.status}.")
         if findings.faults:
@@ -506,8 +507,11 @@ async def long_answer(
     first, again = await client.ask(ask), await client.ask(streaming)
     text = first.capture.text
     if first.is_answer and again.is_answer and text != again.capture.text and is_comparable:
-        others = [await client.ask(ask), await client.ask(streaming)]
-        if [run.capture.text for run in others] == [text, again.capture.text]:
+        both = [text, again.capture.text]
+        others = [await client.ask(each) for each in (ask, streaming)]
+        if setting.is_varying:
+            others += [await client.ask(each) for each in (ask, streaming)]
+        if [run.capture.text for run in others] == both * (len(others) // 2):
             verdict = stream_differs(text, again.capture.text, "The stream of a long answer")
             findings.note(again, [verdict])
     is_usable = first.is_answer and text == again.capture.text and "\ufffd" not in text

@@ -27,6 +27,18 @@ FULL = "one two three four five six seven"
 STOP = "two"
 
 
+async def never(*given: Any) -> bool:
+    return False
+
+
+# What a setting knows of a server whose answers do not vary.
+REPEATABLE: dict[str, Any] = {
+    "is_varying": False,
+    "is_explained": never,
+    "is_certain": lambda run, verdict: verdict.is_certain,
+}
+
+
 def case(stop: str | None = STOP, **more: Any) -> StopCase:
     values = {"ending": CapturedEnding.NATURAL, "tokens": 20, "total_s": 2.0} | more
     full = Baseline(Ask("?"), FULL, FULL, **values)
@@ -224,7 +236,7 @@ async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
     client = SimpleNamespace(
         send=send, driver=DRIVERS[WireDialect.MESSAGES], curl=str, exchanges=[]
     )
-    setting: Any = SimpleNamespace(client=client, body=lambda ask: ask)
+    setting: Any = SimpleNamespace(client=client, body=lambda ask: ask, **REPEATABLE)
     findings = Findings(setting)
     await findings.judge(case(), is_streamed=False)
     assert [fault.code for fault in findings.faults] == faults
@@ -248,6 +260,7 @@ async def test_beside_a_system_message_a_slower_machine_is_no_fault_either(
     driver = DRIVERS[WireDialect.MESSAGES]
     client = SimpleNamespace(send=send, driver=driver, curl=str, exchanges=exchanges)
     setting: Any = SimpleNamespace(
+        **REPEATABLE,
         client=client,
         broken_by="",
         short_s=0.0,
@@ -273,7 +286,7 @@ async def test_one_wrong_answer_of_two_is_named_unless_it_only_took_long(
     async def send(body: Any) -> Exchange:
         return exchange(answer("one "))
 
-    setting: Any = SimpleNamespace(client=SimpleNamespace(send=send), odd=[])
+    setting: Any = SimpleNamespace(client=SimpleNamespace(send=send), odd=[], **REPEATABLE)
     findings = Findings(setting)
     verdicts = [[Judgement(code, "What was wrong.")], []]
     await findings.ask({}, lambda run: verdicts.pop(0))

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,25 @@ def test_a_server_whose_answers_vary_is_judged_as_far_as_possible(dialect: WireD
     outcomes = {one.code: one.outcome for one in report.results}
     assert outcomes["stop.one_character"] is CheckOutcome.HELD
     assert outcomes["stops.sticky"] is CheckOutcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("dialect", "every", "text"),
+    [
+        pytest.param(CHAT, 3, lambda full: f"{full[:20]} and {full[20:]}", id="more"),
+        pytest.param(MESSAGES, 5, lambda full: full[:-5], id="shorter"),
+        pytest.param(WireDialect.RESPONSES, 5, lambda full: f"Sure: {full}", id="another"),
+        pytest.param(CHAT, 7, lambda full: "I would rather not say that.", id="the-same"),
+    ],
+)
+def test_answers_that_sometimes_differ_are_no_fault(
+    dialect: WireDialect, every: int, text: Callable[[str], str]
+) -> None:
+    server = odd.IsOddOften(dialect)
+    server.odd, server.every = text, every
+    report = report_on(server)
+    assert report.failed == (), as_text(report)
+    assert report.verdict in (Verdict.HELD, Verdict.NOT_JUDGED)
 
 
 def test_several_choices_are_judged_where_they_have_to_be_sampled() -> None:

@@ -1,7 +1,7 @@
 """Servers of the family that are correct, but unusual."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar
@@ -389,6 +389,24 @@ class IsOddOnceInBetween(IsOddOnce):
     """Gives one answer another text, in the middle of the checks."""
 
     at = 25
+
+
+class IsOddOften(FamilyServer):
+    """Gives every nth answer another text.
+
+    Attributes:
+        every: Which answers are odd.
+        odd: What they say, made of the usual text.
+    """
+
+    every = 5
+    odd: Callable[[str], str] = staticmethod(lambda full: f"Sure: {full}")
+
+    def script(self, query: Query) -> str:
+        """Return the answer, or now and then another one."""
+        full = super().script(query)
+        is_usual = query.has_schema or self.asked % self.every
+        return full if is_usual else self.odd(full)
 
 
 class Queues(FamilyServer):
