@@ -76,6 +76,14 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         tree = _Bounding().visit(source).set_environment(self)
         return str(super()._generate(tree, *args, **kwargs))
 
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Whether a template may use an attribute; Kimi K2's keeps ids in a list of its own.
+
+        The lists that it is given are copies, which transformers makes for each rendering.
+        """
+        is_queue = type(obj) is list and attr in ("append", "pop")
+        return is_queue or super().is_safe_attribute(obj, attr, value)
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Compute ``left operator right``."""
         if operator == "%" and isinstance(left, str):

@@ -5,6 +5,7 @@ chat template names the right one, because it closes each of the assistant's tur
 """
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,16 @@ def end_tokens(folder: Path, tokenizer: Any, size: int) -> tuple[EosToken, ...]:
 def _stated(file: Path) -> set[int]:
     """Return the EOS ids that a configuration states and mlx-lm takes."""
     try:
-        stated = read_json(file).get("eos_token_id")
+        return {*stated_ids(read_json(file))}
     except ModelLoadFailed:
         return set()
+
+
+def stated_ids(config: Mapping[str, Any]) -> list[int]:
+    """Return the EOS ids of a configuration; anything else in their place counts as not stated."""
+    stated = config.get("eos_token_id")
     each = stated if isinstance(stated, list) else [stated]
-    return {token_id for token_id in each if type(token_id) is int}
+    return [token_id for token_id in each if type(token_id) is int]
 
 
 def template_end(tokenizer: Any) -> int | None:

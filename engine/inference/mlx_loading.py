@@ -32,7 +32,7 @@ from engine.inference.backend import (
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.folder import Stamps, fingerprint_of, stamps_of, tag
 from engine.inference.cache.segments import measured
-from engine.inference.end_tokens import end_tokens
+from engine.inference.end_tokens import end_tokens, stated_ids
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import (
     classes_of,
@@ -201,7 +201,7 @@ def _read(
             # This computes nothing, but fails where the model needs kernels of Metal.
             model(mx.array([[0]]), cache=make_prompt_cache(model))
         bound_templates()
-        tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
+        tokenizer = load_tokenizer(folder, eos_token_ids=stated_ids(config) or None)
         if check_loaded is not None:
             check_loaded(model, tokenizer, config)
         if shard is not None:

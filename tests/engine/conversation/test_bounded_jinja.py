@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
 from engine.conversation import bounded_jinja
 from engine.conversation.bounded_jinja import BoundedEnvironment, TemplateTooCostly
@@ -84,6 +84,17 @@ def test_usual_template_renders_as_in_the_sandbox_of_jinja(template: str) -> Non
     }
     expected = ImmutableSandboxedEnvironment().from_string(template).render(**values)
     assert BoundedEnvironment().from_string(template).render(**values) == expected
+
+
+def test_list_of_a_template_takes_items_and_other_objects_stay_as_they_are() -> None:
+    environment = BoundedEnvironment()
+    collecting = (
+        "{% set ids = [] %}{% set _ = ids.append(messages[0].role) %}{{ ids }}{{ ids.pop() }}"
+    )
+    assert environment.from_string(collecting).render(messages=[{"role": "a"}]) == "['a']a"
+    for change in ("messages[0].update(x=1)", "messages.clear()", "messages[0].pop(1)"):
+        with pytest.raises(SecurityError):
+            environment.from_string("{{ " + change + " }}").render(messages=[{}])
 
 
 @pytest.mark.parametrize(
