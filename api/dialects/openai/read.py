@@ -241,7 +241,7 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
                 ("response_format", *other_path), "is another schema than the one before it"
             )
     held = _guided_json(schema, ("response_format", *path))
-    is_strict = is_envelope and named.get("strict") is True
+    is_strict = form.strict is True or (is_envelope and named.get("strict") is True)
     return path, None if held is None else replace(held, is_strict=is_strict)
 
 

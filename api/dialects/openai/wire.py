@@ -113,6 +113,7 @@ class ResponseFormat(WireModel):
     type: Annotated[str, FORMAT_TYPE]
     json_schema: dict[str, Any] | None = None
     plain_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    strict: bool | None = None
     value: Annotated[Any, SCHEMA_OR_TEXT] = None
     pattern: str | None = None
     grammar: str | None = None

@@ -268,6 +268,8 @@ NEUTRAL = frozenset(
         # Names and notes beside a schema.
         "include_obfuscation",
         "obfuscation",
+        "response_format.description",
+        "response_format.name",
     }
 )
 

@@ -67,6 +67,16 @@ def test_a_schema_is_found_wherever_a_vendor_puts_it(api: str, fields: dict[str,
 
 
 @OPENAI
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_a_schema_is_strict_wherever_it_says_so(api: str, is_flat: bool) -> None:
+    named = {"name": "answer", "strict": True, "schema": SCHEMA}
+    form = {"type": "json_schema", **(named if is_flat else {"json_schema": named})}
+    asked = request(api, response_format=form)
+    assert asked.constraint == OutputConstraint(SCHEMA, is_strict=True)
+    assert asked.not_applied == ()
+
+
+@OPENAI
 def test_other_formats_are_found_in_response_format(api: str) -> None:
     for form, expected in (
         ({"type": "text"}, None),
