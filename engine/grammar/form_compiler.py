@@ -30,6 +30,7 @@ from engine.grammar.grammars import (
     schema_grammar,
     schemas_of,
     text_form_of,
+    without_schema,
 )
 from engine.grammar.masks import (
     ConstraintPhase,
@@ -297,7 +298,7 @@ class FormCompiler:
         """
         if (form := self.ready(draft)) is not None:
             return form
-        request = draft.request
+        request, left_out = replace(draft.request, tools=draft.tools), draft.left_out
         self._learn_tokenizer(request)
         try:
             try:
@@ -307,7 +308,8 @@ class FormCompiler:
                 if not loosened:
                     raise
                 matcher, grammar = self._answer(request, helper)
-                grammar = replace(grammar, left_out=(*grammar.left_out, *loosened))
+                left_out += tuple(loosened)
+            grammar = replace(grammar, left_out=(*grammar.left_out, *left_out))
         except ValueError as error:
             refused = self._culprit(request, str(error), helper)
             if not isinstance(error, _Refused) or error.is_lasting:
@@ -360,7 +362,7 @@ class FormCompiler:
                 left_out.extend(f"{field}.properties.{name}" for name in bad)
                 return replace(tool, parameters=kept)
             left_out.append(field)
-            return replace(tool, parameters={"type": "object", "additionalProperties": True})
+            return without_schema(tool)
 
         tools = tuple(map(loose, request.tools)) if may_call(request) else request.tools
         return replace(request, tools=tools), left_out

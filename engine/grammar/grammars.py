@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -583,10 +584,19 @@ def as_rule(schema: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FormDraft:
-    """A request whose schemas or other form keep within the bounds."""
+    """A request whose schemas or other form keep within the bounds.
+
+    Attributes:
+        request: The request, without its conversation.
+        digest: The same only for the same form.
+        tools: Its tools; a schema beyond the bounds allows any object.
+        left_out: The fields of such schemas.
+    """
 
     request: GenerationRequest
     digest: bytes
+    tools: tuple[Tool, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormDraft:
@@ -598,12 +608,21 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
     owner = request.cache_owner.name
     is_strict = request.constraint is not None and request.constraint.is_strict
     digest.update(f"{owner}\0{request.tool_choice} {request.allows_more_keys} {is_strict}".encode())
-    for name, schema in schemas_of(request):
+    if (schema := _constraint_schema(request)) is not None:
         try:
-            bounds.check(schema)
-            digest.update(f"\0{name}\0{schema_text(schema)}".encode())
+            digest.update(_checked(schema, bounds))
         except ValueError as error:
-            raise InvalidRequest(name, str(error)) from error
+            raise InvalidRequest(SCHEMA_FIELD, str(error)) from error
+    tools, left_out = list(request.tools), []
+    for place, tool in enumerate(request.tools if may_call(request) else ()):
+        before = copy(bounds)
+        try:
+            written = _checked(arguments_schema(tool), bounds)
+        except ValueError:
+            bounds, tools[place] = before, without_schema(tool)
+            left_out.append(parameters_field(tool))
+            written = b"any object"
+        digest.update(f"\0{tool.name}\0".encode("utf-8", "surrogatepass") + written)
     if (form := text_form_of(request)) is not None:
         try:
             check_bounds(form)
@@ -611,16 +630,34 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
             raise InvalidRequest(field_of(form), str(error)) from error
         digest.update(fingerprint(form).encode())
     # Without the conversation, which may be long and does not matter here.
-    return FormDraft(replace(request, messages=(), prompt=None, prediction=None), digest.digest())
+    bare = replace(request, messages=(), prompt=None, prediction=None)
+    return FormDraft(bare, digest.digest(), tuple(tools), tuple(left_out))
+
+
+def _checked(schema: Mapping[str, Any], bounds: Bounds) -> bytes:
+    """Return a schema as JSON; raises ``ValueError`` where it is out of bounds."""
+    bounds.check(schema)
+    return schema_text(schema).encode()
+
+
+def without_schema(tool: Tool) -> Tool:
+    """Return a tool that takes any object."""
+    return replace(tool, parameters={"type": "object", "additionalProperties": True})
 
 
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the schemas that may constrain an answer, each with its field."""
-    if request.constraint is not None and request.constraint.text_form is None:
-        yield SCHEMA_FIELD, answer_schema(request.constraint)
+    if (schema := _constraint_schema(request)) is not None:
+        yield SCHEMA_FIELD, schema
     if may_call(request):
         for tool in request.tools:
             yield parameters_field(tool), arguments_schema(tool)
+
+
+def _constraint_schema(request: GenerationRequest) -> Mapping[str, Any] | None:
+    constraint = request.constraint
+    is_schema = constraint is not None and constraint.text_form is None
+    return answer_schema(constraint) if constraint is not None and is_schema else None
 
 
 def parameters_field(tool: Tool) -> str:
