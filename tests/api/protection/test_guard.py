@@ -1,4 +1,6 @@
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,6 +195,13 @@ def test_a_page_of_the_requested_address_is_accepted() -> None:
 
     assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.5") is None
     assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.6") is not None
+
+
+def test_only_a_page_of_the_encrypted_address_is_our_own() -> None:
+    config = replace(OPEN, tls_cert=Path("cert.pem"))
+    host = "192.168.1.5:8080"
+    assert refusal(check_origin, f"https://{host}", host, config, "192.168.1.5") is None
+    assert refusal(check_origin, f"http://{host}", host, config, "192.168.1.5") is not None
 
 
 EXTENSIONS = ServerConfig(allowed_origins=("chrome-extension://*", "FILE://*"))

@@ -84,16 +84,6 @@ def test_a_handshake_that_does_not_arrive_in_time_ends_the_connection(
         assert silent.recv(1) == b""
 
 
-def test_only_a_page_of_the_encrypted_address_is_our_own(
-    serve: Callable[..., Any], files: CertificateFiles
-) -> None:
-    site = serve(tls_cert=files.cert, tls_key=files.key)
-    for origin, status in ((site.url, 200), (site.url.replace("https", "http"), 403)):
-        client = client_of(site, files)
-        assert post(client, ASK, Origin=origin).status == status
-        client.close()
-
-
 def test_a_client_that_hangs_up_ends_its_answer_over_tls(
     staged: Callable[..., Any], files: CertificateFiles
 ) -> None:
