@@ -345,7 +345,7 @@ class TokenReader:
         is_text = is_call and self.text.close_call(is_armed, CallEnding.TAG) is not None
         if self.text.match is not None:
             return
-        if not (is_text and switch.to is Channel.TEXT):
+        if not (is_text and switch.to is self.text.channel):
             self.text.flush()
             self.text.enter(switch.to, strips_space=switch.strips_space)
         if switch.to is Channel.THINKING:

@@ -213,7 +213,7 @@ _TEXT = Channel.TEXT
 class ChannelText:
     """The text that is written to the channels of one answer."""
 
-    __slots__ = ("_base", "_counting", "_lengths", "_matcher", "_matchers", "_rules",
+    __slots__ = ("_base", "_counting", "_lengths", "_matcher", "_matchers", "_outer", "_rules",
                  "_strips_space", "calls", "channel", "events", "match", "spans")  # fmt: skip
 
     def __init__(self, rules: StopRules, calls: OpenCalls, spans: SpanTracker | None) -> None:
@@ -224,6 +224,8 @@ class ChannelText:
         self._rules = rules
         self._lengths = dict.fromkeys(Channel, 0)
         self._matchers: dict[tuple[int, ...], StopMatcher] = {}
+        # Where the text of a call belongs that turns out to be none.
+        self._outer = self.channel = Channel.TEXT
         self.enter(Channel.TEXT)
 
     @property
@@ -296,9 +298,10 @@ class ChannelText:
 
     def enter(self, channel: Channel, *, strips_space: bool = False) -> None:
         """Switch to a channel; no match spans a switch."""
-        self.channel = channel
         if channel is Channel.TOOL:
+            self._outer = self._outer if self.channel is channel else self.channel
             self._lengths[channel] = 0
+        self.channel = channel
         self._strips_space = strips_space
         self._base = self._lengths[channel]
         self._counting = counting = self._rules.counting_in(channel)
@@ -315,7 +318,7 @@ class ChannelText:
         return held
 
     def close_call(self, is_armed: bool, ending: Ending, tail: str = "") -> str | None:
-        """Close the open call. Deliver what is no call as text, where stops count.
+        """Close the open call. Deliver what is no call as text around it, where stops count.
 
         Args:
             is_armed: Whether stops count.
@@ -330,7 +333,7 @@ class ChannelText:
             return None
         if self.spans is not None:
             self.spans.take_back_call()
-        self.enter(Channel.TEXT)
+        self.enter(self._outer)
         held = ""
         if tail and self._matcher is not None:
             self._matcher.feed(stray.removesuffix(tail), is_armed=is_armed)

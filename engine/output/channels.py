@@ -231,6 +231,10 @@ class TagSplitter:
             for channel, leading in edges.items()
         }
         self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
+        # The channel in which the open call began, and what closes reasoning.
+        self._outer = Channel.TEXT
+        closing = (tag for tag, to in edges[Channel.THINKING].items() if to is Channel.TEXT)
+        self._think_end = next(closing, "")
         # Calls without their tag begin in text, and each ends with its own last line.
         self._untagged = untagged or {}
         self._typed[Channel.TEXT] += tuple(self._untagged)
@@ -278,9 +282,12 @@ class TagSplitter:
             yield self._enter(Channel.TOOL, call_ends=(f"\n{end}", f">{end}"))
             yield from self._scan(match.value + rest)
             return
-        tag = self._spellings[self.channel][match.value]
+        channels = (self.channel, Channel.THINKING)
+        tag = next(
+            self._spellings[c][match.value] for c in channels if match.value in self._spellings[c]
+        )
         visible = len(self._shown(match.value))
-        yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
+        yield self._enter(self._target(tag) or self.channel, tag, visible, tokens)
         yield from self._scan(rest)
 
     def _forget(self, kept: int) -> None:
@@ -293,8 +300,7 @@ class TagSplitter:
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
         """Take one of ``tags``; yield the parts that follow from it."""
-        tag = self.tags[token_id]
-        target = self._edges[self.channel].get(tag)
+        target = self._target(self.tags[token_id])
         yield self.finish()
         if target is not None:
             yield self._enter(target)
@@ -302,12 +308,24 @@ class TagSplitter:
 
     def opens(self, token_id: int) -> Switch | None:
         """Return the switch to the channel that one of ``tags`` would open now."""
-        target = self._edges[self.channel].get(self.tags[token_id])
-        return None if target in (None, Channel.TEXT) else Switch(target)
+        target = self._target(self.tags[token_id])
+        in_call = self.channel is Channel.TOOL
+        is_open = target is Channel.TOOL or (target is Channel.THINKING and not in_call)
+        return Switch(target) if target is not None and is_open else None
 
     def is_text(self, token_id: int) -> bool:
         """Return whether one of ``tags`` would be plain text here."""
-        return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
+        return self.channel is Channel.TOOL and self._target(self.tags[token_id]) is None
+
+    def _target(self, tag: str) -> Channel | None:
+        """Return the channel that a tag opens now; None if it counts for nothing here."""
+        target = self._edges[self.channel].get(tag)
+        if self.channel is Channel.TOOL and self._outer is Channel.THINKING:
+            # A call in reasoning leads back to it; the end of reasoning ends the call as well.
+            if tag == self._think_end:
+                return Channel.TEXT
+            return Channel.THINKING if target is Channel.TEXT else target
+        return target
 
     def preview(self, piece: str) -> str | None:
         """Return the text that would come out if this piece were the last; None if it would
@@ -327,9 +345,15 @@ class TagSplitter:
         tokens: int = 0,
         call_ends: tuple[str, ...] = (),
     ) -> Switch:
+        if channel is Channel.TOOL and self.channel is not Channel.TOOL:
+            self._outer = self.channel
+        typed = self._typed[channel]
+        if channel is Channel.TOOL and self._outer is Channel.THINKING:
+            spellings = self._spellings[Channel.THINKING].items()
+            typed += tuple(text for text, tag in spellings if tag == self._think_end)
         self.channel = channel
         self._call_ends = call_ends
-        self._scanner = StopMatcher((*self._typed[channel], *call_ends))
+        self._scanner = StopMatcher((*typed, *call_ends))
         return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:

@@ -246,14 +246,15 @@ class _CallLookup:
     def __call__(self, name: str | None) -> CallReader:
         def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
             whole = yield from text.rest()
-            raw = whole.removeprefix(self._begun)  # without the prompt's part of the call
-            # A stop may have removed white space at a call's end.
+            # The prompt's part of a call is not in the recording, and a stop may have removed white
+            # space at a call's end.
             matching = (
-                one
-                for one in self._calls
-                if raw.strip() == one[0].strip() or (one[0] and raw.startswith(one[0]))
+                (raw, known, calls)
+                for raw in (whole, whole.removeprefix(self._begun))
+                for known, calls in self._calls
+                if raw.strip() == known.strip() or (known and raw.startswith(known))
             )
-            known, calls = next(matching, ("", ()))
+            raw, known, calls = next(matching, ("", "", ()))
             if not calls:
                 raise IrregularCall("the recorded run did not read this as a call")
             for call in calls:

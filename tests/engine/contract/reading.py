@@ -10,8 +10,9 @@ product. Where the page is silent these readings were chosen:
   so is that at the beginning of reasoning that the answer itself opened.
 - Inside a call only its end is structure (and, where calls have no end tag, the next beginning).
   Special tokens inside a call between tags are its text, because parsers need them.
-- What turns out to be no call is text of the answer, white space after it included. Tags with
-  nothing between them leave nothing.
+- What turns out to be no call is text of the answer, or of the reasoning in which it began, white
+  space after it included. Tags with nothing between them leave nothing. A call in reasoning leads
+  back to it, and the end of reasoning ends such a call.
 - Harmony: a header goes from ``<|start|>`` (or ``<|channel|>`` where that is missing) to
   ``<|message|>``. Outside of headers and messages plain tokens are the answer's text, and so is
   what follows a role that is neither a recipient nor the name of a channel.
@@ -180,7 +181,7 @@ class Reading(ReadingState):
         elif self.channel is Channel.THINKING:
             found = [*think[1:], *tool[:1]]
         else:
-            found = [*tool[1:]]
+            found = [*tool[1:], *(think[1:] if self.outer is Channel.THINKING else ())]
         return [tag for tag in found if len(tag) > 1]
 
     def _decide(self) -> None:
@@ -223,6 +224,8 @@ class Reading(ReadingState):
         if family.is_harmony:
             return True
         start, end = self._tool or ((), ())
+        if self.outer is Channel.THINKING and tag == "".join((family.think or ((), ()))[1]):
+            return True
         return tag == "".join(end) or (not end and tag == "".join(start))
 
     def _take_tag(self, tag: str, token: int) -> None:
@@ -236,7 +239,10 @@ class Reading(ReadingState):
             if tag == tool[0]:
                 known, offset = len(self.chars), 0
                 self._switch(Channel.TOOL)
+            elif tag == think[1]:
+                self._switch(Channel.TEXT, strips=True)
         elif tag == tool[0] and self._tool:
+            self.outer = channel
             self._switch(Channel.TOOL)
             channel, offset = Channel.TOOL, 0
         elif channel is Channel.TEXT and tag == think[0]:
@@ -251,11 +257,8 @@ class Reading(ReadingState):
         raw = self.part_text
         found, rest = self.parsed(raw) or ((), raw)
         self.begun = ""
-        self._switch(
-            Channel.TEXT,
-            strips=not rest and not self.model.family.is_harmony,
-        )
-        self.chars += tuple(Char(char, Channel.TEXT, self.part) for char in rest)
+        self._switch(self.outer, strips=not rest and not self.model.family.is_harmony)
+        self.chars += tuple(Char(char, self.outer, self.part) for char in rest)
         self.calls += found
         self.has_rest = bool(rest)
 

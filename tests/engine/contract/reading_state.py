@@ -60,6 +60,7 @@ class ReadingState:
         has_text: Whether there was any text, so that a space is no longer at the beginning.
         begun: Of the open call, the part that the prompt holds.
         has_tools: Whether tools are offered; without them the tags of calls are text.
+        outer: The channel in which the open call began.
         has_rest: Whether text followed the last call before its end.
     """
 
@@ -84,6 +85,7 @@ class ReadingState:
     begun: str = ""
     has_tools: bool = True
     has_rest: bool = False
+    outer: Channel = Channel.TEXT
 
     def _copy(self) -> Self:
         """Return a shallow copy; ``copy.copy`` takes three times as long."""

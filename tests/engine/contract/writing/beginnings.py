@@ -40,7 +40,8 @@ def start_of(model: Model, prompt: str, *, is_prefill: bool, has_tools: bool = T
             return Reading(model, channel=Channel.TOOL, begun=begun)
     if family.think is not None:
         opening, closing = ("".join(tag) for tag in family.think)
-        if turn.endswith(closing):
+        # A tokenizer of words drops the white space behind a tag.
+        if (turn.rstrip() if model.kind == "word-piece" else turn).endswith(closing):
             return Reading(model, has_tools=has_tools, strips=True)
         if turn.rfind(opening) > turn.rfind(closing):
             return Reading(model, has_tools=has_tools, channel=Channel.THINKING)
