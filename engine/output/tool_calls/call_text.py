@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 # Clients' own parsers give up at about this depth (Rust's serde_json at 128).
@@ -213,15 +214,13 @@ class StreamBuffer:
         """Pass text on until the first of some marks, which is not taken; return the mark."""
         while True:
             text, place = self._text, self._place
-            end, mark = -1, ""
-            for start in marks:
-                at = text.find(start, place)
-                if at >= 0 and not 0 <= end < at:
-                    end, mark = at, start
-            if end < 0:
-                end = _end_before_mark(text, place, marks)
-                if text.endswith(ENDINGS):
-                    raise IrregularCall("the call is not complete")
+            found = _any_of(tuple(marks)).search(text, place)
+            if found is not None:
+                end, mark = found.start(), found[0]
+            elif text.endswith(ENDINGS):
+                raise IrregularCall("the call is not complete")
+            else:
+                end, mark = _end_before_mark(text, place, marks), ""
             if end > place:
                 take(text[place:end])
             self._place = end
@@ -246,6 +245,11 @@ class StreamBuffer:
 def _no_mark() -> Waiting[str]:
     yield from ()
     return ""
+
+
+@lru_cache(maxsize=256)
+def _any_of(marks: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
 
 
 def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
