@@ -15,7 +15,6 @@ from app.store.recovery import recover
 from app.store.statements import search
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.import_report import ImportReport
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import (
@@ -369,20 +368,6 @@ class SqliteConversationStore:
     def restore(self, conversation: Conversation) -> None:
         """Bring back a deleted conversation."""
         self._mark_deleted(conversation.id, False)
-
-    def save_report(self, report: ImportReport) -> None:
-        """Keep the report of an import."""
-        self._put(
-            ("report", report.id),
-            "",
-            # Of 5,000 conversations it has megabytes, which are written out on that thread.
-            lambda database: statements.save_report(database, rows.report_row(report)),
-            has_words=False,
-        )
-
-    async def reports(self) -> list[ImportReport]:
-        """Return the reports of all imports, the newest first."""
-        return await self._read(statements.reports, [])
 
     async def search(
         self, query: str, wanted: SearchFilter = EVERYWHERE, limit: int = MOST_HITS

@@ -282,7 +282,7 @@ def _connected(
         migrate(connection)
         connection.execute(
             "SELECT 1 FROM conversations, messages, presets, folders, attached, said, works, "
-            "worked, imports LIMIT 0"
+            "worked LIMIT 0"
         )
         prepare(connection)
     except (sqlite3.DatabaseError, *_UNREADABLE) as error:

@@ -42,7 +42,6 @@ from ui.records.conversations import (
     preview_of,
     title_from_file,
 )
-from ui.records.import_report import ImportReport, report_from, report_json
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun, Run, RunState
 from ui.records.tools import ToolsInUse, choice_from, choice_values
@@ -102,14 +101,6 @@ class FolderRow(NamedTuple):
     """A folder in the database; the names of the fields are those of the columns."""
 
     id: str
-    content: str
-
-
-class ReportRow(NamedTuple):
-    """The report of an import in the database; the names of the fields are those of the columns."""
-
-    id: str
-    imported_at: float
     content: str
 
 
@@ -303,20 +294,6 @@ def folders_from(rows: Iterable[FolderRow]) -> list[ConversationFolder]:
         except DamagedFile:
             folders.append(ConversationFolder(_NAMELESS_FOLDER, id=row.id))
     return folders
-
-
-def report_row(report: ImportReport) -> ReportRow:
-    """Return the row of the report of an import."""
-    return ReportRow(report.id, report.imported_at, storable(report_json(report)))
-
-
-def reports_from(rows: Iterable[ReportRow]) -> list[ImportReport]:
-    """Return the reports of imports; one that cannot be read is left out."""
-    reports: list[ImportReport] = []
-    for row in rows:
-        with contextlib.suppress(DamagedFile):
-            reports.append(report_from(row.content))
-    return reports
 
 
 def storable(text: str) -> str:

@@ -15,12 +15,10 @@ from app.store.rows import (
     MessageRow,
     MessageSnapshot,
     PresetRow,
-    ReportRow,
 )
 from ui.records.attachments import KEPT_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
-from ui.records.import_report import ImportReport
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import (
@@ -157,6 +155,7 @@ WHEN old.run IS NOT new.run OR old.is_running <> new.is_running BEGIN
 END;
 """
 
+# Reports of imports, which earlier versions kept; nothing reads or writes them now.
 _IMPORTS = """
 CREATE TABLE imports (
     id TEXT PRIMARY KEY,
@@ -224,9 +223,6 @@ _SAVE_MESSAGE = _saving(
 )
 _SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
 _SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
-_SAVE_REPORT = _inserting("imports", ReportRow, "INSERT OR REPLACE")
-# More than a person imports; each may have thousands of conversations.
-_MOST_REPORTS = 50
 # Whose id, or name, is here already stays as it is.
 _TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
 _TAKE_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
@@ -427,19 +423,6 @@ def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
     cursor = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
     return rows.presets_from(PresetRow(*row) for row in cursor)
-
-
-def save_report(connection: sqlite3.Connection, row: ReportRow) -> None:
-    """Write the report of an import."""
-    connection.execute(_SAVE_REPORT, row)
-
-
-def reports(connection: sqlite3.Connection) -> list[ImportReport]:
-    """Return the reports of all imports, the newest first."""
-    reports = connection.execute(
-        f"SELECT {columns(ReportRow)} FROM imports ORDER BY imported_at DESC LIMIT {_MOST_REPORTS}"
-    )
-    return rows.reports_from(ReportRow(*row) for row in reports)
 
 
 def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:

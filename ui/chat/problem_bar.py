@@ -199,12 +199,7 @@ class TransferBar(QStatusBar):
     """The running transfer, its progress, and a Cancel button; then the result for a moment.
 
     Hidden while nothing runs.
-
-    Signals:
-        report_wanted: A person wants to see what an import kept.
     """
-
-    report_wanted = Signal()
 
     def __init__(self, transfers: Transfers) -> None:
         super().__init__()
@@ -215,22 +210,17 @@ class TransferBar(QStatusBar):
         self.progress.setAccessibleName("Progress of the export or import")
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel the export or import")
-        self.report = QPushButton("Report…")
-        self.report.setAccessibleName("Show what was kept of each conversation")
         self._delay = QTimer(self, singleShot=True, interval=_SHOWN_AFTER_MS)
         self._delay.timeout.connect(self._appear)
         self._outcome = QTimer(self, singleShot=True, interval=_OUTCOME_MS)
         self._outcome.timeout.connect(self._refresh)
         self._later = QTimer(self, singleShot=True, interval=_TOLD_MS)
         self._later.timeout.connect(self._show_progress)
-        self._had_focus = False
         self.setSizeGripEnabled(False)
         self.setContentsMargins(14, 4, 10, 4)
         self.addWidget(self.words, 2)
         self.addWidget(self.progress, 1)
         self.addPermanentWidget(self.cancel)
-        self.addPermanentWidget(self.report)
-        self.report.clicked.connect(self.report_wanted)
         self.cancel.clicked.connect(transfers.cancel)
         transfers.changed.connect(self._refresh)
         transfers.ended.connect(self._tell)
@@ -245,7 +235,6 @@ class TransferBar(QStatusBar):
         if now is None:
             self._delay.stop()
             self._later.stop()
-            self._had_focus = self.cancel.hasFocus()
             self.hide()
             return
         self._show_parts(is_running=True)
@@ -272,11 +261,8 @@ class TransferBar(QStatusBar):
             self.words.setText(outcome)
             self._show_parts(is_running=False)
             self.show()
-            if self._had_focus and self.report.isVisible():
-                self.report.setFocus()  # not wherever Qt left it when the other button went
             self._outcome.start()
 
     def _show_parts(self, *, is_running: bool) -> None:
         self.progress.setVisible(is_running)
         self.cancel.setVisible(is_running)
-        self.report.setVisible(not is_running and self._transfers.report is not None)

@@ -50,7 +50,6 @@ from ui.kit.rows import Index
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.exchange.contents import is_from_elsewhere
 from ui.records.store import Hit
 from ui.server.server_switch import ServerCard
 from ui.stops.stop_list import StopListModel
@@ -428,12 +427,10 @@ class Sidebar(QFrame):
 
     Signals:
         export_wanted: A person wants to export conversations; carries them.
-        report_wanted: A person wants to see what an import kept of a conversation; carries its id.
         writing_wanted: A person opened or began a conversation to write in it.
     """
 
     export_wanted = Signal(list)
-    report_wanted = Signal(str)
     writing_wanted = Signal()
 
     def __init__(self, workspace: Workspace) -> None:
@@ -616,8 +613,6 @@ class Sidebar(QFrame):
             add_entry(menu, "D&uplicate", lambda: workspace.files.duplicate(conversation))
         self.ordering.fill(menu, chosen)
         add_entry(menu, "&Export…", lambda: self.export_wanted.emit(chosen))
-        if len(chosen) == 1 and is_from_elsewhere(chosen[0].origin):
-            add_entry(menu, "&Import Report…", lambda: self.report_wanted.emit(chosen[0].id))
         menu.addSeparator()
         add_entry(menu, "&Delete", lambda: workspace.delete(*chosen))
 

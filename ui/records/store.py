@@ -12,7 +12,6 @@ from typing import Protocol
 
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.import_report import ImportReport
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
@@ -261,12 +260,6 @@ class ConversationStore(Protocol):
     def delete_folder(self, folder_id: str) -> None:
         """Delete a folder; the caller moves the conversations in it."""
 
-    def save_report(self, report: ImportReport) -> None:
-        """Keep the report of an import."""
-
-    async def reports(self) -> list[ImportReport]:
-        """Return the reports of all imports, the newest first."""
-
     async def settled(self) -> None:
         """Wait until all earlier changes are saved."""
 
@@ -329,7 +322,6 @@ class MemoryConversationStore:
         self._kept: dict[str, Conversation] = {}
         self._presets: dict[str, Preset] = {}
         self._folders: dict[str, ConversationFolder] = {}
-        self._reports: list[ImportReport] = []
 
     @property
     def pictures_folder(self) -> Path | None:
@@ -445,14 +437,6 @@ class MemoryConversationStore:
     def delete_folder(self, folder_id: str) -> None:
         """Forget a folder."""
         self._folders.pop(folder_id, None)
-
-    def save_report(self, report: ImportReport) -> None:
-        """Keep the report of an import."""
-        self._reports.insert(0, report)
-
-    async def reports(self) -> list[ImportReport]:
-        """Return the reports of all imports, the newest first."""
-        return list(self._reports)
 
     async def settled(self) -> None:
         """Return at once: nothing has to be written."""

@@ -612,7 +612,6 @@ class MainMenus(QObject):
         self._fill_help(bar.addMenu("&Help"))
         current_theme().follow(bar, self._tint_more)
         self.conversation.order_wanted.connect(self._change_order)
-        window.transfer_bar.report_wanted.connect(lambda: self.conversation.show_reports())
         window.workspace.answering_changed.connect(self._refresh_stop)
         window.workspace.opened.connect(self._refresh_stop)
         self._refresh_stop()

@@ -87,15 +87,6 @@ async def open_import(window: MainWindow, folder: Path) -> None:
     await eventually(lambda: bool(shown("ImportDialog")))
 
 
-async def open_reports(window: MainWindow, folder: Path) -> None:
-    path = folder / "conversations.json"
-    path.write_text(json.dumps([exports.chatgpt()]))
-    window.workspace.files.import_from(path)
-    await window.workspace.files.finish()
-    window._menus.conversation.show_reports()
-    await eventually(lambda: bool(shown("ImportReportDialog")))
-
-
 async def open_folder(window: MainWindow, _: Path) -> None:
     folder = ConversationFolder("Fruit")
     window.workspace.conversations.folders.keep(folder)
@@ -159,7 +150,6 @@ OPENED: dict[str, Open] = {
     "FilePreview": open_preview,
     "FolderDialog": open_folder,
     "ImportDialog": open_import,
-    "ImportReportDialog": open_reports,
     "InspectorWindow": by("others.show_inspector"),
     "ModelSwitcher": by("choosing_model.pop_up"),
     "ModelsWindow": by("others.show_models"),

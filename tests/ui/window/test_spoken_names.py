@@ -1,7 +1,6 @@
 """What a screen reader says in every window: each control is named once, in plain words."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.support.outside.tool_hosts import SUMS, DictatedHost
 from tests.support.shown import main_window, whole_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from tests.ui.walks import answered, faults, settled
-from ui.chat.conversation_menu import ImportDialog, ImportReportDialog
+from ui.chat.conversation_menu import ImportDialog
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.theme import Theme
@@ -134,15 +133,6 @@ async def test_each_control_of_an_import_and_its_report_is_named_once(
     (dialog,) = window.findChildren(ImportDialog)
     assert faults(dialog) == []
     dialog.reject()
-    window.workspace.files.import_from(path)
-    await window.workspace.files.finish()
-    report = window.workspace.files.transfers.report
-    assert report is not None
-    reports = ImportReportDialog([report, replace(report, id="2")], str, window)
-    reports.show()
-    await settled()
-    assert faults(reports) == []
-    reports.close()
     # Each answer is a group with a name of its own; what is in it is named once there.
     for answer in window.findChildren(AnswerView):
         assert faults(answer) == []

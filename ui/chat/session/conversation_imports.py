@@ -32,12 +32,6 @@ from ui.records.exchange.contents import (
     origin_of,
 )
 from ui.records.exchange.export_reader import ExportReader
-from ui.records.import_report import (
-    ImportReport,
-    ReportedConversation,
-    made_report,
-    reported,
-)
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
@@ -55,7 +49,6 @@ class Transfer:
         self.total = 0
         self.is_cancelled = False
         self.outcome = ""
-        self.report: ImportReport | None = None
         self._tell = tell
         self._waiters: list[asyncio.Event] = []
 
@@ -96,7 +89,6 @@ class Transfers(QObject):
 
     Attributes:
         now: The one that is running; None for none.
-        report: What the last one that ended tells of its conversations; None for nothing.
 
     Signals:
         changed: One began, made progress or ended; see ``now``.
@@ -109,7 +101,6 @@ class Transfers(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.now: Transfer | None = None
-        self.report: ImportReport | None = None
         self._turn = asyncio.Lock()
         self._waiting: list[Transfer] = []
 
@@ -154,7 +145,6 @@ class Transfers(QObject):
                 self.now = None
                 self.changed.emit()
                 if transfer.outcome:
-                    self.report = transfer.report
                     self.ended.emit(transfer.outcome)
 
 
@@ -421,7 +411,7 @@ class ConversationImports(QObject):
     ) -> None:
         contents = preview.contents
         target = self._take_folders(contents, listed, folder)
-        told: list[ReportedConversation] = []
+        count = 0
         arrived: list[Conversation] = []
         wanted: defaultdict[str, list[Owner]] = defaultdict(list)
         left_out = Counter[str]()
@@ -431,22 +421,22 @@ class ConversationImports(QObject):
         try:
             with self._told(preview.path):
                 while not transfer.is_cancelled:  # conversations imported so far stay
-                    transfer.advance(len(told), len(listed))
+                    transfer.advance(count, len(listed))
                     step = asyncio.ensure_future(asyncio.to_thread(next, reading, None))
                     read = await transfer.result_of(step)
                     if read is None:
                         break
-                    conversation, left_of_it = read
+                    conversation = read
+                    count += 1
                     if target and self._conversations.folders.of(conversation) is None:
                         place = conversation.placement
                         conversation.placement = replace(place, folder_id=target)
                     await self._take_one(conversation, contents, wanted)
-                    told.append(reported(conversation, left_of_it))
                     arrived.append(conversation)
-                    if len(told) == 1:
+                    if count == 1:
                         self._list(arrived)
                         self.added.emit(conversation)
-                    elif len(arrived) >= _listed_at_once(len(told)):
+                    elif len(arrived) >= _listed_at_once(count):
                         self._list(arrived)
         finally:
             self._list(arrived)
@@ -454,19 +444,8 @@ class ConversationImports(QObject):
         self._presets.take_new(contents.presets)
         traces = await take_traces(contents.traces, wanted, self._traces, transfer)
         chosen = FileContents(contents.program, left_out=left_out, unread=contents.unread)
-        transfer.outcome = _outcome(chosen, len(told), len(listed), traces, transfer.is_cancelled)
-        if told and contents.program != OURS:
-            # What was counted for no conversation: of those that are empty or damaged.
-            of_all = Counter[str]()
-            for report in told:
-                of_all.update(report.left_out)
-            rest = (
-                contents.left_out - of_all if len(told) == len(contents.listed) else Counter[str]()
-            )
-            transfer.report = made_report(
-                contents.program, preview.name, told, rest, contents.damaged, contents.unread
-            )
-            self._store.save_report(transfer.report)
+        chosen.damaged = contents.damaged
+        transfer.outcome = _outcome(chosen, count, len(listed), traces, transfer.is_cancelled)
 
     async def _take_one(
         self,
@@ -523,7 +502,8 @@ def _outcome(
         said = f"{how} {taken:,} of {whole} from {contents.program}; these stay."
     else:
         said = f"Imported {whole} from {contents.program}."
-    return " ".join(filter(None, (said, traces.words, contents.left_out_words)))
+    parts = (said, traces.words, contents.left_out_words, contents.damage_words)
+    return " ".join(filter(None, parts))
 
 
 def _most_bytes() -> int:

@@ -19,7 +19,7 @@ from ui.records.conversations import (
     ConversationFolder,
     Placement,
 )
-from ui.records.exchange.contents import FileContents, origin_of, shape_of
+from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -47,56 +47,6 @@ _CITATION = re.compile("\ue200.*?\ue201", re.DOTALL)
 _INSTRUCTIONS = (
     "user_profile", "user_instructions", "about_user_message", "about_model_message",
 )  # fmt: skip
-# What becomes of each field.
-CHATGPT_FIELDS = shape_of("""
-    : title create_time update_time conversation_id~ id~ current_node is_archived is_starred
-    : default_model_slug conversation_template_id gizmo_id safe_urls~ blocked_urls~ plugin_ids~
-    : moderation_results~ conversation_origin~ async_status~ disabled_tool_ids~ owner~ voice~
-    : is_do_not_remember~ memory_scope~ context_scopes~ sugar_item_id~ sugar_item_visible~
-    : is_study_mode~ is_read_only~ gizmo_type~ pinned_time~
-    mapping.*: id~ parent children~
-    mapping.*.message: id~ create_time update_time~ status~ end_turn~ weight~ recipient channel~
-    mapping.*.message.author: role name~ metadata~
-    mapping.*.message.content: content_type parts text language~ result summary title url domain~
-    mapping.*.message.content: user_profile user_instructions response_format_name~ name~
-    mapping.*.message.content: thoughts model_set_context content tether_id~ source_analysis_msg_id~
-    mapping.*.message.content: assets! screenshot! snippet output_str computer_id~ state~ ref_id~
-    mapping.*.message.content: metadata~ pub_timestamp~ is_ephemeral~
-    mapping.*.message.content.thoughts: content summary chunks~ finished~
-    mapping.*.message.content.parts: content_type asset_pointer text size_bytes~ width~ height~
-    mapping.*.message.content.parts: fovea~ format~ direction~ decoding_id~
-    mapping.*.message.content.parts.metadata: *~
-    mapping.*.message.content.parts.metadata.dalle: prompt=picture_prompt *~
-    mapping.*.message.content.parts: audio_asset_pointer! video_container_asset_pointer!
-    mapping.*.message.content.parts: tool_audio_direction~
-    mapping.*.message.content.parts: frames_asset_pointers! audio_start_timestamp~ expiry_datetime~
-    mapping.*.message.metadata: model_slug is_visually_hidden_from_conversation request_id~
-    mapping.*.message.metadata: message_type~ timestamp_~ parent_id~ default_model_slug~
-    mapping.*.message.metadata: message_source~ turn_exchange_id~ is_complete~
-    mapping.*.message.metadata: is_user_system_message~
-    mapping.*.message.metadata: rebase_system_message~ rebase_developer_message~
-    mapping.*.message.metadata: voice_mode_message~
-    mapping.*.message.metadata: model_adjustments~ serialization_metadata~ requested_model_slug~
-    mapping.*.message.metadata: resolved_model_slug~ gizmo_id~ pad~ can_save~ command~
-    mapping.*.message.metadata: reasoning_status~ selected_sources~ selected_github_repos~ status~
-    mapping.*.message.metadata: is_complete~ finished_duration_sec~ targeted_reply
-    mapping.*.message.metadata: citations=source _cite_metadata=source search_queries=search_term
-    mapping.*.message.metadata: search_result_groups=search_result image_results=search_picture
-    mapping.*.message.metadata: ada_visualizations=table_view invoked_plugin=plugin
-    mapping.*.message.metadata.user_context_message_data: about_user_message about_model_message
-    mapping.*.message.metadata.finish_details: type stop_tokens~ stop~
-    mapping.*.message.metadata.attachments: id~ name size~ mime_type~ mimeType~ width~ height~
-    mapping.*.message.metadata.attachments: file_token_size~ fileTokenSize~ source~
-    mapping.*.message.metadata.content_references: matched_text alt start_idx~ end_idx~ type~
-    mapping.*.message.metadata.content_references: prompt_text~ safe_urls~ refs~ status~ style~
-    mapping.*.message.metadata.content_references: items=source sources=source images=search_picture
-    mapping.*.message.metadata.content_references: fallback_items=source title~ url=source snippet~
-    mapping.*.message.metadata.canvas: textdoc_id~ textdoc_type~ version~ title~ from_version~
-    mapping.*.message.metadata.aggregate_result: status messages! run_id~ start_time~ update_time~
-    mapping.*.message.metadata.aggregate_result: code~ end_time~ timeout_triggered~
-    mapping.*.message.metadata.aggregate_result: final_expression_output~ in_kernel_exception~
-    mapping.*.message.metadata.aggregate_result: system_exception~ jupyter_messages~
-""")
 _SCHEME = re.compile(r"[\w.-]+://")
 _REMEMBERED = "Memories of earlier conversations:"
 # What other kinds of content are called in "Left out: …".
@@ -425,9 +375,9 @@ def _text(
             elif noun is not None:
                 contents.left_out[noun] += 1
             else:
-                contents.note_unknown(kind)
+                contents.note_unknown()
         elif part is not None:
-            contents.note_unknown(None)
+            contents.note_unknown()
     return "\n\n".join(filter(None, texts))
 
 

@@ -17,7 +17,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FileContents, note_fields, origin_of, shape_of
+from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -39,30 +39,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.tools import CallResult
 
 CLAUDE = "Claude"
-# What becomes of each field.
-CLAUDE_FIELDS = shape_of("""
-    : uuid name created_at updated_at is_starred model project_uuid chat_messages
-    : current_leaf_message_uuid account~ platform~ is_temporary~ settings~ summary=abstract
-    project: uuid name
-    chat_messages: uuid text sender created_at updated_at~ parent_message_uuid stop_reason index~
-    chat_messages: stop_sequence input_mode~ truncated~ files_v2~ sync_sources~
-    chat_messages.attachments: file_name file_size~ file_type~ extracted_content id~ created_at~
-    chat_messages.files: file_name file_uuid file_kind~ created_at~
-    chat_messages.content: type text thinking id~ name input! tool_use_id~ is_error start_timestamp~
-    chat_messages.content: stop_timestamp~ flags~ message~ integration_name~ integration_icon_url~
-    chat_messages.content: icon_name~ context~ approval_options~ approval_key~ cut_off~ signature~
-    chat_messages.content: display_content~ alternative_display_type~ remaining~ tool_identifier~
-    chat_messages.content: structured_content~ citations_grouping_mode~ is_mcp_app~ meta~ truncated~
-    chat_messages.content: mcp_server_url~ title
-    chat_messages.content.content: type text title url file_uuid uuid~ is_missing~ is_citable~
-    chat_messages.content.content: metadata~ prompt_context_metadata~ media_type data file_name
-    chat_messages.content.content: name file_path~ mime_type~ uri~ doc_uuid~ start~ end~ extras~
-    chat_messages.content.content: ingestion_date~
-    chat_messages.content.content.source: type media_type data
-    chat_messages.content.citations.details: url type~
-    chat_messages.content.citations: title uuid~ start_index~ end_index~ origin_tool_name~
-    chat_messages.content.summaries: summary
-""")
 _ENDS = {
     "end_turn": StopKind.EOS,
     "stop_sequence": StopKind.STOP_STRING,
@@ -71,13 +47,6 @@ _ENDS = {
     "user_canceled": StopKind.CANCELLED,
 }
 
-# The same for a project: docs, memories and its description are in a conversation of its folder.
-_PROJECT_FIELDS = shape_of("""
-    : uuid name description prompt_template created_at updated_at docs is_private~
-    : is_starter_project~ creator~ archived_at~ archiver~ type~ subtype~ settings~ permissions~
-    docs: uuid~ filename content created_at~
-""")
-_MEMORY_FIELDS = shape_of(": conversations_memory project_memories! account_uuid~")
 _MEMORY = "memory.md"
 
 
@@ -136,7 +105,6 @@ def read_project(values: Any, where: str, contents: FileContents) -> None:
     described = text_in(part, "description")
     contents.folders = [folder for folder in contents.folders if folder.id != identity]
     contents.folders.append(ConversationFolder(name, prompt, id=identity))
-    note_fields(values, _PROJECT_FIELDS, contents.left_out)
     if files or described:
         when = seconds(part.raw("updated_at")), seconds(part.raw("created_at"))
         _take_notes(
@@ -157,7 +125,6 @@ def read_memory(values: Any, where: str, contents: FileContents) -> None:
         name = names.get(origin_of(CLAUDE, own), "a project")
         file = Attachment(_MEMORY, whole(text))
         _take_notes(f"Memory of {name}", f"{own}/memory", "", [file], own, 0.0, contents)
-    note_fields(values, _MEMORY_FIELDS, contents.left_out)
 
 
 def _document(item: Fields, contents: FileContents) -> Attachment:
@@ -242,7 +209,7 @@ def _said(message: Fields, contents: FileContents) -> Said | None:
         elif kind == "tool_result":
             contents.left_out["tool message"] += 1
         elif kind not in ("token_budget", "flag"):  # marks without content
-            contents.note_unknown(kind)
+            contents.note_unknown()
     said = "\n\n".join(text for text in texts if text.strip())
     if not said and isinstance(plain := message.raw("text"), str):
         said = whole(plain)
@@ -297,7 +264,7 @@ def _result_text(block: Fields, pictures: list[Attachment], contents: FileConten
             texts.append(f"({name}: the file is not in the export)")
             contents.left_out["created file"] += 1
         else:
-            contents.note_unknown(kind)
+            contents.note_unknown()
     return "\n\n".join(texts)
 
 

@@ -17,11 +17,11 @@ import time
 import zipfile
 import zlib
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from engine import counted
 from engine.files.json_fields import DamagedFile, Fields
@@ -29,76 +29,6 @@ from engine.files.safe_files import read_bounded
 from ui.records.attachments import picture_kind, sound_kind
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
-
-# The fields of an export that have no place here are named, so that nothing is lost unnoticed. What
-# becomes of each field is declared for each program, in lines such as::
-#
-#     mapping.*.message: id~ create_time content! citations=source
-#
-# The field is kept; with ``~`` it is a mark that only the other program needs, such as an id; with
-# ``!`` it is kept with all that is inside; with ``=`` it is not kept, and a person would call it
-# so. Any other field that has a value is named.
-
-# A hostile file may have a million names, or one as long as a page.
-_MOST_FIELDS, _MOST_FIELD_CHARS = 60, 60
-_ANY = "*"
-FIELD, MARK, SETTING = "field", "mark of the program", "setting"
-
-Shape = Mapping[str, Any]
-
-
-def shape_of(declared: str) -> Shape:
-    """Return the fields that are declared."""
-    shape: dict[str, Any] = {}
-    for line in declared.strip().splitlines():
-        place, _, names = line.strip().rpartition(":")
-        inside = shape
-        for step in place.split(".") if place else ():
-            inside = inside.setdefault(step, {})
-            if not isinstance(inside, dict):
-                raise ValueError(f"{place} is declared as a whole")
-        for name in names.split():
-            bare, _, noun = name.partition("=")
-            mark = noun.replace("_", " ") if noun else name[-1]
-            bare = bare.rstrip("!~")
-            if name != bare:
-                inside[bare] = mark
-            else:
-                inside.setdefault(bare, {})
-    return shape
-
-
-def note_fields(values: Any, shape: Shape, left_out: Counter[str]) -> None:
-    """Count the fields of a conversation that are not kept, by their names."""
-    names: Counter[str] = Counter()
-    _note(values, shape, "", names)
-    for name, count in names.most_common(_MOST_FIELDS):
-        left_out[name] += count
-    if more := sum(count for _, count in names.most_common()[_MOST_FIELDS:]):
-        left_out[f"{FIELD}: others"] += more
-
-
-def _note(values: Any, shape: Shape, place: str, names: Counter[str]) -> None:
-    if isinstance(values, list):
-        for value in values:
-            if isinstance(value, dict | list):
-                _note(value, shape, place, names)
-        return
-    if not isinstance(values, dict):
-        return
-    for name, value in values.items():
-        if value is None or value in ("", [], {}):
-            continue
-        known = shape.get(name, shape.get(_ANY))
-        if isinstance(known, Mapping):
-            if isinstance(value, dict | list):
-                inner = place if _ANY in shape and name not in shape else f"{place}.{name}"
-                _note(value, known, inner, names)
-        elif known != "!":
-            kind = FIELD if known is None else MARK if known == "~" else known
-            count = len(value) if isinstance(value, list) else 1
-            names[f"{kind}: {f'{place}.{name}'.lstrip('.')[:_MOST_FIELD_CHARS]}"] += count
-
 
 # Recorded tokens of answers, in our archive as a ZIP file or unpacked to a folder.
 
@@ -412,9 +342,6 @@ def _decoded(address: str, begin: int) -> Iterator[bytes]:
 
 _T = TypeVar("_T")
 _MOST_NAMED = 5
-# Counted by their names, however often each is there.
-_BY_NAME = {SETTING: SETTING, FIELD: "other detail", MARK: "mark that only that program needs"}
-_UNKNOWN, _MOST_KINDS = "unknown part", 500
 # A file may have a million damaged parts, or names as long as a page.
 _MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
 
@@ -475,22 +402,30 @@ class FileContents:
         else:
             self.left_out["more damaged part"] += 1
 
-    def note_unknown(self, kind: Any) -> None:
-        """Count a part of a kind that is not known here, with the name that its file has for it."""
-        key = f"{_UNKNOWN}: {kind[:_MOST_NAME_CHARS]}" if isinstance(kind, str) else _UNKNOWN
-        is_too_many = key not in self.left_out and len(self.left_out) >= _MOST_KINDS
-        self.left_out[_UNKNOWN if is_too_many else key] += 1
+    def note_unknown(self) -> None:
+        """Count a part of a kind that is not known here."""
+        self.left_out["unknown part"] += 1
 
     @property
     def left_out_words(self) -> str:
         """What has no place here, as one sentence: "Left out: 2 pictures…"; empty for nothing."""
-        parts = left_out_parts(self.left_out)
+        parts = [counted(count, kind) for kind, count in sorted(self.left_out.items()) if count]
         if self.unread:
             shown = (title_from_file(name)[:_MOST_NAME_CHARS] for name in self.unread[:_MOST_NAMED])
             named = ", ".join(shown)
             more = "…" if len(self.unread) > _MOST_NAMED else ""
             parts.append(f"{counted(len(self.unread), 'other file')} ({named}{more})")
         return f"Left out: {', '.join(parts)}." if parts else ""
+
+    @property
+    def damage_words(self) -> str:
+        """The parts that cannot be read, as one sentence; empty for none."""
+        if not self.damaged:
+            return ""
+        named = "; ".join(self.damaged[:_MOST_NAMED])
+        more = len(self.damaged) - _MOST_NAMED
+        tail = f"; and {counted(more, 'more part')}" if more > 0 else ""
+        return f"Could not be read: {named}{tail}."
 
     def read_each(
         self, parts: Iterable[Fields], read: Callable[[Fields], _T], into: list[_T]
@@ -507,34 +442,6 @@ class FileContents:
                 into.append(read(part))
             except DamagedFile as error:
                 self.note_damage(str(error))
-
-
-def is_from_elsewhere(origin: str) -> bool:
-    """Return whether a conversation with this origin comes from another program."""
-    return bool(origin) and not origin.startswith(origin_of("Fullstop", ""))
-
-
-def left_out_parts(left_out: Mapping[str, int], *, with_fields: bool = False) -> list[str]:
-    """Return what has no place here, each kind with its number, those that a person misses first.
-
-    Args:
-        left_out: The kinds, each with the field of the file that has it, if that is known.
-        with_fields: Whether to name these fields, and to add the marks of the other program.
-    """
-    counts, fields = Counter[str](), defaultdict[str, list[str]](list)
-    for key, count in left_out.items():
-        kind, _, name = key.partition(": ")
-        counts[kind] += count
-        fields[kind] += [name] if name else []
-    parts = []
-    for kind in sorted(counts, key=lambda name: (name in _BY_NAME, name)):
-        is_by_name = kind in _BY_NAME
-        words = counted(len(fields[kind]) if is_by_name else counts[kind], _BY_NAME.get(kind, kind))
-        if with_fields and fields[kind]:
-            words += f" ({', '.join(sorted(fields[kind]))})"
-        if with_fields or kind != MARK:
-            parts.append(words)
-    return parts
 
 
 def origin_of(program: str, name: str) -> str:

@@ -11,8 +11,7 @@ object:
            "unread": [names], "traces": {run: name}}
     {"path": …, "most_bytes": n, "pictures": …, "numbers": [n, …]}, then {} for each
     further answer
-        → {"conversations": […]}            as in our own archive: a few, or a long one; each
-                                            with its own {"left_out": {kind: count}}
+        → {"conversations": […]}            as in our own archive: a few, or a long one
         → {"left_out": {kind: count}}       of these conversations; there are no more
                                             their pictures are copied to the folder, one at a time
     → {"refused": words} or {"errno": n, "cause": words} or {"memory": true} instead of each
@@ -41,10 +40,9 @@ from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write
 from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, ConversationFolder, Placement
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
-from ui.records.exchange.chatgpt import CHATGPT, CHATGPT_FIELDS, read_chatgpt
+from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import (
     CLAUDE,
-    CLAUDE_FIELDS,
     read_claude,
     read_memory,
     read_project,
@@ -53,10 +51,8 @@ from ui.records.exchange.contents import (
     DAMAGED_ARCHIVE,
     ArchivedPictures,
     FileContents,
-    Shape,
     member_pieces,
     names_beside,
-    note_fields,
     origin_of,
     trace_members,
     traces_beside,
@@ -91,9 +87,9 @@ _UNKNOWN = (
 )
 _Reader = Callable[[Fields, FileContents], None]
 # A field that tells the program, its name, and how its conversations are read.
-_SHAPES: tuple[tuple[str, str, _Reader, Shape], ...] = (
-    ("mapping", CHATGPT, read_chatgpt, CHATGPT_FIELDS),
-    ("chat_messages", CLAUDE, read_claude, CLAUDE_FIELDS),
+_SHAPES: tuple[tuple[str, str, _Reader], ...] = (
+    ("mapping", CHATGPT, read_chatgpt),
+    ("chat_messages", CLAUDE, read_claude),
 )
 # Claude's notes: a list in one file, or a folder with a file for each.
 _NOTES: dict[str, Callable[[Any, str, FileContents], None]] = {
@@ -396,20 +392,20 @@ def _take_listed(item: JsonItem, contents: FileContents) -> bool:
     except DamagedFile as error:
         contents.note_damage(f"{where}: {error}")
         return True
-    for field, program, read, shape in _SHAPES:
+    for field, program, read in _SHAPES:
         if isinstance(value, dict) and field in value:
             contents.program = contents.program or program
-            _attempt(contents, where, value, read, shape)
+            _attempt(contents, where, value, read)
             return True
     return False
 
 
 def _take_fields(values: dict[str, Any], name: str, contents: FileContents) -> None:
     """Read a file that is an object: one conversation."""
-    for field, program, read, shape in _SHAPES:
+    for field, program, read in _SHAPES:
         if field in values:
             contents.program = program
-            _attempt(contents, "conversations[0]", values, read, shape)
+            _attempt(contents, "conversations[0]", values, read)
             return
     if _is_lm_studio(values):
         contents.program = LM_STUDIO
@@ -425,10 +421,9 @@ def _is_lm_studio(values: dict[str, Any]) -> bool:
     )
 
 
-def _attempt(contents: FileContents, where: str, values: Any, read: _Reader, shape: Shape) -> None:
+def _attempt(contents: FileContents, where: str, values: Any, read: _Reader) -> None:
     try:
         read(Fields(values, where), contents)
-        note_fields(values, shape, contents.left_out)
     except DamagedFile as error:
         contents.note_damage(str(error))
 
@@ -607,7 +602,7 @@ def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[st
         if batch and size + more > _MOST_BATCH_CHARS:
             yield {"conversations": batch}
             batch, size = [], 0
-        batch.append(_values(conversation) | {"left_out": counted})
+        batch.append(_values(conversation))
         size += more
     if batch:
         yield {"conversations": batch}

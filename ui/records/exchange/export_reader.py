@@ -88,8 +88,8 @@ class ExportReader:
 
     def conversations(
         self, numbers: Iterable[int], left_out: Counter[str]
-    ) -> Iterator[tuple[Conversation, dict[str, int]]]:
-        """Yield some of the conversations, each with what of it has no place here.
+    ) -> Iterator[Conversation]:
+        """Yield some of the conversations.
 
         Raises as ``contents`` does.
 
@@ -106,7 +106,7 @@ class ExportReader:
                     if not self.is_ours:  # the ids of its runs are as new as the runs
                         for run in runs_of(conversation.tree):
                             run.copied_from = ""
-                    yield conversation, item.inner("left_out").each(int)
+                    yield conversation
         finally:
             self._process.rest()
         left_out.update(answer["left_out"])

@@ -22,7 +22,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FileContents, note_fields, origin_of, shape_of
+from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -46,32 +46,6 @@ from ui.records.messages import ConversationMessage, chained
 from ui.records.tools import CallResult
 
 JAN = "Jan"
-# What becomes of each field.
-_THREAD_FIELDS = shape_of("""
-    : id title created updated object~ order~ isFavorite
-    model: id provider~ engine~
-    metadata: is_favorite isFavorite order~ lastMessage~ updated_at~ hasDocuments~
-    metadata.project: id name updated_at~ logo~
-    assistants: assistant_id~ id~ name~ assistant_name~ instructions avatar~ created_at~ object~
-    assistants.parameters: temperature top_p stop
-    assistants.model: id engine~ settings~ provider~
-    assistants.model.parameters: temperature top_p stop
-""")
-_MESSAGE_FIELDS = shape_of("""
-    : id~ object~ type~ thread_id~ assistant_id~ role status created_at created completed_at~
-    : error_code tool_call_id~
-    content: type tool_call_id~ tool_name input! output!
-    content.text: value annotations~
-    content.image_url: url detail~
-    content.input_audio: data format
-    attachments: name file_id~ tools~
-    metadata: modelId model_id model assistant~ tokenSpeed~ usage~ selectedModel~ stopped
-    metadata: parentId activeChildId
-    metadata.inline_file_contents: name content
-    metadata.tool_calls: response! state~
-    metadata.tool_calls.tool: id~ type~
-    metadata.tool_calls.tool.function: name arguments!
-""")
 THREAD, MESSAGES = "thread.json", "messages.jsonl"
 _SAMPLING = ("temperature", "top_p")
 # A question names the files that were read for it, though not what they hold.
@@ -94,7 +68,6 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
     model = part.inner("model") if part.has("model") else Fields({})
     if own_model := text_in(model, "id"):
         conversation.model = ChosenModel(title_from_file(own_model))
-    note_fields(values, _THREAD_FIELDS, contents.left_out)
     for assistant in part.items("assistants")[:1]:
         _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", contents)
     said: list[Said] = []
@@ -108,7 +81,6 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
                 continue
             message = json_value(line)
             turn = _said(Fields(message), said, contents)
-            note_fields(message, _MESSAGE_FIELDS, contents.left_out)
         except DamagedFile as error:
             contents.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
@@ -275,7 +247,7 @@ def _said(message: Fields, before: list[Said], contents: FileContents) -> Said |
             value = whole(text_in(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
         else:
-            contents.note_unknown(kind)
+            contents.note_unknown()
     text = "\n\n".join(filter(None, texts))
     when = seconds(message.raw("created_at") or message.raw("created"))
     details = message.inner("metadata") if message.has("metadata") else Fields({})
@@ -389,5 +361,5 @@ def _parts_text(parts: Iterable[Fields], files: list[Attachment], contents: File
         elif part.raw("type") == "image":
             files.append(picture_of_tool(part, f"picture {len(files) + 1}", contents))
         else:
-            contents.note_unknown(part.raw("type"))
+            contents.note_unknown()
     return "\n\n".join(texts)

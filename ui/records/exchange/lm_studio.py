@@ -21,7 +21,7 @@ from ui.records.conversations import (
     StopEntry,
     title_from_file,
 )
-from ui.records.exchange.contents import SETTING, FileContents, note_fields, shape_of
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -44,42 +44,9 @@ from ui.records.messages import ConversationMessage
 from ui.records.tools import CallResult
 
 LM_STUDIO = "LM Studio"
-# What becomes of each field.
-LM_STUDIO_FIELDS = shape_of("""
-    : name pinned createdAt systemPrompt messages clientInput notes! userLastMessagedAt
-    : assistantLastMessagedAt usePerChatPredictionConfig~ tokenCount~ preset~ plugins~
-    : pluginConfigs~ disabledPluginTools~ looseFiles~ clientInputFiles userFilesSizeBytes~
-    perChatPredictionConfig: fields!
-    lastUsedModel: indexedModelIdentifier identifier~ instanceLoadTimeConfig~ defaultLoadConfig~
-    lastUsedModel: instanceOperationTimeConfig~
-    messages: versions currentlySelected
-    messages.versions: type role content steps preprocessed~ processed~ edited~ senderInfo
-    messages.versions.senderInfo: senderName~
-    messages.versions.content: type text fileIdentifier identifier name fileType sizeBytes~
-    messages.versions.content: fromDraftModel~ tokensCount~ isStructural~
-    messages.versions.steps: type stepIdentifier content defaultShouldIncludeInContext~
-    messages.versions.steps: shouldIncludeInContext~ prefix~ suffix~ style genInfo debugInfo~
-    messages.versions.steps: statusState~ callId~ callRequestId~ roleOverride~ citedText fileName
-    messages.versions.steps: fileIdentifier~ pageNumber lineNumber
-    messages.versions.steps.style: type ended~ title~ label=label color~ forceRenderAsPlainText~
-    messages.versions.steps.content: type text fromDraftModel~ tokensCount~ isStructural~ name
-    messages.versions.steps.content: callId~ toolCallRequestId~ toolCallId~ parameters! content!
-    messages.versions.steps.content: arguments!
-    messages.versions.steps.content: fileIdentifier identifier fileType sizeBytes~ pluginIdentifier~
-    messages.versions.steps.content: toolName~
-    messages.versions.steps.genInfo: identifier~ indexedModelIdentifier loadModelConfig~
-    messages.versions.steps.genInfo.predictionConfig: fields!
-    messages.versions.steps.genInfo.stats: stopReason stopString timeToFirstTokenSec totalTimeSec
-    messages.versions.steps.genInfo.stats: promptTokensCount predictedTokensCount
-    messages.versions.steps.genInfo.stats: totalTokensCount~ tokensPerSecond~ numGpuLayers~
-    messages.versions.steps.genInfo.stats: usedDraftModelKey~ totalDraftTokensCount~
-    messages.versions.steps.genInfo.stats: acceptedDraftTokensCount~ rejectedDraftTokensCount~
-    messages.versions.steps.genInfo.stats: ignoredDraftTokensCount~
-""")
 SUFFIX = ".conversation.json"
 PRESET_SUFFIX = ".preset.json"
 _KEY = "llm.prediction."
-_MOST_NAME_CHARS = 60
 _STOPS = "stopStrings"
 _SAMPLING: dict[str, tuple[str, type[float] | type[int]]] = {
     "temperature": ("temperature", float),
@@ -144,8 +111,6 @@ def read_lm_studio(values_of_file: Any, name: str, contents: FileContents) -> No
     fill(conversation, made)
     if notes := part.raw("notes"):
         contents.left_out["note"] += len(notes) if isinstance(notes, list) else 1
-    note_fields(values_of_file, LM_STUDIO_FIELDS, contents.left_out)
-    _note_settings(values, contents)
     if made:
         contents.conversations.append(conversation)
     else:
@@ -194,13 +159,6 @@ def _settings(
     options["system_prompt"] = whole(prompt) if isinstance(prompt, str) else ""
     stops = stop_entries(_texts(values.get(_STOPS)), f"{where}: {_KEY}{_STOPS}", contents)
     return ConversationSettings(**options), stops
-
-
-def _note_settings(values: Mapping[str, Any], contents: FileContents) -> None:
-    """Name the settings that there are none for here."""
-    for name in values:
-        if name not in (*_SAMPLING, _STOPS, "systemPrompt"):
-            contents.left_out[f"{SETTING}: {name[:_MOST_NAME_CHARS]}"] += 1
 
 
 def _texts(value: Any) -> list[Any]:
@@ -265,7 +223,7 @@ class _Answer:
             if kind == "citationBlock":
                 self.texts.append(_citation(step))
             elif kind not in _REMARKS:
-                self._contents.note_unknown(kind)
+                self._contents.note_unknown()
             return
         style = step.inner("style") if step.has("style") else None
         self.take_content(step, is_thinking=style is not None and _is_thinking(style))
@@ -291,7 +249,7 @@ class _Answer:
                 text = self._returned(piece.raw("content"))
                 self.results.append(result_of(self.calls[self._call_id(piece)], text))
             else:
-                self._contents.note_unknown(kind)
+                self._contents.note_unknown()
 
     def _call_id(self, piece: Fields) -> str:
         """Return the id that a call and its result have in common."""
@@ -316,7 +274,7 @@ class _Answer:
             elif isinstance(text := part.raw("text"), str):
                 texts.append(whole(text))
             else:
-                self._contents.note_unknown(part.raw("type"))
+                self._contents.note_unknown()
         return "\n\n".join(texts)
 
     def _take_file(self, piece: Fields) -> None:
@@ -333,7 +291,6 @@ class _Answer:
         named = text_in(info, "indexedModelIdentifier") or text_in(info, "identifier")
         self.model = self.model or named
         values = _values(info, "predictionConfig")
-        _note_settings(values, self._contents)
         known = tuple(whole(text) for text in _texts(values.get(_STOPS)) if isinstance(text, str))
         self.stops = known or self.stops
         limit = values.get("maxPredictedTokens")

@@ -13,8 +13,10 @@ import psutil
 import pytest
 from PySide6.QtCore import QPersistentModelIndex
 
-from app.store.conversation_store import SqliteConversationStore
+from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.processes import HelperProcess
+from engine.scheduling.service import Engine
+from tests.support.shown import main_window, shown
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.problem_bar import TransferBar
@@ -23,6 +25,7 @@ from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import SidebarRows
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
 from ui.records.exchange.export_reader import ExportReader
@@ -94,6 +97,51 @@ async def test_the_list_is_laid_out_a_few_times_however_many_conversations_come(
     assert kept.isValid(), "the list was not filled again, so a view keeps its place"
     times = [one.updated_at for one in workspace.conversations.every()]
     assert times == sorted(times, reverse=True)
+
+
+async def test_cancelled_import_keeps_the_conversations_that_came(
+    workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(conversations_json([said(number, 2) for number in range(30)]), "utf-8")
+    transfers, outcomes = workspace.files.transfers, []
+    before = {one.id for one in workspace.conversations.every()}
+
+    def cancel() -> None:
+        if transfers.now is not None and transfers.now.done == 2:
+            transfers.cancel()
+
+    transfers.changed.connect(cancel)
+    transfers.ended.connect(outcomes.append)
+    workspace.files.import_from(path)
+    await workspace.files.finish()
+    came = [one for one in workspace.conversations.every() if one.id not in before]
+    assert 2 <= len(came) < 30
+    assert outcomes == [
+        f"Cancelled after {len(came)} of 30 conversations from Fullstop; these stay."
+    ]
+    for conversation in came:
+        assert len(await store.read(conversation) or ()) == 2
+
+
+async def test_import_that_quitting_ends_keeps_whole_conversations(
+    engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(conversations_json([said(number, 2) for number in range(400)]), "utf-8")
+    store = await open_store(tmp_path / "kept.db")
+    async with shown(main_window(engine, theme, store=store), quits=True) as window:
+        transfers = window.workspace.files.transfers
+        window.workspace.files.import_from(path)
+        await eventually(lambda: transfers.now is not None and transfers.now.total > 0)
+        await eventually(lambda: transfers.now is not None and transfers.now.done > 2)
+    await store.close()
+    again = await open_store(tmp_path / "kept.db")
+    came = [one for one in again.load_all() if one.origin]
+    assert 2 < len(came) < 400, "the window does not wait for the rest"
+    for conversation in came:
+        assert len(await again.read(conversation) or ()) == 2
+    await again.close()
 
 
 async def test_reading_a_file_tells_how_far_it_is(workspace: Workspace, tmp_path: Path) -> None:

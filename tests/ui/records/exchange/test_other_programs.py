@@ -12,7 +12,6 @@ from engine.files.json_fields import DamagedFile
 from tests.support.outside.exports import read_whole
 from ui.inspector.inspector_window import why
 from ui.records.conversations import Conversation
-from ui.records.exchange.contents import FileContents, left_out_parts
 from ui.records.runs import Run
 
 MOST = 8_000_000
@@ -567,19 +566,9 @@ def test_lm_studio_says_which_stop_ended_an_answer(tmp_path: Path) -> None:
     assert answer.run.finished.stop.value == "END"
 
 
-def test_a_part_of_an_unknown_kind_is_named_by_its_kind(tmp_path: Path) -> None:
+def test_parts_of_unknown_kinds_are_counted(tmp_path: Path) -> None:
     blocks = [{"type": "text", "text": "Hi"}, {"type": "hologram"}, {"type": "hologram"}]
     message = {"uuid": "m", "sender": "assistant", "content": blocks}
     written(tmp_path / "c.json", [{"uuid": "1", "name": "One", "chat_messages": [message]}])
     found = read_whole(tmp_path / "c.json", MOST)
-    assert found.left_out["unknown part: hologram"] == 2
-    assert left_out_parts(found.left_out) == ["2 unknown parts"]
-    assert left_out_parts(found.left_out, with_fields=True) == ["2 unknown parts (hologram)"]
-
-
-def test_a_million_unknown_kinds_are_counted_and_not_named() -> None:
-    found = FileContents("Claude")
-    for number in range(2_000):
-        found.note_unknown(f"kind {number}" * 50)
-    assert len(found.left_out) <= 501
-    assert left_out_parts(found.left_out) == ["2,000 unknown parts"]
+    assert found.left_out_words == "Left out: 2 unknown parts."

@@ -86,7 +86,10 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     bar = window.statusBar()
     assert isinstance(bar, TransferBar)
     assert bar.isVisible()
-    assert bar.words.text() == ("Imported 1 conversation from ChatGPT. Left out: 1 picture.")
+    assert bar.words.text() == (
+        "Imported 1 conversation from ChatGPT. Left out: 1 picture. "
+        "Could not be read: conversations[1].mapping: must be an object."
+    )
     assert not bar.cancel.isVisible()
     again = await look()
     assert "1 of them is here already." in again.words.text()
