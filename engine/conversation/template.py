@@ -168,8 +168,54 @@ class ChatTemplate:
                     options = {"tools": tools, "add_generation_prompt": True, "tokenize": False}
                     return str(self._apply_by(rules, messages, options))
 
-                self._rules[has_tools] = learn_rules(render, is_code=not self._sources)
+                rules = learn_rules(render, is_code=not self._sources)
+                if has_tools:
+                    rules = replace(rules, moves_tools=self._moves_tools(rules))
+                self._rules[has_tools] = rules
             return self._rules[has_tools]
+
+    def _moves_tools(self, rules: TemplateRules) -> bool:
+        """Whether the list of tools moves when a conversation grows, and calls need no list."""
+        messages = [Message("user", "Q1"), Message("assistant", "A1"), Message("user", "Q2")]
+        options = {"tools": [SAMPLE_TOOL], "tokenize": False}
+        try:
+            first, grown = (
+                str(self._apply_by(rules, part, options)) for part in (messages[:1], messages)
+            )
+            pinned = self._apply_with_pinned_tools(rules, messages, options)
+            begun = self._apply_with_pinned_tools(rules, messages[:1], options)
+        except Exception:  # templates raise whatever their authors chose
+            return False
+        return not grown.startswith(first) and begun == first and str(pinned).startswith(first)
+
+    def _apply_with_pinned_tools(
+        self,
+        rules: TemplateRules,
+        messages: Sequence[Message],
+        options: Mapping[str, Any],
+        *,
+        is_continued: bool = False,
+    ) -> str | list[int]:
+        """Return a prompt whose list of tools stands before the first user turn.
+
+        The list is what the template adds for tools to the conversation up to that turn.
+        """
+        end = next((n for n, each in enumerate(messages, 1) if each.role == "user"), len(messages))
+        head = {**options, "add_generation_prompt": False, "continue_final_message": False}
+        bare = {**head, "tools": None}
+        listed, unlisted = (
+            str(self._apply_by(rules, messages[:end], kind)) for kind in (head, bare)
+        )
+        pairs = enumerate(zip(listed, unlisted, strict=False))
+        start = next((n for n, (one, other) in pairs if one != other), len(unlisted))
+        tools = listed[start : start + len(listed) - len(unlisted)]
+        text = self._apply_by(
+            rules, messages, {**options, "tools": None}, is_continued=is_continued
+        )
+        is_inserted = unlisted[:start] + tools + unlisted[start:] == listed
+        if not is_inserted or not isinstance(text, str) or text[:start] != unlisted[:start]:
+            return self._apply_by(rules, messages, options, is_continued=is_continued)
+        return text[:start] + tools + text[start:]
 
     def _apply_by(
         self,
@@ -215,14 +261,15 @@ class ChatTemplate:
 
     def _render(self, request: GenerationRequest, options: Mapping[str, Any]) -> str | list[int]:
         rules = self.rules(has_tools=options["tools"] is not None)
+        apply = self._apply_with_pinned_tools if rules.moves_tools else self._apply_by
         is_continued = request.continues_message
         try:
-            text = self._apply_by(rules, request.messages, options, is_continued=is_continued)
+            text = apply(rules, request.messages, options, is_continued=is_continued)
         except Exception:
             messages = [_without_special_tokens(message) for message in request.messages]
             if messages == list(request.messages):
                 raise
-            text = self._apply_by(rules, messages, options, is_continued=is_continued)
+            text = apply(rules, messages, options, is_continued=is_continued)
         if not isinstance(text, str):
             return list(text)
         return _with_trailing_space(text, request.messages[-1].content) if is_continued else text

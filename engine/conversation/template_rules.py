@@ -53,6 +53,9 @@ class TemplateRules:
         filler: Text of answers that are empty.
         user_filler: Text of user turns that are empty.
         result_filler: Text of results that are empty.
+        moves_tools: Whether its list of tools moves to each new user turn, which would let an
+            agent's model read the whole conversation anew for each question. The list then stands
+            before the first user turn.
     """
 
     has_content_parts: bool = False
@@ -75,6 +78,7 @@ class TemplateRules:
     filler: str = ""
     user_filler: str = ""
     result_filler: str = ""
+    moves_tools: bool = False
 
 
 # Renders messages by rules; raises whatever the template does.

@@ -53,9 +53,7 @@ def test_random_conversations_are_rendered_with_nothing_missing(
 def test_prompt_of_a_growing_conversation_keeps_its_prefix(
     family_templates: Templates, family: str
 ) -> None:
-    # Mistral's own template moves the tools to each new question.
-    tools = () if family == "mistral" else (TOOL,)
-    turns = without_header(family_templates[family], tools)
+    turns = without_header(family_templates[family], (TOOL,))
     for seed in range(25):
         assert unstable_turns(without_thinking(random_conversation(seed)), turns) == [], seed
 
@@ -239,3 +237,16 @@ def test_thinking_is_no_part_where_a_template_writes_lists_as_they_are(
         answer = Message("assistant", "ANSWER", thinking="REASON")
         prompt = render(template, Message("user", "ONE"), answer, Message("user", "TWO"))
         assert prompt == "ONE;ANSWER;TWO;"
+
+
+def test_tools_stay_before_the_first_question_where_a_template_moves_them(
+    family_templates: Templates,
+) -> None:
+    template = family_templates["mistral"]
+    turns = without_header(template, (TOOL,))
+    messages = [Message("user", "ONE"), *CALLED, Message("assistant", "TWO"), Message("user", "X")]
+    grown = turns(messages)
+    assert template.rules(has_tools=True).moves_tools
+    assert grown.startswith(turns(messages[:1]))
+    assert grown.count("Searches.") == 1
+    assert grown.index("Searches.") < grown.index("ONE")
