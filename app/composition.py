@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -276,53 +275,20 @@ def meet(world: World) -> Meeting:
 @contextlib.asynccontextmanager
 async def open_engine_of(
     meeting: Meeting | None, limits: Limits, disk: DiskCache | None = None
-) -> AsyncIterator[tuple[Engine, "asyncio.Future[str]"]]:
-    """Yield an engine without a model, shared by all processes of a meeting if there is one.
-
-    Also yields a future. If the other processes are lost, every request is ended and the future's
-    result is the reason. It never completes for a process alone.
-    """
+) -> AsyncIterator[Engine]:
+    """Yield an engine without a model, shared by all processes of a meeting if there is one."""
     if meeting is None:
         async with open_engine(limits, disk=disk) as engine:
-            yield engine, asyncio.get_running_loop().create_future()
+            yield engine
         return
-    lead = _Lead(meeting)
+    from engine.distributed.leader import Leader  # only several processes need it
+
+    leader = Leader(meeting)
     try:
-        async with open_engine(limits, lead.loader) as engine:
-            lead.engine = engine
-            try:
-                yield engine, lead.lost
-            finally:
-                if engine.status.state == "loading":  # it may wait long for the others
-                    await asyncio.to_thread(engine.give_up, "ended while it loaded", 0)
+        async with open_engine(limits, leader) as engine:
+            yield engine
     finally:
-        lead.loader.end()
-
-
-class _Lead:
-    """Rank 0's connection to the other processes. Made on the server's loop."""
-
-    def __init__(self, meeting: Meeting) -> None:
-        from engine.distributed.leader import Leader  # only several processes need it
-
-        self._loop = asyncio.get_running_loop()
-        self.engine: Engine | None = None
-        self.lost: asyncio.Future[str] = self._loop.create_future()
-        self.loader = Leader(meeting, self._on_lost)
-
-    def _on_lost(self, why: str) -> None:
-        # May run on the engine's thread, which may be waiting for the lost process.
-        threading.Thread(target=self._give_up, args=(why,), name="fullstop-lost").start()
-
-    def _give_up(self, why: str) -> None:
-        if self.engine is not None:
-            self.engine.give_up(why)
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            self._loop.call_soon_threadsafe(self._settle, why)
-
-    def _settle(self, why: str) -> None:
-        if not self.lost.done():
-            self.lost.set_result(why)
+        leader.end()
 
 
 def follow_rank_0(world: World) -> int:
@@ -334,15 +300,13 @@ def follow_rank_0(world: World) -> int:
     # Ctrl-C reaches all processes of a terminal; rank 0 handles it and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        follow(meeting, lambda why: leave(f"rank {world.rank} ends: {why}"))
+        follow(meeting)
     except EngineError as error:
         raise CommandError(f"rank {world.rank}: {error}") from error
     return exits.OK
 
 
-def leave(why: str | None) -> NoReturn:
-    """End the process, whatever its threads wait for; print why, unless it was asked to end."""
-    if why is not None:
-        print(f"fullstop: {why}", file=sys.stderr)
+def leave() -> NoReturn:
+    """End the process, whatever its threads wait for."""
     drain_streams()
-    os._exit(exits.OK if why is None else exits.FAILURE)
+    os._exit(exits.OK)

@@ -112,9 +112,9 @@ def _run(options: ServeOptions) -> int:
     models = served_models(options, is_shared_out=world is not None)
     meeting = None if world is None else meet(world)
     with contextlib.closing(EndingSignals()) as signals:
-        why_lost = asyncio.run(_serve(options, models, config, meeting, signals))
+        asyncio.run(_serve(options, models, config, meeting, signals))
     if meeting is not None:
-        leave(why_lost)
+        leave()
     return exits.OK
 
 
@@ -124,14 +124,14 @@ async def _serve(
     config: ServerConfig,
     meeting: Meeting | None,
     signals: EndingSignals,
-) -> str | None:
-    """Serve until a signal; if the server cannot continue, end and return why."""
+) -> None:
+    """Serve until a signal."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))
     disk = _disk_cache(options)
     with signals.delivered(loop, is_told_to_end.set):
-        async with open_engine_of(meeting, limits, disk) as (engine, lost):
+        async with open_engine_of(meeting, limits, disk) as engine:
             ending = asyncio.create_task(is_told_to_end.wait())
             engine.offer(models.offered)
             loading = asyncio.create_task(load(engine, models.default, options.draft_model))
@@ -156,15 +156,14 @@ async def _serve(
                 address = await server.start()
                 name = model_name(models.default)
                 LOADS.info("loading: %s", name, extra={"fields": {"model": name}})
-                ends: set[asyncio.Future[Any]] = {ending, lost}
                 async with live():
-                    await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
-                if not (is_told_to_end.is_set() or lost.done()):
+                    await asyncio.wait({loading, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if not is_told_to_end.is_set():
                     await loading
                     _announce(address.url, engine.model, config, is_json=options.log == "json")
                     spare_what_is_loaded()
                     async with live():
-                        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                        await ending
             except OSError as error:
                 own = error.strerror if isinstance(error, CannotListen) else os_cause(error)
                 raise CommandError(f"cannot serve: {own}") from error
@@ -176,7 +175,6 @@ async def _serve(
                 await server.stop()
                 if telemetry is not None:
                     await asyncio.to_thread(telemetry.close)
-        return lost.result() if lost.done() else None
 
 
 def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_json: bool) -> None:

@@ -4,12 +4,11 @@ A loader for ``engine.scheduling.service.Engine``. Engine thread, except for ``e
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.distributed.followers import Followers
-from engine.distributed.link import Close, LoadShard
+from engine.distributed.orders import Close, LoadShard
+from engine.distributed.ranks import Ranks
 from engine.distributed.world import Meeting, fingerprint_of, portable
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
@@ -27,14 +26,12 @@ class Leader:
 
     Args:
         meeting: This process, rank 0, and its peers.
-        on_lost: Called once with the reason when a follower is lost, on any thread.
     """
 
-    def __init__(self, meeting: Meeting, on_lost: Callable[[str], None]) -> None:
+    def __init__(self, meeting: Meeting) -> None:
         self._world = meeting.world
         self._group = meeting.group
-        self._on_lost = on_lost
-        self._followers: Followers | None = None
+        self._ranks: Ranks | None = None
 
     def __call__(
         self,
@@ -55,10 +52,10 @@ class Leader:
             from engine.distributed.shared_batch import InStep, LeadingBatch, shard
             from engine.inference import mlx_loading
 
-        followers = self._followers or self._gathered()
+        ranks = self._ranks or self._connected()
         folder = folder.resolve()
         check_folder(folder)
-        followers.announce(
+        ranks.send(
             LoadShard(portable(folder), fingerprint_of(folder), limits.prefill_chunk, limits.rows)
         )
         try:
@@ -68,14 +65,14 @@ class Leader:
                 on_progress=on_progress,
                 shard=lambda model, config: shard(model, config, self._group),
                 batch_of=lambda model, limits: LeadingBatch(
-                    InStep(model, self._group), limits, followers
+                    InStep(model, self._group), limits, ranks
                 ),
             )
         except Exception:
-            followers.wait_until_loaded()
-            followers.announce(Close())
+            ranks.receive()
+            ranks.send(Close())
             raise
-        for rank, reply in followers.wait_until_loaded():
+        for rank, reply in ranks.receive():
             name = self._world.name_of(rank)
             if reply.error:
                 backend.close()
@@ -84,17 +81,16 @@ class Leader:
         _log.info("a model in several processes decodes token by token, without draft tokens")
         return backend
 
-    def _gathered(self) -> Followers:
-        """Return the followers once all of them have connected."""
+    def _connected(self) -> Ranks:
+        """Return the connections to all other ranks."""
         from engine.distributed.shared_batch import shared, versions
 
-        followers = Followers(self._world, versions(), self._on_lost)
-        self._followers = followers
-        shared(self._group, followers.invitation())
-        followers.gather()
-        return followers
+        self._ranks = ranks = Ranks(self._world, versions())
+        shared(self._group, ranks.invitation())
+        ranks.connect()
+        return ranks
 
     def end(self) -> None:
-        """Let the other processes end. Any thread; the engine must have been shut down."""
-        if self._followers is not None:
-            self._followers.end()
+        """End the other processes. Any thread; the engine must have been shut down."""
+        if self._ranks is not None:
+            self._ranks.end()

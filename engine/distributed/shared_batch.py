@@ -9,8 +9,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.distributed.followers import Followers
-from engine.distributed.link import PROTOCOL, Close, Insert, Leave, StepBatch
+from engine.distributed.orders import PROTOCOL, Close, Insert, Leave, StepBatch
+from engine.distributed.ranks import Ranks
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, Step
@@ -139,22 +139,22 @@ class OutOfStep(EngineError):
 
 
 class LeadingBatch(RunningBatch):
-    """Rank 0's batch: it announces each operation to the others."""
+    """Rank 0's batch: it sends each operation to the others."""
 
     is_alone = False
 
-    def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
+    def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
         # Draft tokens would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, guesses=False))
-        self._followers = followers
+        self._ranks = ranks
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence everywhere."""
-        self._followers.check()
+        self._ranks.check()
         kept = self.cache_use.entries
         number = super().insert(sequence)
         scored_from = None if sequence.scorer is None else sequence.scorer.begins + 1
-        self._followers.announce(
+        self._ranks.send(
             Insert(
                 sequence.tokens,
                 number,
@@ -169,11 +169,11 @@ class LeadingBatch(RunningBatch):
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
-        self._followers.announce(StepBatch(chunk, lane, together))
+        self._ranks.send(StepBatch(chunk, lane, together))
         try:
             return super()._step(chunk, lane, together)
         except Exception as error:
-            raise self._followers.blame(error) from error
+            raise self._ranks.fail_step(error) from error
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **wanted: Any) -> TextReader:
         """Refuse: the others are told of sequences alone."""
@@ -183,7 +183,7 @@ class LeadingBatch(RunningBatch):
         """Take sequences out everywhere; caches are kept under the tokens that rank 0 sampled."""
         gone = self._taken_out(rows)
         written = [(sequence.held or [])[len(sequence) :] for sequence in gone]
-        self._followers.announce(Leave([sequence.number for sequence in gone], written))
+        self._ranks.send(Leave([sequence.number for sequence in gone], written))
         self._let_go(gone)
 
     def reset(self) -> abc.Sequence[int]:
@@ -193,8 +193,8 @@ class LeadingBatch(RunningBatch):
 
     def close(self) -> None:
         """Free the model everywhere."""
-        if not self._followers.is_over:
-            self._followers.announce(Close())
+        if not self._ranks.are_lost:
+            self._ranks.send(Close())
         super().close()
 
 

@@ -343,11 +343,6 @@ class Models:
         """Whether answers are in a batch, or texts are read beside one."""
         return any(model.is_running for model in self._models)
 
-    @property
-    def has_answers(self) -> bool:
-        """Whether answers run, or wait for a place. Any thread."""
-        return any(model.has_answers for model in self._models.copy())
-
     # -- one step --------------------------------------------------------------------------
 
     def decode(self) -> Step | BaseException | None:

@@ -472,7 +472,7 @@ class Engine:
             self._stuck = [other for other in self._stuck if other.is_alive]
             if len(self._stuck) >= _MAX_STUCK:
                 self._why_closed = f"{cause}; restart Fullstop, because too many models are stuck"
-                thread.give_up(self._why_closed, 0.0)
+                thread.give_up(self._why_closed)
                 return
             handed_over = thread.hand_over(work, cause)
             if handed_over is None:
@@ -497,36 +497,18 @@ class Engine:
         A thread that does not end within seconds is given up (``is_stuck``).
         """
         self.forms.close()
-        thread = self._closed(_SHUT_DOWN)
+        atexit.unregister(self.close)
+        with self._lock:
+            thread = self._thread
+            if self._why_closed is None:  # the first reason is kept
+                self._why_closed = _SHUT_DOWN
         if thread is None:
             return
         thread.send(Shutdown())
         if not thread.join(_CLOSING_S):
-            self._give_up(thread, _SHUT_DOWN, 0.0, StopKind.CANCELLED)
-
-    def give_up(self, cause: str, patience_s: float = 2.0) -> None:
-        """End every answer with an error and take no more requests, even if the thread is stuck.
-
-        Blocks for up to ``patience_s``; until then, answers may still end by themselves. The thread
-        may keep running, so the process should end afterwards. Not on the engine thread.
-        """
-        self.forms.close(cause)
-        thread = self._closed(cause)
-        if thread is not None:
-            self._give_up(thread, cause, patience_s, StopKind.ERROR)
-
-    def _closed(self, why: str) -> EngineThread | None:
-        """Start no more threads; return the present one. The first reason given is kept."""
-        atexit.unregister(self.close)
-        with self._lock:
-            if self._why_closed is None:
-                self._why_closed = why
-            return self._thread
-
-    def _give_up(self, thread: EngineThread, cause: str, patience_s: float, kind: StopKind) -> None:
-        thread.give_up(cause, patience_s, kind)
-        with self._lock:
-            self._stuck.append(thread)
+            thread.give_up(_SHUT_DOWN, StopKind.CANCELLED)
+            with self._lock:
+                self._stuck.append(thread)
 
     async def __aenter__(self) -> Self:
         """Return the engine; the end of the block closes it."""

@@ -116,17 +116,10 @@ class EngineThread:
         """Whether it still runs. Any thread."""
         return self._thread.is_alive()
 
-    def give_up(self, cause: str, patience_s: float, kind: StopKind = StopKind.ERROR) -> None:
-        """End all answers and commands, and accept no more. Any other thread.
-
-        For a thread that may wait forever for something outside the process. For up to
-        ``patience_s`` the thread may still end its answers by itself.
-        """
+    def give_up(self, cause: str, kind: StopKind = StopKind.ERROR) -> None:
+        """End all answers and commands, and accept no more, though the thread may be stuck."""
         self._inbox.close(EngineClosed(cause))
         self._inbox.is_ending.set()
-        deadline_s = time.monotonic() + patience_s
-        while self._models.has_answers and time.monotonic() < deadline_s:
-            time.sleep(_GLANCE_S)
         work = self._pulse.give_up()
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
         try:

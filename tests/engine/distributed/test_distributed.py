@@ -1,75 +1,154 @@
 """One engine of several processes: a follower's work, their meeting, and sharding."""
 
-import asyncio
+import json
+import socket
 import threading
-import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
 
-from engine.distributed import follower, shared_batch
+from engine.distributed import shared_batch
 from engine.distributed.follower import FollowerFailed, follow
-from engine.distributed.followers import Followers
-from engine.distributed.link import Insert, Leave, LoadShard, ShardLoaded, StepBatch
+from engine.distributed.orders import Insert, Leave, LoadShard, Reply, StepBatch
+from engine.distributed.ranks import RankLost, Ranks
 from engine.distributed.shared_batch import meet, shard, versions
-from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of, portable
-from engine.errors import EngineClosed, ModelLoadFailed
-from engine.scheduling.service import Engine
-from engine.stopping.record import StopKind
-from tests.support.asking import ask, request, run
-from tests.support.scripted import Stage
+from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of, launched, portable
+from engine.errors import ModelLoadFailed
 
 TWO = World(0, ("127.0.0.1", "127.0.0.1"), "ring")
 
 
-def test_a_follower_carries_out_orders_and_reports_once_what_it_cannot_do(
-    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+class Launch:
+    """Rank 0's connections, and a follower whose process has no peer in MLX.
+
+    Attributes:
+        failed: Why the follower ended, if not by order.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ranks: Ranks) -> None:
+        monkeypatch.setattr(shared_batch, "shared", lambda *_: ranks.invitation())
+        self.failed = ""
+        self._thread = threading.Thread(target=self._follow)
+        self._thread.start()
+        ranks.connect()
+
+    def _follow(self) -> None:
+        try:
+            follow(Meeting(World(1, TWO.hosts, "ring"), mx.distributed.init()))
+        except FollowerFailed as failed:
+            self.failed = str(failed)
+
+    def join(self) -> str:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        return self.failed
+
+
+@pytest.fixture
+def ranks() -> Iterator[Ranks]:
+    ranks = Ranks(TWO, versions())
+    yield ranks
+    ranks.end()
+
+
+def test_a_follower_carries_out_orders_and_replies_once_with_a_failure(
+    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: Ranks
 ) -> None:
-    lost: list[str] = []
-    leader = Followers(TWO, versions(), lost.append, silence_s=10)
-    monkeypatch.setattr(shared_batch, "shared", lambda *_: leader.invitation())
-    monkeypatch.setattr(follower, "NOTICED_S", 0.1)  # rank 0 does not end
-    said: list[ShardLoaded] = []
-
-    def lead() -> None:
-        leader.gather()
-        fingerprint = fingerprint_of(demo_model_path)
-        for folder, stated in (
-            ("/nowhere", ""),
-            (demo_model_path, "x"),
-            (demo_model_path, fingerprint),
-        ):
-            leader.announce(LoadShard(str(folder), stated, 8, 2))
-            [(_, reply)] = leader.wait_until_loaded()
-            said.append(reply)
-        leader.announce(Insert([1, 2, 3], 0, 0, 0))
-        for _ in range(3):
-            leader.announce(StepBatch(64, together=2))
-        leader.announce(Leave([0], [[7]]))
-        leader.announce(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under what rank 0 drew
-        leader.announce(Insert([4, 5], 9, 0, 1))
-
-    leading = threading.Thread(target=lead)
-    leading.start()
-    alone = mx.distributed.init()
-    ended: list[str] = []
+    launch = Launch(monkeypatch, ranks)
+    fingerprint = fingerprint_of(demo_model_path)
+    replies: list[Reply] = []
+    for folder, stated in (
+        ("/nowhere", ""),
+        (demo_model_path, "x"),
+        (demo_model_path, fingerprint),
+    ):
+        ranks.send(LoadShard(str(folder), stated, 8, 2))
+        [(_, reply)] = ranks.receive()
+        replies.append(reply)
+    assert "nowhere does not exist" in replies[0].error
+    assert "is not the model that rank 0 has" in replies[1].error
+    assert replies[2].error == ""
+    assert replies[2].weights_bytes > 3_000_000
+    ranks.send(Insert([1, 2, 3], 0, 0, 0))
+    for _ in range(3):
+        ranks.send(StepBatch(64, together=2))
+    ranks.send(Leave([0], [[7]]))
+    ranks.send(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under the token that rank 0 sampled
+    ranks.send(Insert([4, 5], 9, 0, 1))
     why = "sequence 2 with 0 cached tokens, where rank 0 has sequence 9"
-    with pytest.raises(FollowerFailed, match=why):
-        follow(Meeting(World(1, TWO.hosts, "ring"), alone), ended.append)
-    leading.join(60)
-    assert "nowhere does not exist" in said[0].error
-    assert "is not the model that rank 0 has" in said[1].error
-    assert said[2].error == ""
-    assert said[2].weights_bytes > 3_000_000
-    deadline_s = time.monotonic() + 60
-    while not lost and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert len(lost) == 1
-    assert lost[0].startswith("rank 1 (127.0.0.1) failed: sequence 2 with 0 cached tokens")
-    assert ended == []
-    leader.end()
+    assert why in launch.join()
+    assert f"rank 1 (127.0.0.1) failed: {why}" in str(ranks.fail_step(RuntimeError("MLX")))
+    with pytest.raises(RankLost, match=why):
+        ranks.send(StepBatch(64))
+
+
+def test_a_follower_ends_by_order_of_rank_0_and_with_an_error_when_rank_0_is_lost(
+    monkeypatch: pytest.MonkeyPatch, ranks: Ranks
+) -> None:
+    launch = Launch(monkeypatch, ranks)
+    ranks.end()
+    assert launch.join() == ""
+    other = Ranks(TWO, versions())
+    launch = Launch(monkeypatch, other)
+    other._connections[1].close()
+    assert launch.join() == "rank 0 (127.0.0.1) is lost: its process has ended"
+
+
+def connected(ranks: Ranks, *, rank: int = 1, secret: str = "", version: str = "") -> Connection:
+    """Return a connection to rank 0 that has sent this, in place of a follower's first words."""
+    [host], port, own = json.loads(ranks.invitation())
+    connection = Connection(socket.create_connection((host, port)).detach())
+    connection.send_bytes((secret or own).encode())
+    connection.send((rank, version or versions()))
+    return connection
+
+
+def test_rank_0_ignores_strangers_and_loses_a_rank_whose_process_ends(ranks: Ranks) -> None:
+    stranger = connected(ranks, secret="x" * 32)
+    longer = connected(ranks, secret="x" * 99)
+    unknown = connected(ranks, rank=7)
+    follower = connected(ranks)
+    ranks.connect()
+    for refused in (stranger, longer, unknown):
+        with pytest.raises((EOFError, ConnectionResetError)):
+            refused.recv()
+    ranks.send(StepBatch(64))
+    assert follower.recv() == StepBatch(64)
+    follower.close()
+    why = r"rank 1 \(127.0.0.1\) is lost: its process has ended; restart Fullstop"
+    with pytest.raises(RankLost, match=why):
+        ranks.receive()
+    with pytest.raises(RankLost, match=why):
+        ranks.check()
+
+
+def test_a_failed_step_without_a_lost_rank_names_the_error_of_rank_0(
+    ranks: Ranks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.distributed.ranks._CAUSE_S", 0)
+    with connected(ranks):
+        ranks.connect()
+        lost = ranks.fail_step(ValueError("no memory"))
+    assert "a step failed on rank 0 (ValueError: no memory)" in str(lost)
+
+
+def test_rank_0_refuses_other_versions_and_misses_ranks_by_name(
+    monkeypatch: pytest.MonkeyPatch, ranks: Ranks
+) -> None:
+    with (
+        connected(ranks, version="v2"),
+        pytest.raises(RankLost, match=r"rank 1 .* runs v2, rank 0"),
+    ):
+        ranks.connect()
+    monkeypatch.setattr("engine.distributed.ranks._CONNECT_S", 0.01)
+    alone = Ranks(TWO, versions())
+    with pytest.raises(RankLost, match=r"rank 1 \(127.0.0.1\) did not connect"):
+        alone.connect()
+    alone.end()
 
 
 def group_after(monkeypatch: pytest.MonkeyPatch, *errors: str) -> list[str]:
@@ -146,34 +225,48 @@ def test_copies_of_a_model_have_the_same_fingerprint_and_other_models_another(
     assert portable(Path("/elsewhere/one")) == "/elsewhere/one"
 
 
-def test_an_engine_that_is_given_up_ends_its_answers_although_its_thread_is_stuck(
-    tmp_path: Path,
+def hostfile(folder: Path, text: str) -> str:
+    file = folder / "hosts.json"
+    file.write_text(text)
+    return str(file)
+
+
+def test_without_a_launcher_or_with_one_process_there_is_no_world(tmp_path: Path) -> None:
+    assert launched({}) is None
+    assert launched({"MLX_RANK": "0"}) is None
+    assert launched({"MLX_RANK": "0", "MLX_HOSTFILE": hostfile(tmp_path, "\n")}) is None
+    one = hostfile(tmp_path, '[["10.0.0.1:5000"]]')
+    assert launched({"MLX_RANK": "0", "MLX_HOSTFILE": one}) is None
+
+
+def test_the_launcher_names_rank_and_peers(tmp_path: Path) -> None:
+    file = hostfile(tmp_path, '[["10.0.0.1:5000", "10.0.1.1:5001"], ["10.0.0.2:5002"]]')
+    world = launched({"MLX_RANK": "1", "MLX_HOSTFILE": file})
+    assert world == World(1, ("10.0.0.1", "10.0.0.2"), "ring")
+    assert world.size == 2
+    assert world.name_of(0) == "rank 0 (10.0.0.1)"
+
+
+def test_the_other_transports_of_the_launcher_are_known(tmp_path: Path) -> None:
+    devices = hostfile(tmp_path, '[[null, "rdma_en2"], ["rdma_en2", null]]')
+    by_cable = {"MLX_IBV_DEVICES": devices, "MLX_JACCL_COORDINATOR": "10.0.0.1:32323"}
+    assert launched({"MLX_RANK": "1", **by_cable}) == World(1, ("10.0.0.1", ""), "jaccl")
+    on_cards = {"MLX_WORLD_SIZE": "2", "NCCL_HOST_IP": "10.0.0.1"}
+    assert launched({"MLX_RANK": "0", **on_cards}) == World(0, ("10.0.0.1", ""), "nccl")
+
+
+@pytest.mark.parametrize(
+    ("rank", "text", "said"),
+    [
+        ("x", '[["a:1"], ["b:2"]]', "MLX_RANK is 'x', which is not a number"),
+        ("2", '[["a:1"], ["b:2"]]', "names 2 processes"),
+        ("0", "[[", "cannot be read"),
+        ("0", "{}", "does not hold a list"),
+        ("0", "[1, 2]", "does not list addresses"),
+    ],
+)
+def test_a_launch_that_makes_no_sense_is_reported(
+    tmp_path: Path, rank: str, text: str, said: str
 ) -> None:
-    stage = Stage(tmp_path, {"go": [f"w{n} " for n in range(400)]})
-    goes_on = threading.Event()
-
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
-        stage.model.fault = lambda number: None if number < 8 else (goes_on.wait(180), None)[1]
-        running = await engine.generate(request("go"))
-        async with asyncio.timeout(60):
-            while len(stage.model.calls) < 8:  # noqa: ASYNC110 - another thread's
-                await asyncio.sleep(0.01)
-        waiting = asyncio.ensure_future(ask(engine, "go"))  # behind the step that never ends
-        await asyncio.sleep(0.05)
-        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.2)
-        answer = await running.collect()
-        assert answer.text.startswith("w0 ")
-        assert answer.finished.stop.kind is StopKind.ERROR
-        assert answer.finished.error == "rank 1 is lost"
-        with pytest.raises(EngineClosed, match="rank 1 is lost"):
-            await waiting
-        with pytest.raises(EngineClosed):
-            await engine.generate(request("go"))
-        await engine.aclose()  # does not wait for the thread
-
-    try:
-        run(play(), timeout_s=180)
-    finally:
-        goes_on.set()
+    with pytest.raises(BadLaunch, match=said):
+        launched({"MLX_RANK": rank, "MLX_HOSTFILE": hostfile(tmp_path, text)})

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from engine.distributed.followers import Followers, RankLost
-from engine.distributed.link import Close, Insert, Leave, Message, StepBatch, decoded
+from engine.distributed.orders import Close, Insert, Leave, Order, StepBatch
+from engine.distributed.ranks import RankLost, Ranks
 from engine.distributed.shared_batch import FollowingBatch, LeadingBatch, OutOfStep
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.sequence import PromptScorer
@@ -19,30 +19,27 @@ CHUNK, ROWS = 8, 4
 
 
 class Recorder:
-    """Followers that note their orders and are lost when a test says so."""
+    """Connections that record their orders, and of which one is lost after a failed step."""
 
     def __init__(self) -> None:
-        self.told: list[Message] = []
-        self.is_over = False
+        self.sent: list[Order] = []
+        self.are_lost = False
 
     def check(self) -> None:
-        if self.is_over:
+        if self.are_lost:
             raise RankLost("rank 1 is lost")
 
-    def announce(self, message: Message) -> None:
+    def send(self, order: Order) -> None:
         self.check()
-        self.told.append(message)
+        self.sent.append(order)
 
-    def announce_bytes(self, payload: bytes) -> None:
-        self.announce(decoded(payload))
-
-    def blame(self, error: Exception) -> RankLost:
-        self.is_over = True
+    def fail_step(self, error: Exception) -> RankLost:
+        self.are_lost = True
         return RankLost(f"a step failed on rank 0 ({error})")
 
-    def taken(self) -> list[Message]:
-        told, self.told = self.told, []
-        return told
+    def taken(self) -> list[Order]:
+        sent, self.sent = self.sent, []
+        return sent
 
 
 class Both:
@@ -53,17 +50,15 @@ class Both:
         self.stage = Stage(folder / "one", {"go": letters, "on": letters}, pieces=letters + digits)
         other = Stage(folder / "two", {"go": digits, "on": digits}, pieces=letters + digits)
         self.recorder = Recorder()
-        followers = cast(Followers, self.recorder)
-        self.leading = LeadingBatch(
-            self.stage.model, BatchLimits(CHUNK, cache_bytes, ROWS), followers
-        )
+        ranks = cast(Ranks, self.recorder)
+        self.leading = LeadingBatch(self.stage.model, BatchLimits(CHUNK, cache_bytes, ROWS), ranks)
         self.followed = other.model
         self.following = FollowingBatch(self.followed, prefill_chunk=CHUNK, max_sequences=ROWS)
 
     def prompt(self, text: str) -> list[int]:
         return self.stage.ids(f"<|start|>user:{text}<|end|><|go|>")
 
-    def follow(self) -> list[Message]:
+    def follow(self) -> list[Order]:
         """Let the follower do all that was announced; return it."""
         told = self.recorder.taken()
         for order in told:
@@ -202,7 +197,7 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
     with pytest.raises(RankLost, match="is lost"):
         both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.close()
-    assert Close() not in both.recorder.told
+    assert Close() not in both.recorder.sent
 
 
 def test_a_row_that_cannot_join_is_never_announced(tmp_path: Path) -> None:
@@ -210,7 +205,7 @@ def test_a_row_that_cannot_join_is_never_announced(tmp_path: Path) -> None:
     nothing: Any = []
     with pytest.raises(ValueError, match="empty prompt"):
         both.leading.insert(BatchSequence(nothing))
-    assert both.recorder.told == []
+    assert both.recorder.sent == []
 
 
 def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> None:

@@ -128,8 +128,9 @@ def test_an_answer_gets_an_end_even_if_ending_it_fails_again(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("place", ["step", "parser"])
 async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
-    tmp_path: Path, place: str
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.scheduling.service._CLOSING_S", 0.1)
     script = ["Look. ", "<tool_call>", "{}", "</tool_call>", *LONG]
     stage = Stage(tmp_path, {"go": script}, special=TAGS, template=JSON_CALLS)
     goes_on, is_stuck = threading.Event(), threading.Event()
@@ -157,15 +158,16 @@ async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice
                   and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
     running = await engine.generate(request("go", tools=(Tool("f", "", {}),)))
     assert await asyncio.to_thread(is_stuck.wait, 60)
-    await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+    await engine.aclose()
     answer = await running.collect()
-    assert answer.finished.stop.kind is StopKind.ERROR
-    assert answer.finished.error == "rank 1 is lost"
+    # A thread that is stuck while it changes an answer does not end it as cancelled.
+    kind = StopKind.ERROR if place == "parser" else StopKind.CANCELLED
+    assert answer.finished.stop.kind is kind
     goes_on.set()
     await asyncio.to_thread(thread.join, 60)
     assert not thread.is_alive()
     assert running._pending == []
-    assert (engine.status.state, engine.status.message) == ("failed", "rank 1 is lost")
+    assert engine.status.state == "failed"
 
 
 async def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Path) -> None:
@@ -180,10 +182,10 @@ async def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_pa
     held.goes_on.set()
     with pytest.raises(EngineClosed, match="rank 1 is lost"):
         await asyncio.wait_for(rendered, 60)
-    await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+    await engine.aclose()
     late = (request("go"), request("go", constraint=OutputConstraint({"const": 1})))
     for one in late:
-        with pytest.raises(EngineClosed, match="rank 1 is lost"):
+        with pytest.raises(EngineClosed, match="shut down"):
             await engine.generate(one)
 
 

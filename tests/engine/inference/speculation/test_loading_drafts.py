@@ -140,6 +140,6 @@ def test_a_model_shared_by_processes_refuses_a_draft_model(tmp_path: Path) -> No
     class _Meeting:
         world = group = None
 
-    leader = Leader(_Meeting(), lambda _: None)  # type: ignore[arg-type]
+    leader = Leader(_Meeting())  # type: ignore[arg-type]
     with pytest.raises(ModelLoadFailed, match=r"draft model .*several processes"):
         leader(tmp_path, limits=LIMITS, on_progress=lambda _: None, draft=tmp_path / "small")

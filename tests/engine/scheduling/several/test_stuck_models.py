@@ -227,20 +227,16 @@ async def test_an_engine_that_is_closed_does_not_wait_for_a_stuck_step(blockade:
     await until(lambda: not engine.is_stuck)
 
 
-@pytest.mark.parametrize("ends", ["closed", "given up"])
 async def test_who_waits_for_a_load_that_hangs_learns_that_the_engine_ends(
-    blockade: Blockade, ends: str
+    blockade: Blockade,
 ) -> None:
     engine = Engine(loader=blockade)
     engine.offer(blockade.models.offered)
     blockade.holds_load_of = "here"
     load = asyncio.ensure_future(engine.load(blockade.models.offered[0].folder))
     await asyncio.to_thread(blockade.is_held.wait, 60)
-    if ends == "closed":
-        await engine.aclose()
-    else:
-        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
-    with pytest.raises(EngineClosed, match="shut down" if ends == "closed" else "rank 1 is lost"):
+    await engine.aclose()
+    with pytest.raises(EngineClosed, match="shut down"):
         await asyncio.wait_for(load, 60)
     blockade.opened.set()
     await until(lambda: not engine.is_stuck)

@@ -1,0 +1,146 @@
+"""Rank 0's connections to the other ranks.
+
+A lost rank does not come back: every answer ends with its error until all processes are restarted,
+which MLX's launcher enforces by ending the others. Engine thread, except for ``end``.
+"""
+
+import contextlib
+import hmac
+import json
+import secrets
+import socket
+from multiprocessing.connection import Connection, wait
+
+from engine.distributed.orders import End, Order, Reply
+from engine.distributed.world import World
+from engine.errors import EngineError
+
+_CONNECT_S = 30.0
+_HELLO_S = 5.0
+# MLX fails a step perhaps a moment before the connection of the rank that caused it is closed.
+_CAUSE_S = 5.0
+_ENDED = "its process has ended"
+
+
+class RankLost(EngineError):
+    """A rank has ended or is out of step, so no answer can continue."""
+
+
+class Ranks:
+    """Sends orders to all other ranks."""
+
+    def __init__(self, world: World, versions: str) -> None:
+        self._world = world
+        self._versions = versions
+        self._secret = secrets.token_hex(16)
+        self._connections: dict[int, Connection] = {}
+        self._why_lost = ""
+        # A cable between two machines has an address that a third machine cannot reach, so ranks
+        # try all addresses. The secret, which MLX's connections carry, keeps others out.
+        self._is_local = world.hosts[0].startswith("127.")
+        self._listener = socket.create_server(("127.0.0.1" if self._is_local else "", 0))
+        self._listener.settimeout(_CONNECT_S)
+
+    @property
+    def are_lost(self) -> bool:
+        """Whether a rank is lost."""
+        return bool(self._why_lost)
+
+    def invitation(self) -> bytes:
+        """Return what the ranks need to connect to this process, as JSON."""
+        hosts = [self._world.hosts[0], *([] if self._is_local else _own_addresses())]
+        port = self._listener.getsockname()[1]
+        return json.dumps([list(dict.fromkeys(hosts))[:16], port, self._secret]).encode()
+
+    def connect(self) -> None:
+        """Wait until all ranks have connected; raises ``RankLost``."""
+        while missing := set(range(1, self._world.size)) - set(self._connections):
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError as error:
+                names = ", ".join(map(self._world.name_of, sorted(missing)))
+                raise self._lose(f"{names} did not connect within {_CONNECT_S:g} s") from error
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(accepted.detach())
+            rank, versions = self._receive_hello(connection)
+            if rank not in missing:
+                connection.close()
+            elif versions != self._versions:
+                raise self._lose(
+                    f"{self._world.name_of(rank)} runs {versions}, rank 0 runs {self._versions}; "
+                    "install the same versions on all machines"
+                )
+            else:
+                self._connections[rank] = connection
+        self._listener.close()
+
+    def send(self, order: Order) -> None:
+        """Send an order to all ranks; raises ``RankLost``."""
+        self.check()
+        for rank, connection in self._connections.items():
+            try:
+                connection.send(order)
+            except OSError as error:
+                raise self._lose(f"{self._world.name_of(rank)} is lost: {_ENDED}") from error
+
+    def receive(self) -> list[tuple[int, Reply]]:
+        """Wait for each rank's reply; raises ``RankLost``."""
+        replies: list[tuple[int, Reply]] = []
+        for rank, connection in sorted(self._connections.items()):
+            try:
+                replies.append((rank, connection.recv()))
+            except (EOFError, OSError) as error:
+                raise self._lose(f"{self._world.name_of(rank)} is lost: {_ENDED}") from error
+        return replies
+
+    def check(self) -> None:
+        """Raise ``RankLost`` if a rank is lost."""
+        if self._why_lost:
+            raise RankLost(self._why_lost)
+
+    def fail_step(self, error: Exception) -> RankLost:
+        """Return the error of a step that failed on rank 0: the ranks are out of step after it."""
+        self.check()
+        ready = wait(list(self._connections.values()), _CAUSE_S)
+        for rank, connection in self._connections.items():
+            if connection in ready:
+                name = self._world.name_of(rank)
+                try:
+                    return self._lose(f"{name} failed: {connection.recv().error}")
+                except (EOFError, OSError):
+                    return self._lose(f"{name} is lost: {_ENDED}")
+        return self._lose(f"a step failed on rank 0 ({type(error).__name__}: {error})")
+
+    def end(self) -> None:
+        """End all ranks. Any thread; the engine must have been shut down."""
+        self._listener.close()
+        for connection in self._connections.values():
+            with contextlib.suppress(OSError):
+                connection.send(End())
+            connection.close()
+
+    def _lose(self, why: str) -> RankLost:
+        self._why_lost = f"{why}; restart Fullstop on all machines"
+        return RankLost(self._why_lost)
+
+    def _receive_hello(self, connection: Connection) -> tuple[int, str]:
+        """Return a process's rank and versions; nothing is unpickled before it sends the secret."""
+        with contextlib.suppress(EOFError, OSError):
+            if connection.poll(_HELLO_S):
+                secret = connection.recv_bytes(len(self._secret))
+                if hmac.compare_digest(secret, self._secret.encode()):
+                    rank, versions = connection.recv()
+                    return rank, versions
+        return 0, ""
+
+
+def _own_addresses() -> list[str]:
+    """Return this machine's IPv4 addresses that other machines may reach."""
+    import psutil  # only several processes need it
+
+    return [
+        place.address
+        for places in psutil.net_if_addrs().values()
+        for place in places
+        if place.family == socket.AF_INET and not place.address.startswith("127.")
+    ]
