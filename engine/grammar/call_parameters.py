@@ -20,6 +20,8 @@ _NO_TEXT = frozenset({"properties", "items", "prefixItems"})
 # Most alternatives of an object's properties that are written out.
 _MAX_SHAPES = 16
 _MAX_DEPTH = 32
+# Most parts that are looked at for one tool: references can lead to the same parts without end.
+_MAX_VISITS = 20_000
 # Stands for the name of a parameter that the model chooses.
 _ANY_KEY = "\ue000"
 _KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
@@ -68,7 +70,7 @@ class ParameterRules:
         self._spell = spell
         self._as_json = as_json
         self._number = number
-        self._count = 0
+        self._count = self._visits = 0
         self._root: Mapping[str, Any] = {}
 
     def write(self, name: str, schema: Mapping[str, Any]) -> Iterator[str]:
@@ -89,7 +91,7 @@ class ParameterRules:
         """Return the alternatives of an object's properties; none where there are too many."""
         if node is True:
             return [_Shape(others=True)]
-        if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
+        if not isinstance(node, Mapping) or not self._may_visit(depth):
             return []
         properties = node.get("properties")
         properties = properties if isinstance(properties, Mapping) else {}
@@ -183,9 +185,9 @@ class ParameterRules:
 
     def _alternatives(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any]]:
         """Yield schemas of which a value fulfils one, without references or choices."""
-        if node is True or depth > _MAX_DEPTH:
+        if node is True:
             yield {}
-        elif isinstance(node, Mapping):
+        elif isinstance(node, Mapping) and self._may_visit(depth):
             inner = [branch for key in _COMBINING for branch in _listed(node, key)]
             if isinstance(reference := node.get("$ref"), str):
                 inner = [pointed_at(self._root, reference)]
@@ -250,6 +252,11 @@ class ParameterRules:
         if not is_special:
             terminal = f"({terminal}) & ~/(?s:.*){escaped_regex(tag)}(?s:.+)/"
         return terminal, self._spell(end) if is_special else ""
+
+    def _may_visit(self, depth: int) -> bool:
+        """Count a part that is looked at; return whether it is not too deep, nor one too many."""
+        self._visits += 1
+        return depth <= _MAX_DEPTH and self._visits <= _MAX_VISITS
 
     def _new_name(self, kind: str) -> str:
         self._count += 1

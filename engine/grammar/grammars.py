@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.grammar.call_formats import JsonFrame, call_format
+from engine.grammar.call_formats import JsonFrame, ParameterFormat, call_format
 from engine.grammar.call_parameters import ParameterRules
 from engine.grammar.lark_text import Spell, in_slashes, quoted, spelled_marks
 from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds, pointed_at
@@ -495,16 +495,17 @@ class _Rules:
         for number, tool in enumerate(tools):
             choices.append(f"call{number}")
             try:
-                rules += self._call(number, tool)
+                written = call_format(self._family, tool.name, self._spell)
             except ValueError as error:
                 field = "tool_choice" if constraint is None else "constraint"
                 raise InvalidRequest(field, str(error)) from error
+            rules += self._call(number, tool, written)
         start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
 
-    def _call(self, number: int, tool: Tool) -> list[str]:
+    def _call(self, number: int, tool: Tool, written: JsonFrame | ParameterFormat) -> list[str]:
         """Return the rules of the calls of a tool."""
-        written, field = call_format(self._family, tool.name, self._spell), parameters_field(tool)
+        field = parameters_field(tool)
         schema = self._prepared(arguments_schema(tool), field)
         if isinstance(written, JsonFrame):
             return [

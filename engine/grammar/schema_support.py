@@ -72,8 +72,10 @@ _MAX_WHOLE, _MAX_REAL = -MIN_NUMBER, 10**18
 _MAX_ARRAYS = 400
 _MAX_MEMBERS = 5
 _MAX_REFERENCES = 100
-# Most branches of a choice that are compared with one another.
-_MAX_COMPARED = 100
+# Most parts that are looked at to find few values and branches that exclude each other: references
+# can lead to the same parts without end.
+_MAX_VISITS = 5_000
+_MAX_VALUES_DEPTH = 8
 _LOOKING = re.compile(r"\(\?<?[=!]|\\[bB1-9]|\\k<")
 # A look-ahead that forbids a text of some characters only, as in pydantic's pattern of a Decimal.
 _ONLY_OF_CLASS = re.compile(r"\(\?!\^?\[([^\]\\^][^\]\\]*)\]\*\$\)")
@@ -112,6 +114,7 @@ class _Rewriter:
         self._root = root
         self._closes = closes
         self._anchors = dict(_anchors(root, "#"))
+        self._visits = 0
 
     def schema(self, node: Schema, path: tuple[str, ...]) -> Schema:
         """Return a part of the schema, rewritten."""
@@ -152,6 +155,11 @@ class _Rewriter:
     def _leave_out(self, path: tuple[str, ...], keyword: str) -> None:
         self.left_out.append(".".join((*path, keyword)))
 
+    def _may_visit(self) -> bool:
+        """Count a part that is looked at; return whether there were not too many."""
+        self._visits += 1
+        return self._visits <= _MAX_VISITS
+
     # -- references ------------------------------------------------------------------------
 
     def _follow_anchors(self, part: dict[str, Any]) -> None:
@@ -176,10 +184,10 @@ class _Rewriter:
                 break
         return node
 
-    def _values(self, node: Schema) -> list[Any] | None:
+    def _values(self, node: Schema, depth: int = 0) -> list[Any] | None:
         """Return all values that a part allows, if they are few; otherwise None."""
         node = self._resolved(node)
-        if not isinstance(node, Mapping):
+        if not isinstance(node, Mapping) or depth > _MAX_VALUES_DEPTH or not self._may_visit():
             return None
         if "const" in node:
             return [node["const"]]
@@ -189,7 +197,7 @@ class _Rewriter:
             if isinstance(branches := node.get(key), list):
                 found: list[Any] = []
                 for branch in branches:
-                    if (some := self._values(branch)) is None:
+                    if (some := self._values(branch, depth + 1)) is None:
                         return None
                     found += some
                 return found
@@ -333,7 +341,7 @@ class _Rewriter:
         branches = part.get("oneOf")
         if not isinstance(branches, list):
             return
-        if len(branches) > _MAX_COMPARED or not all(
+        if not all(
             self._exclude(one, other)
             for at, one in enumerate(branches)
             for other in branches[at + 1 :]
@@ -346,6 +354,8 @@ class _Rewriter:
         if one is False or other is False:
             return True
         if not isinstance(one, Mapping) or not isinstance(other, Mapping) or depth > 4:
+            return False
+        if not self._may_visit():
             return False
         values, others = self._values(one), self._values(other)
         if values is not None and others is not None:

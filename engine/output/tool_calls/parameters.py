@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from engine.output.tool_calls.json_text import escaped, is_number, repaired_json
@@ -31,6 +32,7 @@ _CONSTANTS = {"true": "true", "false": "false", "True": "true", "False": "false"
 # Schemas of more alternatives than this, or deeper, allow anything.
 _MAX_ALTERNATIVES = 64
 _MAX_DEPTH = 32
+_MAX_VISITS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class ToolTypes:
             declared = [more for part in parts if (more := part.get("additionalProperties"))]
         if not declared or True in declared:
             return ParameterType(_ANYTHING)  # nothing declares that it is anything but text
-        union = (one for schema in declared for one in _alternatives(schema, root, ()))
+        visits = count()
+        union = (one for schema in declared for one in _alternatives(schema, root, (), visits))
         found = tuple(dict.fromkeys(union)) or _ANYTHING
         return ParameterType(found, is_declared=_ANYTHING[0] not in found)
 
@@ -175,23 +178,29 @@ def _declared(part: Mapping[str, Any]) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _alternatives(schema: object, root: object, seen: tuple[int, ...]) -> list[_Alternative]:
-    """Return what a schema allows; ``seen`` are the schemas around it."""
+def _alternatives(
+    schema: object, root: object, seen: tuple[int, ...], visits: Iterator[int]
+) -> list[_Alternative]:
+    """Return what a schema allows; ``seen`` are the schemas around it.
+
+    References can lead to the same schemas without end, so that visits are counted.
+    """
     if id(schema) in seen:
         return []  # it allows nothing that it does not allow otherwise
-    if not isinstance(schema, Mapping) or len(seen) > _MAX_DEPTH:
+    is_far = len(seen) > _MAX_DEPTH or next(visits) > _MAX_VISITS
+    if not isinstance(schema, Mapping) or is_far:
         return list(_ANYTHING)
     seen = (*seen, id(schema))
     found = [_own(schema)]
     if schema.get("$ref") is not None:
-        found = _meet(found, _alternatives(_resolve(schema["$ref"], root), root, seen))
+        found = _meet(found, _alternatives(_resolve(schema["$ref"], root), root, seen, visits))
     for keyword in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(keyword), Sequence) and options:
-            union = [one for option in options for one in _alternatives(option, root, seen)]
+            union = [one for option in options for one in _alternatives(option, root, seen, visits)]
             found = _meet(found, union)
     parts = schema.get("allOf")
     for part in parts if isinstance(parts, Sequence) else ():
-        found = _meet(found, _alternatives(part, root, seen))
+        found = _meet(found, _alternatives(part, root, seen, visits))
     if schema.get("nullable") is True:
         found.append(_Alternative(frozenset({"null"})))
     return found if len(found) <= _MAX_ALTERNATIVES else list(_ANYTHING)

@@ -8,8 +8,12 @@ import jsonschema
 import pytest
 
 from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
-from engine.grammar.grammars import prepared_schema, schema_grammar
+from engine.grammar.grammars import answer_grammar, prepared_schema, schema_grammar
+from engine.grammar.lark_text import speller
 from engine.grammar.schema_bounds import Bounds
+from engine.output.families import TagFamily
+from engine.output.tool_calls.parameters import ToolTypes
+from engine.values.request import GenerationRequest, Tool, ToolChoice
 from tests.support.schemas import PYDANTIC, ZOD, closed, record, text
 
 VALIDATOR = jsonschema.Draft202012Validator
@@ -117,3 +121,16 @@ def test_a_keyword_that_cannot_be_enforced_is_listed(
     new_matcher(tokenizer, schema_grammar(schema))
     listed = prepared_schema(schema, allows_more_keys=False).left_out
     assert listed == ((left_out,) if left_out else ())
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_references_that_multiply_are_followed_to_a_bound(keyword: str) -> None:
+    parts: dict[str, Any] = {
+        f"a{n}": {keyword: [{"$ref": f"#/$defs/a{n + 1}"}] * 3} for n in range(60)
+    }
+    schema = {"properties": {"p": {"$ref": "#/$defs/a0"}}, "$defs": parts | {"a60": text()}}
+    tool = Tool("f", "", schema)
+    request = GenerationRequest(tools=(tool,), tool_choice=ToolChoice("required"))
+    family = TagFamily(tool_start="<x>", tool_end="</x>", call_style="qwen3_coder")
+    assert "call0" in answer_grammar(request, family, speller({})).text
+    assert ToolTypes([tool]).type_of("f", "p").alternatives

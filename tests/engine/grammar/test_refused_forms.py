@@ -67,7 +67,8 @@ def test_a_schema_nested_without_end_is_refused(engine: Engine) -> None:
 def test_a_bad_schema_of_a_tool_is_enforced_as_far_as_it_can_be(engine: Engine) -> None:
     parts = {"a": {"type": "objekt"}, "b": {"type": "integer", "maximum": 9, "minimum": 0}}
     bad = Tool("bad", "", {"properties": parts, "required": ["b"]})
-    worse = Tool("worse", "", {"allOf": [{"$ref": "#/$defs/x"}]})
+    endless = {"allOf": [{"$ref": "#/$defs/x"}, {"type": "object"}]}
+    worse = Tool("worse", "", {**endless, "$defs": {"x": endless}})
     huge = Tool("huge", "", {"properties": {"a": {"minimum": 1e30}}})
     wanted = request(
         "Say: x",
