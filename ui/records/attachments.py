@@ -31,19 +31,12 @@ PICTURE_KINDS = {
     "gif": re.compile(rb"GIF8[79]a"),
     "webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
-# The same for sound recordings, which only imports have.
-SOUND_KINDS = {
-    "wav": re.compile(rb"RIFF....WAVE", re.DOTALL),
-    "mp3": re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"),
-    "ogg": re.compile(rb"OggS"),
-    "flac": re.compile(rb"fLaC"),
-    "m4a": re.compile(rb"....ftyp", re.DOTALL),
-    "webm": re.compile(rb"\x1a\x45\xdf\xa3"),
-}
+# Recordings that earlier versions imported, by the suffix of their files.
+_SOUND_KINDS = ("wav", "mp3", "ogg", "flac", "m4a", "webm")
 # The text of an attachment that is a file in the store's folder.
 KEPT_NOTE = re.compile(
     r"\(a (?:picture|sound recording), kept as "
-    rf"(?P<file>[0-9a-f]{{32}}\.(?P<kind>{'|'.join([*PICTURE_KINDS, *SOUND_KINDS])}))\)"
+    rf"(?P<file>[0-9a-f]{{32}}\.(?P<kind>{'|'.join([*PICTURE_KINDS, *_SOUND_KINDS])}))\)"
 )
 _NOT_HERE = re.compile(r"\((?:the file|a picture, which) is not [a-z ]+\)")
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
@@ -102,7 +95,7 @@ class Attachment:
     @property
     def is_sound(self) -> bool:
         """Whether it is a sound recording."""
-        return self.kept_file.rpartition(".")[2] in SOUND_KINDS
+        return self.kept_file.rpartition(".")[2] in _SOUND_KINDS
 
     @property
     def is_only_named(self) -> bool:
@@ -132,22 +125,16 @@ def picture_kind(beginning: bytes) -> str:
     return next((kind for kind, form in PICTURE_KINDS.items() if form.match(beginning)), "")
 
 
-def sound_kind(beginning: bytes) -> str:
-    """Return the suffix for a recording's file by its first bytes; empty if it is not kept."""
-    return next((kind for kind, form in SOUND_KINDS.items() if form.match(beginning)), "")
-
-
 def kept_as(name: str, file: str) -> Attachment:
-    """Return a picture or a recording as an attachment: its text, a note, says which file it is."""
-    what = "sound recording" if file.rpartition(".")[2] in SOUND_KINDS else "picture"
-    return Attachment(name, f"(a {what}, kept as {file})")
+    """Return a picture as an attachment; its text is a note that names the kept file."""
+    return Attachment(name, f"(a picture, kept as {file})")
 
 
 def without_kept_files(text: str) -> str:
     """Return a message as a model reads it: a note without the name of a file that is no text."""
 
     def noted(match: re.Match[str]) -> str:
-        if match["kind"] in SOUND_KINDS:
+        if match["kind"] in _SOUND_KINDS:
             return "(a sound recording, which you cannot hear)"
         return "(a picture, which you cannot see)"
 

@@ -138,7 +138,7 @@ def _take_pictures(conversation: Conversation, contents: FileContents) -> None:
     for message in conversation.tree:
         for picture in message.pictures:
             name = picture.kept_file
-            kept = contents.pictures.file_of(name, is_sound=picture.is_sound)
+            kept = not picture.is_sound and contents.pictures.file_of(name)
             if not (kept or contents.pictures.is_here(name)):
                 contents.left_out["sound recording" if picture.is_sound else "picture"] += 1
 

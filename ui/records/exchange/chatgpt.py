@@ -13,7 +13,7 @@ from typing import Any
 
 from engine import StopKind
 from engine.files.json_fields import DamagedFile, Fields
-from ui.records.attachments import Attachment, kept_as
+from ui.records.attachments import Attachment
 from ui.records.conversations import (
     Conversation,
     ConversationFolder,
@@ -370,8 +370,6 @@ def _text(
             noun = _MEDIA.get(kind) if isinstance(kind, str) else None
             if noun == "picture":
                 files.append(_picture(part.get("asset_pointer"), names, contents))
-            elif noun == "sound recording" and (sound := _sound(part, names, contents)) is not None:
-                files.append(sound)
             elif noun is not None:
                 contents.left_out[noun] += 1
             else:
@@ -385,17 +383,6 @@ def _picture(pointer: Any, names: Mapping[str, str], contents: FileContents) -> 
     """Return the picture that a pointer names: a file of the export."""
     own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
     return picture(names.get(own) or own or "picture", contents, contents.pictures.file_of(own))
-
-
-def _sound(
-    part: Mapping[str, Any], names: Mapping[str, str], contents: FileContents
-) -> Attachment | None:
-    """Return a recording that is a file of the export; what was said is beside it as text."""
-    inner = part.get("audio_asset_pointer")
-    pointer = (inner if isinstance(inner, dict) else part).get("asset_pointer")
-    own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
-    kept = contents.pictures.file_of(own, is_sound=True) if own else ""
-    return kept_as(file_name(names.get(own) or f"Recording.{kept[33:]}"), kept) if kept else None
 
 
 def _names(details: Fields) -> dict[str, str]:

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from engine import counted
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.safe_files import read_bounded
-from ui.records.attachments import picture_kind, sound_kind
+from ui.records.attachments import picture_kind
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 
@@ -217,8 +217,6 @@ def _moment(info: zipfile.ZipInfo) -> float:
 MOST_PICTURE_BYTES = 10 << 20
 # Of one import; what is too large counts as far as it was read.
 MOST_PICTURES_BYTES = 200 << 20
-# Half an hour of speech as ChatGPT's export has it.
-MOST_SOUND_BYTES, MOST_SOUNDS_BYTES = 90 << 20, 500 << 20
 _PIECE_CHARS = 1 << 18  # a multiple of 4, as base64 needs it
 _LONGEST_SIGNATURE = 12
 # Ids of real exports are longer; a short one would be the beginning of too many names.
@@ -227,7 +225,7 @@ _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 
 
 class ArchivedPictures:
-    """The pictures and sound recordings of an export."""
+    """The pictures of an export."""
 
     def __init__(
         self,
@@ -242,19 +240,19 @@ class ArchivedPictures:
         self._folder = folder
         self._is_dry = is_dry
         self._pieces = pieces
-        self._left = {False: MOST_PICTURES_BYTES, True: MOST_SOUNDS_BYTES}  # of sounds: True
+        self._left = MOST_PICTURES_BYTES
         # What became of each file: a picture may be in many messages.
         self._kept: dict[str, str] = {}
         wanted = names if folder is not None else ()
         self._names = sorted((PurePosixPath(name).name, name) for name in wanted)
 
-    def file_of(self, identity: str, *, is_sound: bool = False) -> str:
-        """Return the name of the copy of a picture, or recording, that is a file of the export."""
+    def file_of(self, identity: str) -> str:
+        """Return the name of the copy of a picture that is a file of the export."""
         name = self._name_of(PurePosixPath(identity).name)
         if name is None or not self.is_wanted:
             return ""
         if name not in self._kept:
-            self._kept[name] = self._copy(self._pieces(name), is_sound=is_sound)
+            self._kept[name] = self._copy(self._pieces(name))
         if kept := self._kept[name]:
             self.read.add(name)
         return kept
@@ -262,16 +260,9 @@ class ArchivedPictures:
     def file_from(self, address: str) -> str:
         """Return the name of the copy of a picture that is in a ``data:`` address, as above."""
         match = _DATA.match(address)
-        return "" if match is None else self._from_base64(address, match.end())
-
-    def sound_from(self, data: str) -> str:
-        """Return the name of the copy of a recording that is given in base64, as above."""
-        return self._from_base64(data, 0, is_sound=True)
-
-    def _from_base64(self, text: str, begin: int, *, is_sound: bool = False) -> str:
-        if self._folder is None or not self.is_wanted:
+        if match is None or self._folder is None or not self.is_wanted:
             return ""
-        return self._copy(_decoded(text, begin), is_sound=is_sound)
+        return self._copy(_decoded(address, match.end()))
 
     def is_here(self, name: str) -> bool:
         """Return whether a copy of this name is in the folder already."""
@@ -286,17 +277,17 @@ class ArchivedPictures:
                 return name
         return None
 
-    def _copy(self, pieces: Iterator[bytes], *, is_sound: bool = False) -> str:
+    def _copy(self, pieces: Iterator[bytes]) -> str:
         """Keep a file; return its name, or nothing if it is of no kind, too large or damaged."""
         assert self._folder is not None
         with contextlib.suppress(OSError, DamagedFile, binascii.Error, ValueError):
             if self._is_dry:
-                return self._checked(pieces, lambda piece: None, is_sound=is_sound)
+                return self._checked(pieces, lambda piece: None)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             number, path = tempfile.mkstemp(prefix=".", dir=self._folder)
             try:
                 with os.fdopen(number, "wb") as file:
-                    name = self._checked(pieces, file.write, is_sound=is_sound)
+                    name = self._checked(pieces, file.write)
                 if name:
                     os.replace(path, self._folder / name)
                 return name
@@ -305,19 +296,14 @@ class ArchivedPictures:
                     os.unlink(path)
         return ""
 
-    def _checked(
-        self, pieces: Iterator[bytes], write: Callable[[bytes], object], *, is_sound: bool
-    ) -> str:
+    def _checked(self, pieces: Iterator[bytes], write: Callable[[bytes], object]) -> str:
         """Write a file; return the name for it, or nothing if it cannot be kept."""
-        kind_of, most = (
-            (sound_kind, MOST_SOUND_BYTES) if is_sound else (picture_kind, MOST_PICTURE_BYTES)
-        )
         digest, size, kind = hashlib.sha256(), 0, ""
         for piece in _from_signature(pieces):
-            kind = kind or kind_of(piece)
+            kind = kind or picture_kind(piece)
             size += len(piece)
-            self._left[is_sound] -= len(piece)
-            if not kind or size > most or self._left[is_sound] < 0:
+            self._left -= len(piece)
+            if not kind or size > MOST_PICTURE_BYTES or self._left < 0:
                 return ""
             digest.update(piece)
             write(piece)

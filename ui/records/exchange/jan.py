@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MAX_ITEM_BYTES, json_value
-from ui.records.attachments import Attachment, kept_as
+from ui.records.attachments import Attachment
 from ui.records.conversations import (
     ChosenModel,
     Conversation,
@@ -236,7 +236,8 @@ def _said(message: Fields, before: list[Said], contents: FileContents) -> Said |
         if kind.startswith("image"):
             files.append(picture(f"picture {len(files) + 1}", contents, _kept(item, contents)))
         elif kind == "input_audio":
-            files.append(_sound(item.inner(kind), contents))
+            contents.left_out["sound recording"] += 1
+            files.append(Attachment("Recording", "(the file is not kept here)"))
         elif kind == "tool_call":
             own = text_in(item, "tool_call_id") or f"call_{len(calls)}"
             call = call_of(own, text_in(item, "tool_name"), item.raw("input") or {})
@@ -318,16 +319,6 @@ def _kept(item: Fields, contents: FileContents) -> str:
     holder = item.raw("image_url")
     address = holder.get("url") if isinstance(holder, dict) else holder
     return contents.pictures.file_from(address) if isinstance(address, str) else ""
-
-
-def _sound(item: Fields, contents: FileContents) -> Attachment:
-    """Return a recording that is in the message itself."""
-    name = f"Recording.{text_in(item, 'format') or 'mp3'}"
-    kept = contents.pictures.sound_from(text_in(item, "data"))
-    if kept:
-        return kept_as(file_name(name), kept)
-    contents.left_out["sound recording"] += 1
-    return Attachment(file_name(name), "(the file is not kept here)")
 
 
 def _calls(

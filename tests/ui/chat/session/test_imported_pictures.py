@@ -22,7 +22,7 @@ from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import ask_about_file
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
-from ui.records.attachments import kept_as, without_kept_files
+from ui.records.attachments import Attachment, kept_as, without_kept_files
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.exchange.contents import ArchivedPictures
@@ -445,47 +445,10 @@ async def test_a_kept_picture_is_shown_below_its_name_and_never_larger_than_its_
     assert large.picture.accessibleName() == "Picture large.png"
 
 
-SOUND = b"RIFF\0\0\0\0WAVEfmt a few words"
-
-
-def spoken(folder: Path) -> Path:
-    """Return an export with a spoken question and answer, of which one recording is there."""
-
-    def said(role: str, pointer: dict[str, Any], text: str, above: str) -> dict[str, Any]:
-        parts = [{"content_type": "audio_transcription", "text": text}, pointer]
-        content = {"content_type": "multimodal_text", "parts": parts}
-        return {"parent": above, "message": {"author": {"role": role}, "content": content}}
-
-    inner = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_00000002"}
-    video = {"content_type": "real_time_user_audio_video_asset_pointer"}
-    gone = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_00000003"}
-    nodes = {
-        "q": said("user", video | {"audio_asset_pointer": inner}, "Say hello", ""),
-        "a": said("assistant", gone, "Hello", "q"),
-    }
-    listed = [{"conversation_id": "voice", "title": "Spoken", "mapping": nodes}]
-    path = folder / "spoken.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("conversations.json", json.dumps(listed))
-        archive.writestr("voice/audio/file_00000002-5f1e.wav", SOUND)
-        archive.writestr("voice/audio/file_00000009-5f1e.wav", SOUND)
-    return path
-
-
-async def test_a_recording_of_the_archive_is_kept_and_opened_after_a_question(
-    workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
-) -> None:
-    workspace.files.import_from(spoken(tmp_path))
-    await workspace.files.finish()
-    await store.settled()
-    again = await open_store(tmp_path / "conversations.db")
-    (conversation,) = [one for one in again.load_all() if one.title == "Spoken"]
-    asked, answer = await again.read(conversation) or ()
-    await again.close()
-    (file,) = asked.files
-    assert (file.name, file.is_sound, asked.typed) == ("Recording.wav", True, "Say hello")
-    assert (store.pictures_folder / file.kept_file).read_bytes() == SOUND
-    assert answer.text == "Hello"
-    sent = without_kept_files(asked.sent)
+def test_recording_of_an_earlier_import_is_named_to_the_model_and_stays_a_kept_file() -> None:
+    note = f"(a sound recording, kept as {'0' * 32}.wav)"
+    file = Attachment("Recording.wav", note)
+    assert (file.is_sound, file.kept_file) == (True, f"{'0' * 32}.wav")
+    sent = without_kept_files(question("Say hello", [file]).sent)
     assert "which you cannot hear" in sent
     assert file.kept_file not in sent
