@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.errors import InvalidRequest
+from engine.grammar.schema_bounds import is_nested_too_deeply
 from engine.output.tool_calls.styles import GEMMA, JSON_CALLS
 from engine.values.request import GenerationRequest, Message, Tool
 
@@ -24,7 +26,13 @@ def describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> 
         tools: The tools.
         name: The only one that may be called; None for any of them.
         call_style: The name of the format of the model's calls.
+
+    Raises:
+        InvalidRequest: The schema of a tool is nested too deeply.
     """
+    for tool in tools:
+        if is_nested_too_deeply(tool.parameters):
+            raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
     offered = [tool for tool in tools if name in (None, tool.name)]
     wanted = "one of these functions" if name is None else "this function"
     described = [

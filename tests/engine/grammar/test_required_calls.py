@@ -195,3 +195,15 @@ def test_a_tool_that_the_format_cannot_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="cannot call a tool named") as refusal:
         scripted_answer(stage, "go", tools=(SAY,), tool_choice=ToolChoice("required"))
     assert refusal.value.field == "tool_choice"
+
+
+def test_a_tool_too_deep_to_be_described_is_refused(tmp_path: Path) -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(2000):
+        schema = {"type": "array", "items": schema}
+    tool = Tool("deep", "", closed(a=schema))
+    with pytest.raises(InvalidRequest, match="too deeply") as refusal:
+        scripted_answer(
+            Stage(tmp_path, {"go": ["x"]}), "go", tools=(tool,), tool_choice=ToolChoice("required")
+        )
+    assert refusal.value.field == "tools.deep.parameters"
