@@ -151,22 +151,6 @@ TAKEN: list[tuple[str, Callable[[Any], dict[str, Any]], str]] = [
     ),
     ("/v1/chat/completions", lambda schema: {"guided_json": schema}, "guided_json"),
     (
-        "/v1/chat/completions",
-        lambda schema: {
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": "add",
-                        "parameters": {"type": "object", "properties": {"a": schema}},
-                    },
-                }
-            ],
-            "tool_choice": "required",
-        },
-        "tools.add.parameters",
-    ),
-    (
         "/v1/completions",
         lambda schema: {"prompt": "Hi", "structured_outputs": {"json": schema}},
         "structured_outputs.json",
