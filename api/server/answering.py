@@ -34,7 +34,6 @@ from api.transport.bodies import (
 from api.transport.config import ImageRule, ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine, is_permanent, renamed_parts
 from api.transport.observation import (
-    AnswerForm,
     ServedAnswer,
     note,
     note_stream_delivered,
@@ -329,9 +328,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
                 request_id_of(request),
                 keep=route.keeper(service, params),
             )
-            has_instructions = route.has_instructions(params)
-            answer_id = route.answer_id(params, head)
-            note(form=AnswerForm(answer_id, route.call_prefix, has_instructions))
+            note(answer_id=route.answer_id(params, head))
             # A required call is asked for in words where the template has no place for tools.
             forces = any(choice.tool_choice.mode == "required" for choice in wanted)
             has_tools = any(choice.tools for choice in wanted)

@@ -14,7 +14,6 @@ from typing import Protocol, TypedDict, Unpack
 
 from api.transport.errors import ErrorKind
 from engine import (
-    EmbeddingRequest,
     Event,
     Finished,
     GenerationRequest,
@@ -208,21 +207,6 @@ class RequestAdvanced:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerForm:
-    """How the client sees an answer.
-
-    Attributes:
-        id: The answer's id; empty if it has none.
-        call_prefix: What the id of a tool call begins with.
-        has_instructions: Whether the request has system instructions apart from its conversation.
-    """
-
-    id: str = ""
-    call_prefix: str = ""
-    has_instructions: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class RequestEnded:
     """A request has been answered, or its client has left.
 
@@ -240,10 +224,8 @@ class RequestEnded:
         wants_stream: Whether the client asked for a stream.
         wanted: The generations that the engine was asked for, accepted or not.
         failure: The kind of error that the client received; None if there was none.
-        form: How the client sees the answer and its calls.
-        embedding: The texts that were to become vectors, if the request asked for that.
-        encoding: How the vectors were to be written; empty if the client has no choice.
-        embedded_tokens: How many tokens they have; None if they became no vectors.
+        answer_id: The id of the answer as the client gets it; empty if it has none.
+        embedded_tokens: How many tokens became vectors; None if none did.
     """
 
     began: RequestBegan
@@ -259,9 +241,7 @@ class RequestEnded:
     wants_stream: bool = False
     wanted: Sequence[GenerationRequest] = ()
     failure: ErrorKind | None = None
-    form: AnswerForm = field(default_factory=AnswerForm)
-    embedding: EmbeddingRequest | None = None
-    encoding: str = ""
+    answer_id: str = ""
     embedded_tokens: int | None = None
 
     @property
@@ -279,9 +259,7 @@ class Facts(TypedDict, total=False):
     wants_stream: bool
     wanted: Sequence[GenerationRequest]
     failure: ErrorKind
-    form: AnswerForm
-    embedding: EmbeddingRequest
-    encoding: str
+    answer_id: str
     embedded_tokens: int
 
 

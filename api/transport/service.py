@@ -515,7 +515,7 @@ async def running(
 
 
 async def embedded(
-    service: Service, wanted: EmbeddingRequest, asked_model: str, encoding: str = ""
+    service: Service, wanted: EmbeddingRequest, asked_model: str
 ) -> tuple[Embeddings, str]:
     """Return the vectors of texts, and the model that made them; ends when the client leaves.
 
@@ -523,13 +523,12 @@ async def embedded(
         service: The service that the server answers from.
         wanted: The texts.
         asked_model: The model that the client named; empty if it named none.
-        encoding: How the client wants vectors to be written; empty where it has no choice.
 
     Raises:
         EngineError: The engine refused them.
     """
     request = replace(wanted, model=engine_name(service, asked_model))
-    note(embedding=request, asked_model=asked_model, encoding=encoding)
+    note(asked_model=asked_model)
     embeddings = await service.engine.embed(request)
     model = model_name(service, asked_model)
     note(model=model, embedded_tokens=sum(embeddings.tokens))

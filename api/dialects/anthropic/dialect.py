@@ -371,8 +371,6 @@ DIALECT = Dialect(
             event=MessageEvent,
             encoder=MessageEncoder,
             answer_id=answer_id,
-            call_prefix=CALL_PREFIX,
-            has_instructions=lambda params: bool(params.system),
         ),
     ),
     queries=(

@@ -338,7 +338,7 @@ async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | 
         params.dimensions,
     )
     encoding = params.encoding_format or "float"
-    made, model = await embedded(service, wanted, params.model, encoding)
+    made, model = await embedded(service, wanted, params.model)
 
     def answer(embeddings: Embeddings, tokens: int) -> EmbeddingAnswer:
         return {

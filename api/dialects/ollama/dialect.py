@@ -446,7 +446,6 @@ DIALECT = Dialect(
             media_type=LINES,
             wants_stream=is_streamed,
             admit=admit,
-            has_instructions=lambda params: bool(params.system),
             on_accepted=keep_as_wanted,
             reply_without_question=reply_without_question,
         ),

@@ -368,7 +368,6 @@ DIALECT = Dialect(
             recall=recall,
             keeper=keeper,
             answer_id=answer_id,
-            has_instructions=lambda params: bool(params.instructions),
         ),
     ),
     queries=(

@@ -94,8 +94,6 @@ class AnswerRoute(Generic[_Params]):
         keeper: Returns the function that keeps the answer to a request; None if it is not to be
             kept.
         answer_id: Returns the answer's id as the client gets it; empty if answers have none.
-        call_prefix: What the id of a tool call begins with for the client.
-        has_instructions: Whether a request has system instructions apart from its conversation.
         operation: What the model is asked to do, in the terms of OpenTelemetry's conventions:
             answer a conversation, or continue a prompt
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
@@ -121,8 +119,6 @@ class AnswerRoute(Generic[_Params]):
     recall: Callable[[Service, _Params], _Params] = lambda service, params: params
     keeper: Callable[[Service, _Params], KeepAnswer | None] = lambda service, params: None
     answer_id: Callable[[_Params, Head], str] = lambda params, head: ""
-    call_prefix: str = "call_"
-    has_instructions: Callable[[_Params], bool] = lambda params: False
     operation: Literal["chat", "text_completion"] = "chat"
 
 
