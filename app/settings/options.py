@@ -459,10 +459,10 @@ examples:
   fullstop inspect answer.txt --stop END
   pbpaste | fullstop inspect -
 
-Reads answers of Messages, Chat, Completions, Responses, /generate, Ollama, llama.cpp, TGI, Gemini
-and Converse, streamed or not: as text, with heads, quoted, indented, fenced or behind times; HAR
-files; what programs dump as JSON; curl --trace-ascii; mitmproxy; logs of LiteLLM and of docker
-compose; exports of Postman and Langfuse; OpenTelemetry spans; Realtime; packed by gzip; UTF-16.
+Reads answers of Messages, Chat, Completions, Responses, /generate and Ollama, streamed or not:
+as text, with heads, quoted, indented, fenced or behind times; HAR files; what programs dump as
+JSON; curl --trace-ascii; mitmproxy; logs of LiteLLM and of docker compose; exports of Postman and
+Langfuse; OpenTelemetry spans; packed by gzip; UTF-16.
 exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage, 3 a part was not read, 4 no answer
 """
 

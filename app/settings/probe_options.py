@@ -7,10 +7,7 @@ from pathlib import Path
 PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
 
 # The same as in ``api.conformance``; a test compares them.
-DIALECTS = (
-    *("messages", "chat", "completions", "responses", "generate", "ollama"),
-    *("llama.cpp", "tgi", "gemini", "converse"),
-)
+DIALECTS = ("messages", "chat", "completions", "responses", "generate", "ollama")
 ALL_DIALECTS = "all"
 LEVELS = ("specification", "extension", "opinion")
 
@@ -45,8 +42,7 @@ def _add_asking(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--dialect",
         choices=(*DIALECTS, ALL_DIALECTS),
-        help="API of the server (default: detected; from llama.cpp on when named); all probes each "
-        "that is detected",
+        help="API of the server (default: detected); all probes each that is detected",
     )
     probe.add_argument(
         "--model", metavar="NAME", help="name of the model (default: the first one listed)"

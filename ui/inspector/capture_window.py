@@ -53,11 +53,7 @@ FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
 _MAX_EVENT_CHARS = 300
-_DIALECTS = {
-    WireDialect.CHAT: "Chat Completions",
-    WireDialect.LLAMA_CPP: "llama.cpp",
-    WireDialect.TGI: "TGI",
-}
+_DIALECTS = {WireDialect.CHAT: "Chat Completions"}
 _WORDS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
 # Of one text; ``fullstop inspect`` prints all.
 _MAX_ANSWERS = 100

@@ -9,12 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from api.conformance.captures.frames import parsed
-from api.conformance.captures.other_readers import (
-    CONVERSE_REASONS,
-    GEMINI_REASONS,
-    LLAMA_CPP_REASONS,
-    TGI_REASONS,
-)
 from api.conformance.captures.readers import MESSAGES_REASONS
 from api.conformance.captures.values import (
     Capture,
@@ -54,10 +48,6 @@ _REASONS: Mapping[WireDialect, frozenset[str]] = {
     ),
     WireDialect.GENERATE: frozenset({"stop", "length", "abort"}),
     WireDialect.OLLAMA: frozenset({"stop", "length", "load", "unload"}),
-    WireDialect.LLAMA_CPP: LLAMA_CPP_REASONS,
-    WireDialect.TGI: TGI_REASONS,
-    WireDialect.GEMINI: GEMINI_REASONS,
-    WireDialect.CONVERSE: CONVERSE_REASONS,
 }
 # Their vendor says that the total is the sum.
 _ADDING_UP = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
@@ -65,8 +55,6 @@ _ADDING_UP = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
 _COUNTING_CACHED = (*_ADDING_UP, WireDialect.GENERATE)
 # So much thinking has tokens of its own.
 _MUCH_THINKING = 40
-# These dialects send no arguments for a call without arguments.
-_EMPTY_MEANS_NONE = (WireDialect.MESSAGES, WireDialect.CONVERSE)
 
 
 def implausible(capture: Capture) -> Iterator[Finding]:
@@ -168,7 +156,8 @@ def _calls(capture: Capture) -> Iterator[Finding]:
 
 
 def _arguments(capture: Capture, call: CapturedCall) -> Iterator[Finding]:
-    if not call.arguments and capture.dialect in _EMPTY_MEANS_NONE:
+    # Messages sends no arguments for a call without arguments.
+    if not call.arguments and capture.dialect is WireDialect.MESSAGES:
         return
     try:
         is_object = isinstance(parsed(call.arguments), dict)
@@ -296,11 +285,6 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     occurrence = first_occurrence(text, stops)
     if occurrence is None:
         yield from _left_over(capture, stops)
-        return
-    is_at_end = occurrence.end == len(text)
-    if capture.dialect is WireDialect.TGI and is_at_end and capture.ending is CapturedEnding.STOP:
-        sentence = f"The text ends with the stop {occurrence.stop!r}, as TGI's answers do."
-        yield Finding("stop_kept", Severity.NOTE, sentence)
         return
     # Such a trace has a dot for each byte that is not ASCII.
     is_lossy = (

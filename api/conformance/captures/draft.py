@@ -189,7 +189,6 @@ _TEMPLATE_MARK = re.compile(
 )
 _WITH_TEMPLATE = (
     *(WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES, WireDialect.OLLAMA),
-    *(WireDialect.GEMINI, WireDialect.CONVERSE),
 )
 # So many tokens leave something to show.
 _MANY_TOKENS = 8
@@ -266,15 +265,6 @@ class Draft(ChoiceDraft):
                 self.find("field_form", Severity.ERROR, misfit.sentence, index)
             elif self.is_whole:
                 self.find("field_missing", Severity.ERROR, misfit.sentence, index)
-
-    def values(self, frames: Iterable[Frame]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the JSON objects of a stream, with their places; errors among them are noted."""
-        for index, frame in enumerate(frames):
-            value = mapping(frame.value)
-            if "error" in value:
-                self.set_error(value["error"])
-            else:
-                yield index, value
 
     def values_until_done(
         self, frames: Iterable[Frame], noun: str

@@ -515,8 +515,5 @@ def form_of(dialect: WireDialect, value: dict[str, Any], *, is_streamed: bool) -
     # Some vendors send a chunk of their own before those of the answer.
     if is_streamed and value.get("choices") == [] and not value.get("usage"):
         return None
-    # The Realtime API's events have the names of Responses and other fields.
-    if "event_id" in value:
-        return None
     whole, streamed = _FORMS[dialect]
     return streamed if is_streamed else whole

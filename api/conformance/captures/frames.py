@@ -168,15 +168,8 @@ _REQUESTS_BREAK = re.compile(r"\r\n|\r")
 # A shell's prompt may precede a command.
 _PROMPT = re.compile(r"(?:.{0,80}[$#%>] )?[$ %>]*")
 # The paths of the stops in the APIs' bodies.
-_HOLDERS = (
-    "options",
-    "sampling_params",
-    "parameters",
-    "generationConfig",
-    "generation_config",
-    "inferenceConfig",
-)
-_NAMES = ("stop_sequences", "stop", "stopSequences")
+_HOLDERS = ("options", "sampling_params")
+_NAMES = ("stop_sequences", "stop")
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
 
 

@@ -9,17 +9,6 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, mapping
 from api.conformance.captures.frames import MOST_FRAMES, BodyForm, Frame, Framed, framed
-from api.conformance.captures.other_readers import (
-    EVENTS,
-    read_converse_stream,
-    read_converse_whole,
-    read_gemini_stream,
-    read_gemini_whole,
-    read_llama_cpp_stream,
-    read_llama_cpp_whole,
-    read_tgi_stream,
-    read_tgi_whole,
-)
 from api.conformance.captures.readers import (
     MESSAGES_EVENTS,
     read_chat_stream,
@@ -48,7 +37,7 @@ _BEGINNING_CHARS = 64 * 1024
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
 _UNKNOWN = (
     "This is not an answer of an API that is known: Messages, Chat, Completions, Responses, "
-    "/generate, Ollama, llama.cpp, TGI, Gemini or Converse."
+    "/generate or Ollama."
 )
 _ReadWhole = Callable[[Draft, dict[str, Any]], None]
 _ReadStream = Callable[[Draft, tuple[Frame, ...]], None]
@@ -60,10 +49,6 @@ _READERS: dict[WireDialect, tuple[_ReadWhole, _ReadStream]] = {
     WireDialect.RESPONSES: (read_responses_whole, read_responses_stream),
     WireDialect.GENERATE: (read_generate_whole, read_generate_stream),
     WireDialect.OLLAMA: (read_ollama_whole, read_ollama_stream),
-    WireDialect.LLAMA_CPP: (read_llama_cpp_whole, read_llama_cpp_stream),
-    WireDialect.TGI: (read_tgi_whole, read_tgi_stream),
-    WireDialect.GEMINI: (read_gemini_whole, read_gemini_stream),
-    WireDialect.CONVERSE: (read_converse_whole, read_converse_stream),
 }
 
 
@@ -99,8 +84,6 @@ def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
     # Some APIs send an error key with every answer; it is null on success.
     if body.get("error") is not None:
         draft.set_error(body["error"])
-    elif known is WireDialect.CONVERSE and "output" not in body and "message" in body:
-        draft.set_error(body["message"])
     else:
         draft.check_form(0, body)
         whole(draft, body)
@@ -126,24 +109,7 @@ def recognised(frames: tuple[Frame, ...]) -> WireDialect | None:
             return WireDialect.GENERATE
         if "done" in value and ("message" in value or "response" in value):
             return WireDialect.OLLAMA
-        if (other := _of_others(value, frame.name)) is not None:
-            return other
     return _of_error(mapping(frames[0].value) if frames else {})
-
-
-def _of_others(value: dict[str, Any], name: str | None) -> WireDialect | None:
-    """Return the dialect of a frame among those that our server does not offer."""
-    if "candidates" in value or "promptFeedback" in value:
-        return WireDialect.GEMINI
-    if "generated_text" in value:
-        return WireDialect.TGI
-    if name in EVENTS or any(key in EVENTS for key in value):
-        return WireDialect.CONVERSE
-    if "stopReason" in value and "output" in value:
-        return WireDialect.CONVERSE
-    if "content" in value and "stop" in value:
-        return WireDialect.LLAMA_CPP
-    return None
 
 
 def _of_choices(value: dict[str, Any]) -> WireDialect:
@@ -155,10 +121,8 @@ def _of_choices(value: dict[str, Any]) -> WireDialect:
 def _of_error(value: dict[str, Any]) -> WireDialect | None:
     error = value.get("error")
     if isinstance(error, str):
-        return WireDialect.TGI if "error_type" in value else WireDialect.OLLAMA
+        return WireDialect.OLLAMA
     if isinstance(error, dict):
-        if isinstance(error.get("status"), str) and isinstance(error.get("code"), int):
-            return WireDialect.GEMINI
         return WireDialect.MESSAGES if value.get("type") == "error" else WireDialect.CHAT
     return None
 

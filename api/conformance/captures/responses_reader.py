@@ -9,10 +9,9 @@ from api.conformance.captures.draft import Draft, items, mapping, usage
 from api.conformance.captures.frames import Frame
 from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
-# The last one is the Realtime API's, whose events are those of Responses otherwise.
-_LAST = ("response.completed", "response.incomplete", "response.failed", "response.done")
+_LAST = ("response.completed", "response.incomplete", "response.failed")
 _STATUSES = ("completed", "incomplete", "failed", "cancelled", "in_progress", "queued")
-_TEXTS = ("response.output_text", "response.text", "response.output_audio_transcript")
+_TEXT = "response.output_text"
 _CALL = "function_call"
 _CUT_CALL = ("response.incomplete", _CALL)
 _ARGUMENTS = "response.function_call_arguments"
@@ -82,8 +81,6 @@ class _ResponsesStream:
             kind = kind if isinstance(kind, str) and kind else frame.name
             if frame.is_done_mark or not isinstance(kind, str):
                 continue
-            if "event_id" in value and not kind.startswith("response.") and kind != "error":
-                continue  # the Realtime API's events of the session
             if frame.name is not None and frame.name != kind and not draft.is_dump:
                 said = f"The event: line says {frame.name}, the data says {kind}."
                 draft.find("event_name_differs", Severity.ERROR, said, index)
@@ -149,7 +146,7 @@ class _ResponsesStream:
             )
         else:
             self._check_output(index, kind, output)
-        ended = {f"{text}.done" for text in _TEXTS if f"{text}.delta" in self._kinds}
+        ended = {f"{_TEXT}.done"} if f"{_TEXT}.delta" in self._kinds else set()
         # A call that was cut is never done.
         if _ARGUMENTS + ".delta" in self._kinds:
             is_cut = kind == "response.incomplete"
@@ -380,7 +377,7 @@ class _ResponsesStream:
 
 
 def _has_text(kind: str) -> bool:
-    return kind.endswith(".delta") and kind.removesuffix(".delta") in _TEXTS
+    return kind == f"{_TEXT}.delta"
 
 
 def _is_of_item(kind: str) -> bool:

@@ -138,14 +138,13 @@ def _without_indent(text: str) -> str:
 # Anything else that a faulty server sends after the end belongs to the last answer.
 
 _END = re.compile(
-    r'"(?:finish_reason|finishReason|done_reason|stop_reason|stopReason|stop_type)"\s*:\s*["{]'
-    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed|done)"'
-    r'|"generated_text"\s*:\s*"|"(?:done|stop)"\s*:\s*true|"error"|Exception"|messageStop'
+    r'"(?:finish_reason|done_reason|stop_reason)"\s*:\s*["{]'
+    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"|"done"\s*:\s*true|"error"'
 )
-_DONE = re.compile(r'"(?:done|stop)"\s*:\s*true')
+_DONE = re.compile(r'"done"\s*:\s*true')
 _MAYBE_WHOLE = re.compile(
     r'"(?:message|output)"\s*:\s*\{|"type"\s*:\s*"message"|"object"\s*:\s*"(?:response|chat\.completion|'
-    r'text_completion)"|"generated_text"\s*:\s*"|"error"\s*:\s*["{]|"candidates"'
+    r'text_completion)"|"error"\s*:\s*["{]'
 )
 _FIRST = ("message_start", "response.created")
 
@@ -195,30 +194,22 @@ def _is_whole(value: dict[str, Any]) -> bool:
         return True
     if any("message" in mapping(choice) for choice in items(value.get("choices"))):
         return True
-    if "generated_text" in value:
-        return "token" not in value
-    return ("stopReason" in value and "output" in value) or (
-        kind in (None, "error") and isinstance(value.get("error"), dict | str)
-    )
+    return kind in (None, "error") and isinstance(value.get("error"), dict | str)
 
 
 def _begins(value: dict[str, Any], ended: Any, is_ended_again: bool) -> bool:
     """Whether an object after the end of an answer begins another answer."""
-    if value.get("type") in _FIRST or "messageStart" in value:
+    if value.get("type") in _FIRST:
         return True
     here, there = _id(value), _id(mapping(ended))
     if here and there:
         # A stream's usage comes after its end, without choices.
         return here != there and value.get("choices") != []
-    if "done" in value or ("content" in value and "stop" in value):
-        return is_ended_again
-    return mapping(value.get("token")) != {} and value.get("index") == 1
+    return "done" in value and is_ended_again
 
 
 def _id(value: dict[str, Any]) -> str:
-    answer_id = (
-        value.get("id") or value.get("responseId") or mapping(value.get("meta_info")).get("id")
-    )
+    answer_id = value.get("id") or mapping(value.get("meta_info")).get("id")
     return answer_id if isinstance(answer_id, str) else ""
 
 

@@ -28,10 +28,6 @@ class WireDialect(StrEnum):
     RESPONSES = "responses"
     GENERATE = "generate"
     OLLAMA = "ollama"
-    LLAMA_CPP = "llama.cpp"
-    TGI = "tgi"
-    GEMINI = "gemini"
-    CONVERSE = "converse"
 
 
 class CapturedEnding(StrEnum):

@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 
 from api.conformance.captures.recognition import parse
-from api.conformance.captures.recordings import as_server_sent_events, is_event_stream
 from api.conformance.captures.values import Capture, WireDialect
 from api.conformance.probe.dialects import Ask, Driver, headers, path_of
 from api.conformance.probe.values import Access, Exchange
@@ -360,10 +359,8 @@ class Client:
         budget: Budget,
     ) -> None:
         self.driver = driver
-        self.path = path_of(driver, access.base_path, model)
+        self.path = path_of(driver, access.base_path)
         self.url = base_url + self.path
-        streamed_path = path_of(driver, access.base_path, model, is_streamed=True)
-        self._streamed_url = base_url + streamed_path
         self.model = model
         self.exchanges: list[Exchange] = []
         self.slips: list[Exchange] = []
@@ -378,9 +375,9 @@ class Client:
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""
         return curl_line(
-            self._url_of(body),
+            self.url,
             self.driver.dialect,
-            self.driver.on_wire(body),
+            body,
             self.access,
             is_cut=is_cut,
         )
@@ -497,18 +494,10 @@ class Client:
         return bool(capture.text or capture.thinking)
 
     def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        raw = body if isinstance(body, bytes) else json.dumps(self.driver.on_wire(body)).encode()
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         # Redirects are not followed, because the key and the prompts are for this server only.
-        return self.session.post(
-            self._url_of(body), data=raw, headers=self._headers, allow_redirects=False
-        )
-
-    def _url_of(self, body: Any) -> str:
-        return self._streamed_url if self.driver.asks_for_stream(body) else self.url
+        return self.session.post(self.url, data=raw, headers=self._headers, allow_redirects=False)
 
 
 def _text_of(content: bytes) -> str:
-    """Return the text of a body; a binary stream is converted to server-sent events."""
-    if is_event_stream(content):
-        return as_server_sent_events(content)
     return content.decode("utf-8", "replace")

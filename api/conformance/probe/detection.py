@@ -187,8 +187,7 @@ async def found_server(
     place = place_of(options.url)
     _check_headers(options)
     wanted = options.dialect or place.dialect
-    detected = [driver for driver in DRIVERS.values() if driver.is_detected]
-    drivers = [DRIVERS[wanted]] if wanted is not None else detected
+    drivers = [DRIVERS[wanted]] if wanted is not None else list(DRIVERS.values())
     if options.model is not None:
         models = [options.model]
     else:
@@ -313,8 +312,7 @@ def _is_name(name: object) -> bool:
 def _nothing(base: str, refusals: list[str], options: ProbeOptions) -> str:
     if refusals:
         return f"{base} answers no request. {'; '.join(refusals)}"
-    detected = [driver for driver in DRIVERS.values() if driver.is_detected]
-    paths = ", ".join(path_of(driver, options.base_path) for driver in detected)
+    paths = ", ".join(path_of(driver, options.base_path) for driver in DRIVERS.values())
     return (
         f"{base} answers none of the dialects ({paths}); give the address without the path of an "
         "endpoint, or --base-path PATH where the API is not under /v1"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
-from urllib.parse import quote
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
 
@@ -91,11 +90,6 @@ def is_ollama_error(body: Any) -> bool:
 def is_generate_error(body: Any) -> bool:
     """Return whether this is an error of SGLang's native API, which has two forms."""
     return is_worded_error(body) or is_ollama_error(body)
-
-
-def is_converse_error(body: Any) -> bool:
-    """Return whether this is an error as Bedrock sends it."""
-    return isinstance(body, dict) and isinstance(body.get("message"), str)
 
 
 # Requests for features of some dialects: several choices, tools, structure, logprobs.
@@ -409,66 +403,6 @@ def ollama_body(ask: Ask, model: str) -> Body:
     return body
 
 
-# The body of a request in each dialect that our own server does not offer.
-#
-# If a dialect streams on another path, ``stream`` in the body selects it: see ``Driver.on_wire``.
-
-
-def llama_cpp_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to llama.cpp's ``/completion``."""
-    return {
-        "prompt": ask.prompt,
-        "n_predict": ask.max_tokens,
-        "temperature": ask.temperature,
-        "stream": ask.is_streamed,
-    }
-
-
-def tgi_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to Text Generation Inference."""
-    # It refuses a temperature of 0, and is greedy without sampling.
-    return {
-        "inputs": ask.prompt,
-        "parameters": {
-            "max_new_tokens": ask.max_tokens,
-            "do_sample": ask.temperature > 0,
-            "details": True,
-            "return_full_text": False,
-            **({"temperature": ask.temperature} if ask.temperature else {}),
-        },
-        "stream": ask.is_streamed,
-    }
-
-
-def gemini_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to Gemini's ``generateContent``."""
-    roles = {"user": "user", "assistant": "model"}
-    system: Body = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
-    return {
-        "contents": [
-            {"role": roles[turn["role"]], "parts": [{"text": turn["content"]}]}
-            for turn in _turns(ask, has_system=False)
-        ],
-        **system,
-        "generationConfig": {"temperature": ask.temperature, "maxOutputTokens": ask.max_tokens},
-        "stream": ask.is_streamed,
-    }
-
-
-def converse_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to Bedrock's ``Converse``."""
-    system: Body = {"system": [{"text": ask.system}]} if ask.system else {}
-    return {
-        "messages": [
-            {"role": turn["role"], "content": [{"text": turn["content"]}]}
-            for turn in _turns(ask, has_system=False)
-        ],
-        **system,
-        "inferenceConfig": {"temperature": ask.temperature, "maxTokens": ask.max_tokens},
-        "stream": ask.is_streamed,
-    }
-
-
 # A dialect as the probe uses it: one value that makes its requests.
 
 
@@ -495,15 +429,12 @@ class Driver:
     can_think: bool = True
     has_chat_template: bool = True
     names_stop: bool = False
-    may_keep_stop: bool = False
     are_stops_standard: bool = True
     limit_name: str = ""
     least_tokens: int = 1
     vendor_least_tokens: int = 1
     left_out: tuple[str, ...] = ()
     streams_by_default: bool = False
-    streamed_path: str = ""
-    is_detected: bool = True
 
     def body(self, ask: Ask, model: str) -> Body:
         """Return the body of a request; an empty model name leaves the field out."""
@@ -525,12 +456,6 @@ class Driver:
         if ask.token_ids and self.ids_path is not None:
             put(body, self.ids_path, list(ask.token_ids))
         return body
-
-    def on_wire(self, body: Any) -> Any:
-        """Return a body as it is sent, without ``stream`` if a path asks for the stream."""
-        if not self.streamed_path or not isinstance(body, dict):
-            return body
-        return {name: value for name, value in body.items() if name != "stream"}
 
     def with_reason_named(self, sentence: str) -> str:
         """Return a sentence about the reason with the name that the dialect has for it."""
@@ -605,23 +530,17 @@ def headers(
         found["anthropic-version"] = "2023-06-01"
         if api_key:
             found["x-api-key"] = api_key
-    if dialect is WireDialect.GEMINI and api_key:
-        return found | {"x-goog-api-key": api_key} | {name.lower(): text for name, text in more}
     if api_key:
         found["authorization"] = f"Bearer {api_key}"
     return found | {name.lower(): value for name, value in more}
 
 
-def path_of(
-    driver: Driver, base_path: str | None, model: str = "", *, is_streamed: bool = False
-) -> str:
+def path_of(driver: Driver, base_path: str | None) -> str:
     """Return the path of requests, with ``/v1`` replaced if another base path is given."""
-    path = driver.streamed_path if is_streamed and driver.streamed_path else driver.path
-    path = path.replace("{model}", quote(model, safe=""))
     if base_path is None:
-        return path
+        return driver.path
     begin = f"/{base_path.strip('/')}" if base_path.strip("/") else ""
-    return begin + path.removeprefix("/v1")
+    return begin + driver.path.removeprefix("/v1")
 
 
 def words_of(
@@ -635,71 +554,6 @@ def words_of(
         CapturedEnding.LIMIT: f'{field} "{limit}"',
         CapturedEnding.TOOL: f'{field} "{tool or natural}"',
     }
-
-
-# The dialects that can be probed but that our own server does not offer.
-
-OTHER_DRIVERS = (
-    Driver(
-        WireDialect.LLAMA_CPP,
-        path="/completion",
-        make=llama_cpp_body,
-        stop_path=("stop",),
-        limit_path=("n_predict",),
-        prompt_path=("prompt",),
-        is_envelope=is_worded_error,
-        words=words_of("stop_type", "eos", "word", "limit"),
-        takes_string=False,
-        can_think=False,
-        has_chat_template=False,
-        names_stop=True,
-        is_detected=False,
-    ),
-    Driver(
-        WireDialect.TGI,
-        path="/generate",
-        streamed_path="/generate_stream",
-        make=tgi_body,
-        stop_path=("parameters", "stop"),
-        limit_path=("parameters", "max_new_tokens"),
-        prompt_path=("inputs",),
-        is_envelope=is_ollama_error,
-        words=words_of("finish_reason", "eos_token", "stop_sequence", "length"),
-        may_keep_stop=True,
-        takes_string=False,
-        can_think=False,
-        has_chat_template=False,
-        is_detected=False,
-    ),
-    Driver(
-        WireDialect.GEMINI,
-        path="/v1beta/models/{model}:generateContent",
-        streamed_path="/v1beta/models/{model}:streamGenerateContent?alt=sse",
-        make=gemini_body,
-        stop_path=("generationConfig", "stopSequences"),
-        limit_path=("generationConfig", "maxOutputTokens"),
-        prompt_path=("contents",),
-        is_envelope=is_worded_error,
-        words=words_of("finishReason", "STOP", "STOP", "MAX_TOKENS"),
-        takes_string=False,
-        can_think=False,
-        is_detected=False,
-    ),
-    Driver(
-        WireDialect.CONVERSE,
-        path="/model/{model}/converse",
-        streamed_path="/model/{model}/converse-stream",
-        make=converse_body,
-        stop_path=("inferenceConfig", "stopSequences"),
-        limit_path=("inferenceConfig", "maxTokens"),
-        prompt_path=("messages",),
-        is_envelope=is_converse_error,
-        words=words_of("stopReason", "end_turn", "stop_sequence", "max_tokens"),
-        takes_string=False,
-        can_think=False,
-        is_detected=False,
-    ),
-)
 
 
 # The table of the dialects that can be probed.
@@ -790,6 +644,5 @@ DRIVERS: dict[WireDialect, Driver] = {
             can_think=False,
             has_chat_template=False,
         ),
-        *OTHER_DRIVERS,
     )
 }

@@ -46,8 +46,7 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
     broken = no_answer(run)
     if broken is not None:
         return [broken]
-    is_kept = driver.may_keep_stop and run.capture.text == case.text + (case.matched or "")
-    text_fault = None if is_kept else _text(case, run)
+    text_fault = _text(case, run)
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
         # A wrong reason or cost would only follow from this fault.
         return [text_fault]

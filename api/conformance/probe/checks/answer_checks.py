@@ -321,7 +321,6 @@ _SSE = "text/event-stream"
 # The dialects with another media type for streams.
 _STREAMS = {
     WireDialect.OLLAMA: "application/x-ndjson",
-    WireDialect.CONVERSE: "application/vnd.amazon.eventstream",
 }
 _JSON = "application/json"
 _LONG = "Count from 1 to 1000, one number per line"
@@ -363,7 +362,7 @@ def _misframed(dialect: WireDialect, run: Exchange) -> Iterator[Judgement]:
     if charset is not None and charset[1].lower() not in ("utf-8", "utf8"):
         heard = "The content type names another character set than UTF-8, which JSON is sent in."
         yield Judgement("content_type", heard, "utf-8", charset[1])
-    if run.capture.is_streamed and run.is_streamed and dialect is not WireDialect.CONVERSE:
+    if run.capture.is_streamed and run.is_streamed:
         yield from _misspelled_lines(run) if dialect is WireDialect.OLLAMA else _misspelled(run)
     if run.is_left_open:
         yield Judgement(

@@ -51,8 +51,6 @@ _SYSTEM = "You are a helpful assistant."
 async def _default(setting: CheckSetting) -> Seen:
     """A request that does not say whether it wants a stream gets what the API's default is."""
     driver = setting.client.driver
-    if driver.streamed_path:
-        return skipped("The dialect has a path of its own for streams.")
     findings = Findings(setting)
     body = setting.body(replace(setting.main.ask, max_tokens=max(8, driver.least_tokens)))
     del body["stream"]

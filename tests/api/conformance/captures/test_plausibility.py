@@ -52,7 +52,6 @@ def test_impossible_counts_are_found(usage: dict[str, Any], code: str) -> None:
         (answer(finish_reason="banana"), "content_filter, function_call, length, stop, tool_calls"),
         (json.dumps({"type": "message", "content": [], "stop_reason": "stop", "usage": {}}),
          "end_turn"),
-        (json.dumps({"candidates": [{"finishReason": "stop"}], "usageMetadata": {}}), "MAX_TOKENS"),
         (json.dumps({"response": "", "done": True, "done_reason": "eos", "eval_count": 1}), "load"),
     ],
 )  # fmt: skip

@@ -105,7 +105,7 @@ def test_the_page_needs_no_other_file_and_escapes_what_servers_send() -> None:
 def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
     body = DRIVERS[dialect].body(Ask("it's", stops=("\n",), is_streamed=True), "m")
     line = curl_line("http://127.0.0.1/", dialect, body, Access(api_key="k"))
-    header = "x-goog-api-key:" if dialect is WireDialect.GEMINI else "authorization: Bearer"
+    header = "authorization: Bearer"
     assert f'"{header} $API_KEY"' in line
     assert "-N" in line
 

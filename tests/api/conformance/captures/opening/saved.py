@@ -1,8 +1,6 @@
 """Saved answers in the formats of other programs, written as those programs write them."""
 
 import json
-import struct
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -95,22 +93,6 @@ def flow(body: bytes, *headers: tuple[bytes, bytes], status: int = 200) -> dict[
             "content": body,
         },
     }
-
-
-def amazon(events: Iterable[tuple[str, dict[str, Any]]]) -> bytes:
-    """Return events as Amazon's binary event streams hold them."""
-    return b"".join(_message(name, value) for name, value in events)
-
-
-def _message(name: str, value: dict[str, Any]) -> bytes:
-    headers = b"".join(
-        bytes([len(key)]) + key.encode() + b"\x07" + struct.pack(">H", len(text)) + text.encode()
-        for key, text in ((":event-type", name), (":message-type", "event"))
-    )
-    payload = json.dumps(value, ensure_ascii=False).encode()
-    lengths = struct.pack(">II", 12 + len(headers) + len(payload) + 4, len(headers))
-    message = lengths + struct.pack(">I", zlib.crc32(lengths)) + headers + payload
-    return message + struct.pack(">I", zlib.crc32(message))
 
 
 def trace(head: bytes, pieces: Iterable[bytes], *, is_hex: bool = False) -> str:

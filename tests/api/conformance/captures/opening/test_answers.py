@@ -14,7 +14,6 @@ from api.conformance.captures.values import Capture, Severity, WireDialect
 from tests.api.conformance.captures.opening.saved import (
     BODY,
     STOP,
-    amazon,
     chunk,
     flow,
     har,
@@ -274,18 +273,6 @@ def test_a_trace_in_hex_keeps_every_byte() -> None:
 def test_a_trace_of_two_requests_has_two_answers() -> None:
     found = read(TRACES["in pieces"] + TRACES["of JSON with line breaks"])
     assert [(one.text, faults(one)) for one in found] == [("A ... 1.5 B", set())] * 2
-
-
-def test_a_binary_event_stream_is_read() -> None:
-    events = [
-        ("messageStart", {"role": "assistant"}),
-        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": TEXT}}),
-        ("messageStop", {"stopReason": "end_turn"}),
-        ("metadata", {"usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}}),
-    ]
-    [capture] = read(amazon(events))
-    assert (capture.dialect, capture.text) == (WireDialect.CONVERSE, TEXT)
-    assert faults(capture) == set()
 
 
 @pytest.mark.parametrize("is_sound", [False, True])

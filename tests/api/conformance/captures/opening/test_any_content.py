@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recordings import NotReadable
 from api.conformance.captures.sources import captures_of
-from tests.api.conformance.captures.opening.saved import amazon, flow, netstring, stream, trace
+from tests.api.conformance.captures.opening.saved import flow, netstring, stream, trace
 from tests.support.random_cases import cases
 
 PIECES = [
@@ -15,7 +15,6 @@ PIECES = [
     b"    ", b"14:00:00 ", b"<= Recv data, 9 bytes (0x9)\n", b"0000: abc\n", b"< HTTP/1.1 200\n",
     b"POST / HTTP/1.1\n\n", b"\xff\xfe", b"\x1f\x8b", b"\xe2\x82", b"\x00", b"12:3:a,",
     stream().encode(), trace(b"HTTP/1.1 200 OK", [b"data: {}"]).encode(), netstring(flow(b"{}")),
-    amazon([("messageStart", {})]),
 ]  # fmt: skip
 
 
