@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.conversation.template_check import TemplateReport
     from engine.errors import (
         DraftLoadFailed,
         EngineClosed,
@@ -156,6 +157,7 @@ _NAMES_BY_MODULE = {
         "RequestCancelled",
         "UnknownModel",
     ),
+    "engine.conversation.template_check": ("TemplateReport",),
     "engine.inference.backend": ("LoadCancelled", "LoadProgress"),
     "engine.inference.cache.folder": ("DiskCache",),
     "engine.inference.loader": ("Loader", "compare_with_plain_loop", "load_model", "mlx_in_use"),

@@ -38,6 +38,7 @@ from engine import (
     StopKind,
     StopOptions,
     StopRules,
+    TemplateReport,
     TokenOrigin,
     TokenTrace,
     TraceLevel,
@@ -90,6 +91,7 @@ _SOURCES = {
     TokenOrigin.HEAD: "own draft head",
     TokenOrigin.FORCED: "grammar",
 }
+_BROKEN = ("incomplete", "refused")
 _NONE, _ALL = "none", "all of these"
 
 
@@ -130,16 +132,24 @@ class Report:
         model: The model.
         comparisons: The answers beside the plain loop, by how they were generated.
         measurements: What each draft source does.
+        template: What the chat template takes; None for a model without one.
     """
 
     model: ModelInfo
     comparisons: dict[str, Comparison]
     measurements: tuple[Measurement, ...]
+    template: TemplateReport | None = None
 
     @property
     def is_right(self) -> bool:
         """Whether no answer differs from the plain loop but where rounding decides."""
         return not any(_real(comparison) for comparison in self.comparisons.values())
+
+    @property
+    def broken_conversations(self) -> tuple[str, ...]:
+        """The conversations that the chat template refuses or renders with something missing."""
+        cases = () if self.template is None else self.template.cases
+        return tuple(case.conversation for case in cases if case.outcome in _BROKEN)
 
     @property
     def verdict(self) -> str:
@@ -148,6 +158,11 @@ class Report:
             return (
                 f"{self.model.id} does not answer here as mlx-lm's plain loop does. Please report "
                 "this with the output of --json."
+            )
+        if broken := self.broken_conversations:
+            return (
+                f"{self.model.id} answers as mlx-lm does, but its chat template cannot take "
+                f"{', '.join(broken)}; agents that send such conversations lose that part."
             )
         good = [
             measured
@@ -195,9 +210,10 @@ async def _report(options: CheckOptions, printer: Printer) -> Report:
         answered = [await check.alone(text) for text in (_FREE, _COPY)]
         answered.append(await check.together())
         measurements = await check.measured()
+        template = await engine.check_template()
     # Only now, so that the model is never in memory twice.
     comparisons = await _compared(model.path, answered)
-    return Report(model, comparisons, measurements)
+    return Report(model, comparisons, measurements, template)
 
 
 class _Check:
@@ -382,9 +398,26 @@ def _as_text(report: Report) -> str:
             f"{model.id}: {', '.join(facts)}; MLX {mlx_in_use()}\n",
             table(head, compared),
             table(("TEXT", "DRAFTS", "TOKENS/S", "GAIN", "GUESSED", "RIGHT"), measured),
+            _template_text(report.template),
             report.verdict,
         )
     )
+
+
+def _template_text(template: TemplateReport | None) -> str:
+    if template is None:
+        return "It has no chat template: only raw prompts can be sent.\n"
+    rows = [
+        (
+            case.conversation,
+            case.outcome + (f": {', '.join(case.missing)}" if case.missing else ""),
+        )
+        for case in template.cases
+    ]
+    notes = [f"Adapted: {change}." for change in template.changes]
+    if template.efforts:
+        notes.append(f"Reasoning efforts: {', '.join(template.efforts)}.")
+    return "\n".join([table(("CONVERSATION", "CHAT TEMPLATE"), rows), *notes, ""])
 
 
 def _cells(measurement: Measurement) -> tuple[str, ...]:
@@ -421,6 +454,7 @@ def _as_json(report: Report) -> str:
         "comparisons": [
             {"answers": how, **asdict(comparison)} for how, comparison in report.comparisons.items()
         ],
+        "template": None if report.template is None else asdict(report.template),
         "measurements": [asdict(measurement) for measurement in report.measurements],
         "is_right": report.is_right,
         "verdict": report.verdict,

@@ -259,6 +259,13 @@ class ChatTemplate:
             raise InvalidRequest(field, reason) from error
         return RenderedPrompt(text, self._unknown_options(request.template_options))
 
+    def render_by(self, rules: TemplateRules, request: GenerationRequest) -> str | None:
+        """Return the prompt of a conversation by given rules; None where the template fails."""
+        try:
+            return str(self._apply_by(rules, request.messages, self._options(request)))
+        except Exception:  # templates raise whatever their authors chose
+            return None
+
     def _render(self, request: GenerationRequest, options: Mapping[str, Any]) -> str | list[int]:
         rules = self.rules(has_tools=options["tools"] is not None)
         apply = self._apply_with_pinned_tools if rules.moves_tools else self._apply_by

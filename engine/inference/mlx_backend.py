@@ -16,6 +16,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.conversation.forced_calls import with_described_tools
+from engine.conversation.template_check import TemplateReport, check_template
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
 from engine.grammar.form_compiler import Constraints
@@ -123,6 +124,10 @@ class MlxBackend:
             return Prompt(tokens, prediction=predicted, owner=owner, not_applied=unknown)
         beginning = family.beginning(request, tokens, self.vocabulary)
         return Prompt(tokens, beginning, predicted, owner, not_applied=unknown)
+
+    def check_template(self) -> TemplateReport | None:
+        """Return what the chat template takes of conversations; None without a template."""
+        return check_template(self._template) if self._tokenizer.has_chat_template else None
 
     def _predicted(self, text: str | None) -> PredictedText | None:
         tokens = predicted(self._tokenizer, text, self.info)

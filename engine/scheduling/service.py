@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from engine.conversation.template_check import TemplateReport
 from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.folder import DiskCache
@@ -365,6 +366,14 @@ class Engine:
             lambda model: _pieces(model, model.render(request).tokens), request.model
         )
         return pieces
+
+    async def check_template(self, name: str | None = None) -> TemplateReport | None:
+        """Return what a model's chat template takes; None for a model without one.
+
+        Loads a model that is not in memory; raises as ``generate`` does.
+        """
+        report: TemplateReport | None = await self._ask(lambda model: model.check_template(), name)
+        return report
 
     async def tokenize(self, text: str, name: str | None = None) -> TokenTexts:
         """Return the (id, text) pairs of the tokens of a plain text.

@@ -57,6 +57,7 @@ def test_the_demo_model_answers_as_the_plain_loop_and_each_source_is_measured(ru
         for one in said["measurements"]
     )
     assert all(one["guessed"] == 0 for one in said["measurements"] if one["drafts"] == "none")
+    assert {case["outcome"] for case in said["template"]["cases"]} == {"as sent"}
 
 
 @pytest.mark.usefixtures("one_round")

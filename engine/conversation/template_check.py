@@ -1,0 +1,144 @@
+"""What a chat template takes of conversations that agents send, for ``fullstop models check``."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from engine.conversation.template import ChatTemplate
+from engine.conversation.template_rules import TemplateRules
+from engine.errors import InvalidRequest
+from engine.values.request import GenerationRequest, Message, Tool, ToolCall
+
+Outcome = Literal["as sent", "adapted", "incomplete", "refused"]
+
+_TOOL = Tool("read_file", "Reads a file.", {"type": "object", "properties": {"path": {}}})
+# How values are written, not what a template takes: every conversation is sent in this form.
+_FORM = ("has_content_parts", "has_thinking_parts", "ids", "has_text_arguments", "has_null_content")
+_CHANGES = {
+    "has_system": "the system message begins the first user turn",
+    "joins_systems": "several system messages are joined",
+    "moves_systems": "later system messages become a marked part of the next user turn",
+    "joins_users": "user turns in a row are joined",
+    "joins_answers": "assistant turns in a row are joined",
+    "opens_with_user": "an empty user turn precedes a conversation that begins otherwise",
+    "joins_results": "user text behind tool results is joined to the last result",
+    "closes_calls": "calls without results get empty ones",
+    "has_single_calls": "each call has a turn of its own",
+    "calls_are_text": "calls are written as text",
+    "results_are_text": "tool results are user turns",
+    "moves_tools": "the list of tools stays before the first question",
+}
+
+
+def _call(number: int, arguments: str = '{"path": "ARGUMENT"}') -> ToolCall:
+    return ToolCall(f"call_{number:020d}", _TOOL.name, arguments)
+
+
+def _called(number: int, *, text: str = "", thinking: str = "") -> tuple[Message, Message]:
+    call = _call(number)
+    return (
+        Message("assistant", text, thinking=thinking, tool_calls=(call,)),
+        Message("tool", f"RESULT{number}", tool_call_id=call.id),
+    )
+
+
+_SYSTEM, _QUESTION, _ANSWER = (
+    Message("system", "SYSTEM1"),
+    Message("user", "QUESTION1"),
+    Message("assistant", "ANSWER1"),
+)
+_LATER, _SECOND = Message("system", "SYSTEM2"), Message("user", "QUESTION2")
+_TWO_CALLS = Message("assistant", "", tool_calls=(_call(1), _call(2)))
+_CUT_CALL = Message("assistant", "", tool_calls=(_call(1, '{"path": "ARGUM'),))
+CONVERSATIONS: dict[str, tuple[Message, ...]] = {
+    "a question": (_QUESTION,),
+    "a system message first": (_SYSTEM, _QUESTION, _ANSWER, _SECOND),
+    "several system messages": (_SYSTEM, _LATER, _QUESTION),
+    "a later system message": (_SYSTEM, _QUESTION, _LATER, _ANSWER, _SECOND),
+    "a system message alone": (_SYSTEM,),
+    "an answer first": (_ANSWER, _SECOND),
+    "two user turns in a row": (_QUESTION, _SECOND, _ANSWER, Message("user", "QUESTION3")),
+    "a call and its result": (_QUESTION, *_called(1), _ANSWER, _SECOND),
+    "thinking, text and a call": (_QUESTION, *_called(1, text="TEXT", thinking="THOUGHT")),
+    "two calls in one turn": (
+        _QUESTION,
+        _TWO_CALLS,
+        Message("tool", "RESULT1", tool_call_id=_call(1).id),
+        Message("tool", "RESULT2", tool_call_id=_call(2).id),
+    ),
+    "user text behind a result": (_QUESTION, *_called(1), _SECOND),
+    "a call that was cut": (
+        _QUESTION,
+        _CUT_CALL,
+        Message("tool", "RESULT1", tool_call_id=_call(1).id),
+    ),
+    "a result without its call": (
+        _QUESTION,
+        Message("tool", "RESULT1", tool_call_id="call_of_a_trimmed_turn"),
+        _SECOND,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateCase:
+    """One conversation, and what becomes of it.
+
+    Attributes:
+        conversation: A key of ``CONVERSATIONS``.
+        outcome: Rendered whole as it is, or after a change; with something missing; or refused.
+        missing: The texts that are not in the prompt.
+    """
+
+    conversation: str
+    outcome: Outcome
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateReport:
+    """What a chat template takes.
+
+    Attributes:
+        cases: Every conversation.
+        changes: How conversations are adapted to it, in words.
+        efforts: The reasoning efforts that it names.
+    """
+
+    cases: tuple[TemplateCase, ...]
+    changes: tuple[str, ...]
+    efforts: tuple[str, ...]
+
+
+def check_template(template: ChatTemplate) -> TemplateReport:
+    """Render each conversation as it is sent, and as it is adapted where that fails."""
+    rules = template.rules(has_tools=True)
+    form = replace(TemplateRules(), **{name: getattr(rules, name) for name in _FORM})
+    cases = tuple(
+        _check(template, name, messages, form) for name, messages in CONVERSATIONS.items()
+    )
+    changed = [field.name for field in fields(rules) if getattr(rules, field.name) != field.default]
+    changes = tuple(words for name, words in _CHANGES.items() if name in changed)
+    return TemplateReport(cases, changes, template.effort_words)
+
+
+def _check(
+    template: ChatTemplate, name: str, messages: tuple[Message, ...], form: TemplateRules
+) -> TemplateCase:
+    tools = (_TOOL,) if any(message.tool_calls for message in messages) else ()
+    request = GenerationRequest(messages=messages, tools=tools, continues_last=False)
+    with_form = template.render_by(form, request)
+    if with_form is not None and not _missing(messages, with_form):
+        return TemplateCase(name, "as sent")
+    try:
+        text = str(template.render(request, "model").text)
+    except InvalidRequest:
+        return TemplateCase(name, "refused")
+    missing = _missing(messages, text)
+    return TemplateCase(name, "incomplete" if missing else "adapted", missing)
+
+
+def _missing(messages: tuple[Message, ...], prompt: str) -> tuple[str, ...]:
+    """Return the texts of messages that are not in a prompt; thinking may be left out by design."""
+    texts = [message.content for message in messages]
+    texts += ["ARGUM" for message in messages for _ in message.tool_calls]
+    return tuple(text for text in texts if text and text not in prompt)

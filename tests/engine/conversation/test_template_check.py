@@ -1,0 +1,45 @@
+"""What ``models check`` finds out about a chat template."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.conversation.template import ChatTemplate
+from engine.conversation.template_check import check_template
+from tests.support.families.templates import TEMPLATES
+
+
+@pytest.mark.parametrize("family", TEMPLATES)
+def test_template_check_finds_every_conversation_rendered(
+    family_templates: dict[str, ChatTemplate], family: str
+) -> None:
+    report = check_template(family_templates[family])
+    assert {case.outcome for case in report.cases} <= {"as sent", "adapted"}, report
+
+
+def test_template_check_names_adaptations_and_efforts(
+    family_templates: dict[str, ChatTemplate],
+) -> None:
+    report = check_template(family_templates["qwen38"])
+    outcomes = {case.conversation: case.outcome for case in report.cases}
+    assert outcomes["a later system message"] == "adapted"
+    assert outcomes["a call and its result"] == "as sent"
+    assert report.efforts == ("low", "medium", "xhigh")
+    assert any("system" in change for change in report.changes)
+
+
+def test_template_check_names_what_a_template_loses(
+    template_of: Callable[[str], ChatTemplate],
+) -> None:
+    report = check_template(template_of("{% for m in messages[-1:] %}{{ m.content }}{% endfor %}"))
+    missing = {case.conversation: case.missing for case in report.cases}
+    assert "QUESTION1" in missing["a system message first"]
+
+
+def test_template_check_names_refused_conversations(
+    template_of: Callable[[str], ChatTemplate],
+) -> None:
+    refusing = "{{ raise_exception('No.') if messages|length > 1 else messages[0].content }}"
+    report = check_template(template_of(refusing))
+    outcomes = {case.conversation: case.outcome for case in report.cases}
+    assert outcomes["a call and its result"] == "refused"
