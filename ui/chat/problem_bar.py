@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.session.conversation_imports import Transfers
+from ui.chat.session.transfers import Transfers
 from ui.kit.buttons import IconBadge, IconButton
 from ui.kit.dialogs import BoxButton, ask, show_in_files
 from ui.kit.labels import ElidedLabel, label
@@ -252,7 +252,7 @@ class TransferBar(QStatusBar):
             return
         place = f": {now.done:,} so far…" if now.done else "…"
         place = f": {now.done:,} of {now.total:,}" if now.total > 1 else place
-        self.words.setText(f"{now.words}{place}")
+        self.words.setText(f"{now.label}{place}")
         self.progress.setRange(0, now.total if now.total > 1 else 0)
         self.progress.setValue(now.done)
 

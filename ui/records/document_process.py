@@ -261,18 +261,30 @@ _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 
 def main() -> None:
     """Answer frames until the input ends."""
+    documents: dict[str, Any] = {}
+    serve(lambda asked: _answer(asked, documents))
+
+
+def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each frame of the input, with limits of memory and of processor time.
+
+    ``exchange/export_process.py`` reads exports in the same loop.
+
+    Args:
+        answer: Returns the answer to a frame; each has its limit as ``cpu_s``.
+    """
     give_way()
     # The output of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.setrecursionlimit(_RECURSION)
     allow_memory(MOST_MEMORY_BYTES)
-    documents: dict[str, Any] = {}
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         asked = loads(frame)
         with CpuTimer(asked["cpu_s"]):
-            answer = _answer(asked, documents)
-        write_frame(answers, dumps(answer).encode())
+            written = dumps(answer(asked)).encode()
+        write_frame(answers, written)
+        del written
 
 
 def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:

@@ -1,135 +1,30 @@
-"""Conversations as files: exports, copies, and the recovery of a damaged store. Main thread."""
+"""Conversations as files: exports and copies. Main thread.
+
+Files are written on other threads, one conversation at a time, so that the window stays responsive
+and memory holds only one of them.
+"""
 
 import asyncio
 import contextlib
 import os
-import time
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from PySide6.QtCore import QObject, Signal
 
 from engine import EngineError, counted
 from engine.files.causes import os_cause
-from engine.files.safe_files import WholeFile
-from engine.recording.run_trace import KeptTrace
-from ui.chat.session.conversation_imports import (
-    ConversationImports,
-    TraceArchive,
-    Transfer,
-    Transfers,
-)
+from ui.chat.session.conversation_imports import ConversationImports
 from ui.chat.session.conversation_list import ConversationList, named
 from ui.chat.session.presets import PresetList
+from ui.chat.session.traces import Traces
+from ui.chat.session.transfers import Transfer, Transfers
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation
-from ui.records.exchange.archive import (
-    ARCHIVE_BEGIN,
-    archive_end,
-    archive_part,
-    conversation_markdown,
-)
-from ui.records.exchange.contents import CONVERSATIONS, SUFFIX, trace_member
+from ui.records.exchange.archive import archive_end
+from ui.records.exchange.exported_file import ExportedFile
 from ui.records.messages import runs_of
-from ui.records.store import ConversationStore, Recovered, StoreProblem
-
-_MARKDOWN = (".md", ".markdown", ".txt")
-
-
-class ExportedFile:
-    """A file that conversations are written to one by one; blocks, so not on the main thread."""
-
-    def __init__(self, path: Path, end: str, pictures: Path | None = None) -> None:
-        self.name = path.name
-        suffix = path.suffix.lower()
-        self.takes_traces = suffix == SUFFIX
-        self._is_markdown = suffix in _MARKDOWN
-        self._end = end
-        self._file = WholeFile(path)
-        self._archive: zipfile.ZipFile | None = None
-        self._json: IO[bytes] | None = None
-        self._count = 0
-        self._pictures = pictures
-        self._picture_files: set[str] = set()
-
-    def open(self) -> None:
-        """Open a temporary file beside the path."""
-        self._file.open()
-        if self.takes_traces:
-            self._archive = zipfile.ZipFile(self._file.raw, "w", zipfile.ZIP_DEFLATED)
-            # Without a date it would be a file of 1980 once it is unpacked.
-            part = zipfile.ZipInfo(CONVERSATIONS, time.localtime()[:6])
-            part.compress_type = zipfile.ZIP_DEFLATED
-            self._json = self._archive.open(part, "w", force_zip64=True)
-        if not self._is_markdown:
-            self._write(ARCHIVE_BEGIN)
-
-    def add(self, conversation: Conversation) -> None:
-        """Write a conversation; all conversations come before the traces."""
-        if self._is_markdown:
-            self._write(conversation_markdown(conversation))
-        else:
-            self._write(archive_part(conversation, is_first=not self._count))
-        self._count += 1
-        for message in conversation.tree:
-            self._picture_files |= {picture.kept_file for picture in message.pictures}
-
-    def add_trace(self, kept: KeptTrace, content: bytes) -> None:
-        """Write the trace of an answer."""
-        assert self._archive is not None
-        self._end_json()
-        self._archive.writestr(trace_member(kept.run_id, kept.written_at), content)
-
-    def close(self) -> None:
-        """Add the pictures to an archive, and move the finished file to its path."""
-        if not self._is_markdown:
-            self._end_json()
-        if self._archive is not None:
-            self._add_pictures(self._archive)
-            self._archive.close()
-        self._file.commit()
-
-    def _add_pictures(self, archive: zipfile.ZipFile) -> None:
-        """Add the pictures that are on this computer; they are compressed already."""
-        if self._pictures is None:
-            return
-        for name in sorted(self._picture_files):
-            with contextlib.suppress(FileNotFoundError):
-                archive.write(self._pictures / name, f"pictures/{name}", zipfile.ZIP_STORED)
-
-    def forget(self) -> None:
-        """Discard the new file; an earlier file stays."""
-        for part in (self._json, self._archive):
-            if part is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    part.close()
-        self._file.forget()
-
-    def _write(self, text: str) -> None:
-        if self._json is None:
-            self._file.write(text)
-        else:
-            self._json.write(text.encode("utf-8"))
-
-    def _end_json(self) -> None:
-        if self._end:
-            self._write(self._end)
-            self._end = ""
-            if self._json is not None:
-                self._json.close()
-
-
-def _size_of(folder: Path) -> int:
-    """Return how many bytes the files of a folder have; 0 if it is not there."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return sum(entry.stat().st_size for entry in entries)
-    return 0
-
-
-# Files are read, written and converted on other threads, one conversation at a time, so that the
-# window stays responsive and memory holds only one of them.
+from ui.records.store import ConversationStore
 
 # How many unreadable conversations are named.
 _MOST_NAMED = 3
@@ -159,7 +54,7 @@ class ConversationFiles(QObject):
         store: ConversationStore,
         conversations: ConversationList,
         presets: PresetList,
-        traces: TraceArchive,
+        traces: Traces,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -321,62 +216,8 @@ def _named(titles: Sequence[str]) -> str:
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
 
 
-_WORDS = "Recovering conversations"
-
-
-class Recovery(QObject):
-    """Recovers conversations from a damaged file.
-
-    Signals:
-        told: The recovery ended; carries a ``StoreProblem`` with the result.
-    """
-
-    told = Signal(object)
-
-    def __init__(
-        self, store: ConversationStore, transfers: Transfers, parent: QObject | None = None
-    ) -> None:
-        super().__init__(parent)
-        self._store = store
-        self._transfers = transfers
-
-    def begin(self) -> None:
-        """Recover what can be read, once earlier transfers have ended."""
-        self._transfers.start(_WORDS, self._recover)
-
-    def decline(self) -> None:
-        """Leave the damaged file as it is, and do not offer it at the next start."""
-        self._store.decline_recovery()
-
-    async def _recover(self, transfer: Transfer) -> None:
-        damaged = self._store.problem
-        recovered = await self._store.recover(transfer.advance, lambda: transfer.is_cancelled)
-        self.told.emit(outcome(recovered, damaged, is_cancelled=transfer.is_cancelled))
-
-
-def outcome(
-    recovered: Recovered, damaged: StoreProblem | None, *, is_cancelled: bool = False
-) -> StoreProblem:
-    """Return the result of a recovery in words; one that ended early can be started again."""
-    conversations = counted(recovered.conversations, "conversation")
-    said = counted(recovered.messages, "message")
-    sentence = (
-        f"{conversations} with {said} recovered."
-        if recovered.messages
-        else f"{conversations} recovered."
-    )
-    details = []
-    if recovered.cause:
-        details.append(f"Then the recovery failed: {recovered.cause}.")
-    elif is_cancelled:
-        details.append("Then the recovery was cancelled.")
-    elif recovered.unreadable:
-        details.append(f"{counted(recovered.unreadable, 'row')} could not be read.")
-    else:
-        details.append("Everything in the file could be read.")
-    path = None if damaged is None else damaged.path
-    if path is not None:
-        details.append(f"The damaged file is kept as {path.name}.")
-    return StoreProblem(
-        sentence, " ".join(details), path, can_be_recovered=bool(recovered.cause) or is_cancelled
-    )
+def _size_of(folder: Path) -> int:
+    """Return how many bytes the files of a folder have; 0 if it is not there."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return sum(entry.stat().st_size for entry in entries)
+    return 0

@@ -1,16 +1,17 @@
-"""Imports of conversations and of recorded tokens. Main thread."""
+"""Imports of conversations and of recorded tokens. Main thread.
+
+Files are read and converted in another process, one conversation at a time. The user sees the
+contents before the import; conversations that are here already are imported only if chosen.
+"""
 
 import asyncio
 import contextlib
 import errno
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -18,246 +19,30 @@ from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.library.memory import memory
+from engine.processes import HelperClosed
 from engine.recording.run_trace import KeptTrace
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
-from ui.kit.tasks import finish_tasks, start_task
+from ui.chat.session.traces import Traces
+from ui.chat.session.transfers import Transfer, Transfers
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
-from ui.records.exchange.contents import (
-    ArchivedTrace,
-    ArchivedTraces,
-    FileContents,
-    ListedConversation,
-    origin_of,
-)
+from ui.records.exchange.contents import FileContents, ListedConversation, origin_of
 from ui.records.exchange.export_reader import ExportReader
-from ui.records.messages import ConversationMessage, runs_of
-from ui.records.runs import Run
+from ui.records.messages import runs_of
 from ui.records.store import ConversationStore
-
-_T = TypeVar("_T")
-
-
-class Transfer:
-    """A running export or import."""
-
-    def __init__(self, words: str, tell: Callable[[], None], *, is_import: bool = False) -> None:
-        self.words = words
-        self.is_import = is_import
-        self.done = 0
-        self.total = 0
-        self.is_cancelled = False
-        self.outcome = ""
-        self._tell = tell
-        self._waiters: list[asyncio.Event] = []
-
-    def cancel(self) -> None:
-        """Note that a person cancelled it; ``result_of`` then no longer waits for its work."""
-        self.is_cancelled = True
-        for waiter in self._waiters:
-            waiter.set()
-
-    async def result_of(self, work: asyncio.Future[_T]) -> _T | None:
-        """Wait for work that cannot be interrupted, on another thread; None once cancelled.
-
-        After a cancel, the thread continues to its end, but its result or failure is ignored.
-        """
-        waiter = asyncio.Event()
-        self._waiters.append(waiter)
-        if self.is_cancelled:
-            waiter.set()
-        given_up = asyncio.ensure_future(waiter.wait())
-        try:
-            await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            given_up.cancel()
-            self._waiters.remove(waiter)
-        if self.is_cancelled:
-            work.add_done_callback(_forget)
-            return None
-        return work.result()
-
-    def advance(self, done: int, total: int = 0) -> None:
-        """Set the progress; without a total, of work whose extent is not known."""
-        self.done, self.total = done, total
-        self._tell()
-
-
-class Transfers(QObject):
-    """The exports and imports of a window.
-
-    Attributes:
-        now: The one that is running; None for none.
-
-    Signals:
-        changed: One began, made progress or ended; see ``now``.
-        ended: One ended; carries its result, as a sentence.
-    """
-
-    changed = Signal()
-    ended = Signal(str)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.now: Transfer | None = None
-        self._turn = asyncio.Lock()
-        self._waiting: list[Transfer] = []
-
-    def start(
-        self,
-        words: str,
-        work: Callable[[Transfer], Coroutine[Any, Any, None]],
-        *,
-        is_import: bool = False,
-    ) -> None:
-        """Do work once earlier transfers have ended."""
-        transfer = Transfer(words, self.changed.emit, is_import=is_import)
-        self._waiting.append(transfer)
-        start_task(self, self._do(transfer, work), words)
-
-    def cancel(self) -> None:
-        """Cancel the running transfer and those that wait; unfinished files are discarded."""
-        for transfer in self._waiting:
-            transfer.cancel()
-
-    def cancel_imports(self) -> None:
-        """Cancel the imports when the window ends; the conversations that have come in stay."""
-        for transfer in self._waiting:
-            if transfer.is_import:
-                transfer.cancel()
-
-    async def finish(self) -> None:
-        """Wait until the background work has ended."""
-        await finish_tasks(self)
-
-    async def _do(
-        self, transfer: Transfer, work: Callable[[Transfer], Coroutine[Any, Any, None]]
-    ) -> None:
-        async with self._turn:
-            try:
-                if not transfer.is_cancelled:
-                    self.now = transfer
-                    self.changed.emit()
-                    await work(transfer)
-            finally:
-                self._waiting.remove(transfer)
-                self.now = None
-                self.changed.emit()
-                if transfer.outcome:
-                    self.ended.emit(transfer.outcome)
-
-
-def _forget(work: asyncio.Future[Any]) -> None:
-    """Read the outcome of abandoned work, because asyncio would log an unread exception."""
-    if not work.cancelled():
-        work.exception()
-
-
-class TraceArchive(Protocol):
-    """The traces that are kept on disk."""
-
-    def measured(self) -> "Future[int]":
-        """Return how many bytes are kept."""
-
-    async def kept(self) -> list[KeptTrace]:
-        """Return the kept traces, oldest first."""
-
-    async def content(self, run_id: str) -> bytes | None:
-        """Return the stored form of a trace; None if it is gone or cannot be read."""
-
-    async def take_in(self, kept: KeptTrace, content: bytes) -> bool:
-        """Keep a trace from an archive, if there is room for a trace of its age."""
-
-    def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
-        """Give copied runs a trace of their own, if the original has one."""
-
-
-class Owner(NamedTuple):
-    """A run that was imported: its id here, and that of its conversation."""
-
-    run_id: str
-    conversation_id: str
-
-
-@dataclass(slots=True)
-class TakenTraces:
-    """The result of importing the traces of an archive."""
-
-    came: int = 0
-    damaged: int = 0
-    left_out: int = 0
-    cause: str = ""
-
-    @property
-    def words(self) -> str:
-        """The result for the person, as sentences; empty if there were no traces."""
-        said = []
-        if self.came:
-            said.append(f"The recorded tokens of {counted(self.came, 'answer')} were imported too.")
-        if self.damaged:
-            what = "Those" if self.came else "The recorded tokens"
-            of = counted(self.damaged, "answer")
-            said.append(f"{what} of {of} are damaged and left out.")
-        if self.left_out:
-            said.append(
-                f"Settings \u25b8 Storage leaves no room for the recorded tokens of "
-                f"{counted(self.left_out, 'answer')}."
-            )
-        if self.cause:
-            said.append(f"The other recorded tokens could not be imported: {self.cause}.")
-        return " ".join(said)
-
-
-async def take_traces(
-    archive: ArchivedTraces,
-    wanted: Mapping[str, Sequence[Owner]],
-    traces: TraceArchive,
-    transfer: Transfer,
-) -> TakenTraces:
-    """Import the traces of the imported answers, one after the other."""
-    taken = TakenTraces()
-    total = sum(run_id in wanted for run_id in archive.members)
-    reading = archive.read(wanted)
-    try:
-        while not transfer.is_cancelled:
-            transfer.advance(taken.came + taken.damaged + taken.left_out, total)
-            trace: ArchivedTrace | None = await asyncio.to_thread(next, reading, None)
-            if trace is None:
-                break
-            if trace.content is None:
-                taken.damaged += 1
-                continue
-            for run_id, conversation_id in wanted[trace.run_id]:
-                kept = KeptTrace(run_id, conversation_id, trace.written_at)
-                try:
-                    is_kept = await traces.take_in(kept, trace.content)
-                except DamagedFile:
-                    taken.damaged += 1
-                    break
-                taken.came += is_kept
-                taken.left_out += not is_kept
-    except OSError as error:
-        taken.cause = os_cause(error)
-    except DamagedFile as error:
-        taken.cause = str(error)
-    finally:
-        await asyncio.to_thread(reading.close)
-    return taken
-
-
-# Files are read and converted in another process, one conversation at a time. A person sees the
-# contents before the import; conversations that are here already are imported only if the person
-# wants that.
 
 # How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50
 # So many imported conversations are listed at once, of many more of them: one by one, each would
 # lay out the whole list again. Until then they are in memory.
-_LEAST_LISTED, _MOST_LISTED, _LISTED_SHARE = 32, 256, 8
+_MIN_LISTED, _MAX_LISTED, _LISTED_SHARE = 32, 256, 8
 # A file may always have this many bytes, and more if there is enough memory.
-_LEAST_LIMIT_BYTES = 128 << 20
+_MIN_LIMIT_BYTES = 128 << 20
 _MEMORY_SHARE = 32
+
+# The runs here, each with its conversation, by the id that the run has in the archive.
+ImportedRuns = defaultdict[str, list[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +76,7 @@ class ConversationImports(QObject):
         store: ConversationStore,
         conversations: ConversationList,
         presets: PresetList,
-        traces: TraceArchive,
+        traces: Traces,
         transfers: Transfers,
         parent: QObject,
     ) -> None:
@@ -334,9 +119,9 @@ class ConversationImports(QObject):
 
     async def _save(self, conversation: Conversation) -> None:
         self._store.save(conversation)
-        messages = iter(list(conversation.tree))
-        while step := _next(messages):
-            self._store.save_messages(conversation, step)
+        messages = list(conversation.tree)
+        for start in range(0, len(messages), _STEP_MESSAGES):
+            self._store.save_messages(conversation, messages[start : start + _STEP_MESSAGES])
             await asyncio.sleep(0)
 
     async def _look(self, path: Path, transfer: Transfer) -> None:
@@ -365,42 +150,45 @@ class ConversationImports(QObject):
 
     async def _read(self, path: Path, transfer: Transfer) -> FileContents | None:
         """Return the contents of a file; None if it was cancelled or refused."""
-        reader = ExportReader(path, _most_bytes(), self._store.pictures_folder)
         loop = asyncio.get_running_loop()
 
-        def tell(count: int) -> None:
+        def advance(count: int) -> None:
             loop.call_soon_threadsafe(partial(transfer.advance, count))
 
-        try:
-            with self._told(path):
-                reading = asyncio.ensure_future(asyncio.to_thread(reader.contents, tell))
-                contents = await transfer.result_of(reading)
-                if contents is None or contents.listed or contents.presets or contents.folders:
-                    return contents
-                if contents.damaged:
-                    self.refused.emit(f"Nothing in {path.name} can be read: {contents.damaged[0]}.")
-                else:
-                    words = f"{path.name} contains no conversations. {contents.left_out_words}"
-                    self.refused.emit(words.rstrip())
-        finally:
-            reader.close()
+        with self._reader(path, transfer) as reader:
+            contents = await asyncio.to_thread(reader.contents, advance)
+            if transfer.is_cancelled:
+                return None
+            if contents.listed or contents.presets or contents.folders:
+                return contents
+            if contents.damaged:
+                self.refused.emit(f"Nothing in {path.name} can be read: {contents.damaged[0]}.")
+            else:
+                message = f"{path.name} contains no conversations. {contents.left_out_words}"
+                self.refused.emit(message.rstrip())
         return None
 
     @contextlib.contextmanager
-    def _told(self, path: Path) -> Iterator[None]:
-        """Tell why a file cannot be read."""
+    def _reader(self, path: Path, transfer: Transfer) -> Iterator[ExportReader]:
+        """Open a file; a file that cannot be read is refused with the reason."""
+        reader = ExportReader(path, _max_bytes(), self._store.pictures_folder)
+        transfer.on_cancel = reader.close
         try:
-            yield
+            yield reader
+        except HelperClosed:
+            pass  # it was cancelled
         except OSError as error:
             if error.errno == errno.EFBIG:
                 self.refused.emit(
                     f"{path.name} is too large: this computer can import files of up to "
-                    f"{_most_bytes() / 1e6:.0f} MB. Export fewer conversations to one file."
+                    f"{_max_bytes() / 1e6:.0f} MB. Export fewer conversations to one file."
                 )
             else:
                 self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
         except DamagedFile as error:
             self.refused.emit(f"{path.name} could not be imported: {error}.")
+        finally:
+            reader.close()
 
     async def _take(
         self,
@@ -413,55 +201,87 @@ class ConversationImports(QObject):
         target = self._take_folders(contents, listed, folder)
         count = 0
         arrived: list[Conversation] = []
-        wanted: defaultdict[str, list[Owner]] = defaultdict(list)
+        imported: ImportedRuns = defaultdict(list)
         left_out = Counter[str]()
-        reader = ExportReader(preview.path, _most_bytes(), self._store.pictures_folder)
-        reader.is_ours = contents.program == OURS
-        reading = reader.conversations([conversation.number for conversation in listed], left_out)
         try:
-            with self._told(preview.path):
+            with self._reader(preview.path, transfer) as reader:
+                reader.is_ours = contents.program == OURS
+                reading = reader.conversations([one.number for one in listed], left_out)
                 while not transfer.is_cancelled:  # conversations imported so far stay
                     transfer.advance(count, len(listed))
-                    step = asyncio.ensure_future(asyncio.to_thread(next, reading, None))
-                    read = await transfer.result_of(step)
-                    if read is None:
+                    conversation = await asyncio.to_thread(next, reading, None)
+                    if conversation is None:
                         break
-                    conversation = read
-                    count += 1
                     if target and self._conversations.folders.of(conversation) is None:
                         place = conversation.placement
                         conversation.placement = replace(place, folder_id=target)
-                    await self._take_one(conversation, contents, wanted)
+                    await self._take_one(conversation, contents, imported)
+                    count += 1
                     arrived.append(conversation)
                     if count == 1:
                         self._list(arrived)
                         self.added.emit(conversation)
-                    elif len(arrived) >= _listed_at_once(count):
+                    elif len(arrived) >= min(max(_MIN_LISTED, count // _LISTED_SHARE), _MAX_LISTED):
                         self._list(arrived)
         finally:
             self._list(arrived)
-            reader.close()
         self._presets.take_new(contents.presets)
-        traces = await take_traces(contents.traces, wanted, self._traces, transfer)
-        chosen = FileContents(contents.program, left_out=left_out, unread=contents.unread)
-        chosen.damaged = contents.damaged
-        transfer.outcome = _outcome(chosen, count, len(listed), traces, transfer.is_cancelled)
+        if not listed:
+            return
+        traces = await self._take_traces(contents, imported, transfer)
+        total = counted(len(listed), "conversation")
+        result = f"Imported {total} from {contents.program}."
+        if count < len(listed):
+            how = "Cancelled after" if transfer.is_cancelled else "Imported only"
+            result = f"{how} {count:,} of {total} from {contents.program}; these stay."
+        rest = replace(contents, left_out=left_out)
+        parts = (result, traces, rest.left_out_words, rest.damage_words)
+        transfer.outcome = " ".join(filter(None, parts))
 
     async def _take_one(
-        self,
-        conversation: Conversation,
-        contents: FileContents,
-        wanted: defaultdict[str, list[Owner]],
+        self, conversation: Conversation, contents: FileContents, imported: ImportedRuns
     ) -> None:
         """Save one conversation, and note which traces belong to it."""
         await self._save(conversation)
         answers = runs_of(conversation.tree)
         for run in answers:
             if run.copied_from:
-                wanted[run.copied_from].append(Owner(run.id, conversation.id))
+                imported[run.copied_from].append((run.id, conversation.id))
         # For a copy of a conversation of this computer, the traces may exist only here.
         here = (run for run in answers if run.copied_from not in contents.traces.members)
         self._traces.copy(here, conversation.id)
+
+    async def _take_traces(
+        self, contents: FileContents, imported: ImportedRuns, transfer: Transfer
+    ) -> str:
+        """Import the recorded tokens of the imported answers; return the result in sentences."""
+        counts, cause = Counter[str](), ""
+        total = sum(run_id in imported for run_id in contents.traces.members)
+        reading = contents.traces.read(imported)
+        try:
+            while not transfer.is_cancelled:
+                transfer.advance(counts.total(), total)
+                trace = await asyncio.to_thread(next, reading, None)
+                if trace is None:
+                    break
+                if trace.content is None:
+                    counts["damaged"] += 1
+                    continue
+                for run_id, conversation_id in imported[trace.run_id]:
+                    kept = KeptTrace(run_id, conversation_id, trace.written_at)
+                    try:
+                        is_kept = await self._traces.take_in(kept, trace.content)
+                    except DamagedFile:
+                        counts["damaged"] += 1
+                        break
+                    counts["imported" if is_kept else "no room"] += 1
+        except OSError as error:
+            cause = os_cause(error)
+        except DamagedFile as error:
+            cause = str(error)
+        finally:
+            await asyncio.to_thread(reading.close)
+        return _traces_sentences(counts, cause)
 
     def _take_folders(
         self, contents: FileContents, listed: Sequence[ListedConversation], name: str
@@ -482,30 +302,24 @@ class ConversationImports(QObject):
         return target.id
 
 
-def _listed_at_once(count: int) -> int:
-    return min(max(_LEAST_LISTED, count // _LISTED_SHARE), _MOST_LISTED)
+def _traces_sentences(counts: Counter[str], cause: str) -> str:
+    """Return the result of importing recorded tokens; empty if there were none."""
+    parts = []
+    if count := counts["imported"]:
+        parts.append(f"The recorded tokens of {counted(count, 'answer')} were imported too.")
+    if damaged := counts["damaged"]:
+        subject = "Those" if count else "The recorded tokens"
+        parts.append(f"{subject} of {counted(damaged, 'answer')} are damaged and left out.")
+    if without_room := counts["no room"]:
+        parts.append(
+            f"Settings \u25b8 Storage leaves no room for the recorded tokens of "
+            f"{counted(without_room, 'answer')}."
+        )
+    if cause:
+        parts.append(f"The other recorded tokens could not be imported: {cause}.")
+    return " ".join(parts)
 
 
-def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
-    return list(islice(messages, _STEP_MESSAGES))
-
-
-def _outcome(
-    contents: FileContents, taken: int, wanted: int, traces: TakenTraces, is_cancelled: bool
-) -> str:
-    """Return the result of an import, in sentences."""
-    if not wanted:
-        return ""
-    whole = counted(wanted, "conversation")
-    if taken < wanted:
-        how = "Cancelled after" if is_cancelled else "Imported only"
-        said = f"{how} {taken:,} of {whole} from {contents.program}; these stay."
-    else:
-        said = f"Imported {whole} from {contents.program}."
-    parts = (said, traces.words, contents.left_out_words, contents.damage_words)
-    return " ".join(filter(None, parts))
-
-
-def _most_bytes() -> int:
+def _max_bytes() -> int:
     """Return the size of the largest file to import: its values take many times as much memory."""
-    return max(_LEAST_LIMIT_BYTES, memory().total // _MEMORY_SHARE)
+    return max(_MIN_LIMIT_BYTES, memory().total // _MEMORY_SHARE)

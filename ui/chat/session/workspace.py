@@ -12,10 +12,11 @@ from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from engine import Engine, quoted
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.context_meter import ContextMeter
-from ui.chat.session.conversation_files import ConversationFiles, Recovery
+from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversation, OpenConversations
 from ui.chat.session.presets import PresetList
+from ui.chat.session.recovery import Recovery
 from ui.chat.session.search import Search
 from ui.chat.session.side_by_side import Side
 from ui.chat.session.titles import Titles

@@ -1,44 +1,35 @@
 """The process that reads exports: a hostile file may take its memory, or end it.
 
-Started as ``python -m ui.records.exchange.export_process``. It reads frames from its standard
-input, answers each on its standard output, and ends when its input ends. Each frame is a JSON
-object:
+Started as ``python -m ui.records.exchange.export_process``; it answers frames as
+``ui/records/document_process.py`` does. Each frame is a JSON object:
 
-    {"path": …, "most_bytes": n, "pictures": folder or null}, then {} for each further answer
+    {"path": …, "max_bytes": n, "pictures": folder or null, "cpu_s": s}
+    then {"cpu_s": s} for each further answer
         → {"count": n}                      of the conversations that were read by now
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
            "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
            "unread": [names], "traces": {run: name}}
-    {"path": …, "most_bytes": n, "pictures": …, "numbers": [n, …]}, then {} for each
-    further answer
+    the same with "numbers": [n, …]
         → {"conversations": […]}            as in our own archive: a few, or a long one
         → {"left_out": {kind: count}}       of these conversations; there are no more
-                                            their pictures are copied to the folder, one at a time
-    → {"refused": words} or {"errno": n, "cause": words} or {"memory": true} instead of each
+    → {"refused": words} or {"errno": n, "cause": words} instead of each
 
-Its memory, and its processor time for each answer, are limited; the program's own are not.
+Everything is read as a stream: one conversation at a time, each with a limit.
 """
 
 import contextlib
-import errno
-import os
-import sys
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
-from json import dumps, loads
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile, Fields
-from engine.files.json_items import MAX_ITEM_BYTES, JsonItem, json_items, json_value
-from engine.files.safe_files import open_regular
-from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
+from engine.files.json_items import MAX_ITEM_BYTES, JsonItem, json_items
 from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, ConversationFolder, Placement
+from ui.records.document_process import serve
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import (
@@ -47,17 +38,8 @@ from ui.records.exchange.claude import (
     read_memory,
     read_project,
 )
-from ui.records.exchange.contents import (
-    DAMAGED_ARCHIVE,
-    ArchivedPictures,
-    FileContents,
-    member_pieces,
-    names_beside,
-    origin_of,
-    trace_members,
-    traces_beside,
-    traces_in,
-)
+from ui.records.exchange.contents import FileContents, origin_of
+from ui.records.exchange.export_files import ExportFiles, is_trace, traces_in
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
 from ui.records.exchange.lm_studio import (
     LM_STUDIO,
@@ -66,15 +48,10 @@ from ui.records.exchange.lm_studio import (
     read_lm_studio,
     read_preset,
 )
+from ui.records.exchange.pictures import ArchivedPictures
 
-# Everything is read as a stream: one conversation at a time, each with a limit. Members of an
-# archive are unpacked in memory, up to a limit.
-
-# More files than any export has, but few enough to list quickly.
-_MOST_NAMES = 200_000
 # More than any person has, but few enough to show.
 MOST_CONVERSATIONS = 50_000
-_PIECE_BYTES = 1 << 18
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
 # LM Studio's folders.
@@ -99,49 +76,35 @@ _NOTES: dict[str, Callable[[Any, str, FileContents], None]] = {
 
 
 class ExportReading:
-    """Reads the conversations of a file, an archive or a folder, one after the other."""
+    """Reads the conversations of a file, an archive or a folder, one after the other.
+
+    Args:
+        path: The file, archive or folder.
+        max_bytes: Bytes of text that are read at most.
+        pictures: The folder for copies of pictures; None keeps none.
+        numbers: The conversations whose pictures are copied; None only checks pictures.
+    """
 
     def __init__(
         self,
         path: Path,
-        most_bytes: int,
+        max_bytes: int,
         pictures: Path | None = None,
         numbers: frozenset[int] | None = None,
     ) -> None:
         self.contents = FileContents("")
-        self._path = path
         self._numbers = numbers
-        self._is_archive = False
-        self._open = contextlib.ExitStack()
-        self._source = self._source_of(path, most_bytes)
-        beside = {} if pictures is None or self._is_archive else _files_beside(path)
+        self._files = files = ExportFiles(path, max_bytes)
+        beside = [] if pictures is None or files.archive is not None else _files_beside(path)
         self.contents.pictures = ArchivedPictures(
-            [*self._source.names, *beside],
-            lambda name: (
-                _file_pieces(beside[name]) if name in beside else self._source.raw_pieces(name)
-            ),
-            pictures,
-            is_dry=numbers is None,
+            [*files.names, *beside], files.pieces, pictures, is_dry=numbers is None
         )
-
-    def _source_of(self, path: Path, most_bytes: int) -> "_Source":
-        if path.is_dir():
-            return _Folder(path, most_bytes)
-        with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
-            self._is_archive = file is not None and file.read(4) == b"PK\x03\x04"
-        if not self._is_archive:
-            return _Alone(path, most_bytes)
-        try:
-            archive = self._open.enter_context(zipfile.ZipFile(path))
-        except DAMAGED_ARCHIVE as error:
-            raise DamagedFile("the archive is damaged") from error
-        return _Archive(archive, most_bytes)
 
     def __enter__(self) -> "ExportReading":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.close()
+        self._files.__exit__()
 
     def conversations(self) -> Iterator[Conversation]:
         """Yield the conversations; damaged and too large ones are noted instead."""
@@ -160,133 +123,47 @@ class ExportReading:
         if not contents.program:
             raise DamagedFile(_UNKNOWN)
         if contents.program == OURS:
-            self._take_traces()
-        contents.unread += [name for name in self._source.names if self._is_unread(name)]
+            contents.traces = traces_in(self._files)
+        contents.unread += [name for name in self._files.names if self._is_unread(name)]
 
     def _want_pictures_of(self, number: int) -> None:
         """Keep the pictures of the conversation that is read next only if it was chosen."""
         self.contents.pictures.is_wanted = self._numbers is None or number in self._numbers
 
-    def _take_traces(self) -> None:
-        path = self._path
-        if isinstance(self._source, _Archive):
-            self.contents.traces = traces_in(self._source.archive, path)
-        elif isinstance(self._source, _Folder):
-            self.contents.traces = traces_beside(path, self._source.names)
-        else:
-            # Some file managers unpack archives on their own; the traces are then beside the file.
-            self.contents.traces = traces_beside(path.parent, names_beside(path))
-
     def _is_unread(self, name: str) -> bool:
         parts = PurePosixPath(name).parts
         return not (
-            name in self._source.read
+            name in self._files.read_names
             or name in self.contents.pictures.read
             or name.endswith("/")
-            or trace_members([name])
+            or is_trace(name)
             or parts[-1] in _OF_THE_SYSTEM
             or "__MACOSX" in parts
         )
 
     def _steps(self) -> Iterator[None]:
         """Read into ``found``; yield after each part."""
-        source, names = self._source, self._source.names
+        files, names = self._files, self._files.names
         if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
-            yield from _threads(source, threads, self.contents)
+            yield from _threads(files, threads, self.contents)
         elif kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
-            yield from _kept_by_lm_studio(source, kept, self.contents)
-        elif len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
-            yield from _one_file(source, names[0], self.contents)
+            yield from _kept_by_lm_studio(files, kept, self.contents)
+        elif len(names) == 1 and (
+            (not files.path.is_dir() and files.archive is None) or names[0].endswith(".json")
+        ):
+            yield from _one_file(files, names[0], self.contents)
         else:
             lists = sorted(name for name in names if _is_list(PurePosixPath(name).name))
             for kind, read in _NOTES.items():
                 for name in names if lists else ():
                     if _is_note(PurePosixPath(name), kind):
-                        yield from _notes(source, name, read, self.contents)
+                        yield from _notes(files, name, read, self.contents)
             for name in lists:
-                yield from _one_file(source, name, self.contents)
+                yield from _one_file(files, name, self.contents)
 
 
-class _Source:
-    """A source of named texts: a file, a folder or an archive."""
-
-    names: list[str]
-
-    def __init__(self, most_bytes: int) -> None:
-        self._left = self._most = most_bytes
-        self.read: set[str] = set()
-
-    def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield a text in pieces."""
-        self.read.add(name)
-        for piece in self.raw_pieces(name):
-            self._left -= len(piece)
-            if self._left < 0:
-                raise self._too_large()
-            yield piece
-
-    def json(self, name: str) -> Any:
-        """Return the value of a small JSON file; raises as ``pieces`` does."""
-        kept: list[bytes] = []
-        size = 0
-        for piece in self.pieces(name):
-            size += len(piece)
-            if size > MAX_ITEM_BYTES:
-                raise DamagedFile(f"it is too large: it may have up to {MAX_ITEM_BYTES >> 20} MB")
-            kept.append(piece)
-        return json_value(b"".join(kept))
-
-    def raw_pieces(self, name: str) -> Iterator[bytes]:
-        """Yield a file in pieces, which do not count as text."""
-        raise NotImplementedError
-
-    def _too_large(self) -> Exception:
-        return OSError(errno.EFBIG, f"it is larger than {self._most >> 20} MiB")
-
-
-class _Alone(_Source):
-    def __init__(self, path: Path, most_bytes: int) -> None:
-        super().__init__(most_bytes)
-        self._path = path
-        self.names = [path.name]
-
-    def raw_pieces(self, name: str) -> Iterator[bytes]:
-        return _file_pieces(self._path)
-
-
-class _Folder(_Source):
-    def __init__(self, folder: Path, most_bytes: int) -> None:
-        super().__init__(most_bytes)
-        self._folder = folder
-        self.names = []
-        for root, folders, files in os.walk(folder):
-            folders.sort()
-            place = Path(root).relative_to(folder)
-            self.names += [(place / name).as_posix() for name in sorted(files)]
-            if len(self.names) > _MOST_NAMES:
-                raise DamagedFile(f"the folder has more than {counted(_MOST_NAMES, 'file')}")
-
-    def raw_pieces(self, name: str) -> Iterator[bytes]:
-        return _file_pieces(self._folder / name)
-
-
-class _Archive(_Source):
-    def __init__(self, archive: zipfile.ZipFile, most_bytes: int) -> None:
-        super().__init__(most_bytes)
-        self.archive = archive
-        self.names = archive.namelist()
-        if len(self.names) > _MOST_NAMES:
-            raise DamagedFile(f"the archive has more than {counted(_MOST_NAMES, 'file')}")
-
-    def raw_pieces(self, name: str) -> Iterator[bytes]:
-        return member_pieces(self.archive, name, _PIECE_BYTES)
-
-    def _too_large(self) -> Exception:
-        return DamagedFile(f"it unpacks to more than {self._most / 1e6:.0f} MB")
-
-
-def _files_beside(path: Path) -> dict[str, Path]:
-    """Return the files outside of what was chosen that may be its pictures, by their paths.
+def _files_beside(path: Path) -> list[str]:
+    """Return the paths of the files outside of what was chosen that may be its pictures.
 
     They lie beside a list of conversations and in folders there, or where LM Studio keeps what was
     sent: beside its folder of conversations. Links are not followed.
@@ -299,33 +176,25 @@ def _files_beside(path: Path) -> dict[str, Path]:
         sent = [folder.with_name(_SENT) for folder in above[:1]]
         folders += [folder for folder in sent if not folder.is_symlink()]
     files = (entry for folder in folders for entry in _entries(folder) if entry.is_file())
-    return {str(file): file for file in islice(files, _MOST_BESIDE)}
+    return [str(file.absolute()) for file in islice(files, _MOST_BESIDE)]
 
 
 def _entries(folder: Path) -> Iterator[Path]:
     """Yield what is in a folder, apart from links."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_symlink():
-                yield folder / entry.name
-
-
-def _file_pieces(path: Path) -> Iterator[bytes]:
-    with open_regular(path) as file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
+    with contextlib.suppress(OSError):
+        yield from (entry for entry in folder.iterdir() if not entry.is_symlink())
 
 
 def _is_list(name: str) -> bool:
     return name.startswith(_LISTS) and name.endswith(".json")
 
 
-def _one_file(source: _Source, name: str, contents: FileContents) -> Iterator[None]:
+def _one_file(files: ExportFiles, name: str, contents: FileContents) -> Iterator[None]:
     """Read a file that is a list of conversations, our archive, or one conversation."""
     fields: dict[str, Any] = {}
     is_ours, count, unknown = False, 0, 0
     try:
-        for item in json_items(source.pieces(name), LISTS):
+        for item in json_items(files.text(name), LISTS):
             count += 1
             if item.number is not None and not item.name:
                 unknown += not _take_listed(item, contents)
@@ -351,7 +220,7 @@ def _is_note(place: PurePosixPath, kind: str) -> bool:
 
 
 def _notes(
-    source: _Source,
+    files: ExportFiles,
     name: str,
     read: Callable[[Any, str, FileContents], None],
     contents: FileContents,
@@ -359,7 +228,7 @@ def _notes(
     """Read Claude's projects or memories: a list of them, or one."""
     fields: dict[str, Any] = {}
     try:
-        for item in json_items(source.pieces(name), ()):
+        for item in json_items(files.text(name), ()):
             if item.number is None:
                 fields[item.place] = item.value()
             elif not item.name:
@@ -428,7 +297,9 @@ def _attempt(contents: FileContents, where: str, values: Any, read: _Reader) -> 
         contents.note_damage(str(error))
 
 
-def _kept_by_lm_studio(source: _Source, names: list[str], contents: FileContents) -> Iterator[None]:
+def _kept_by_lm_studio(
+    files: ExportFiles, names: list[str], contents: FileContents
+) -> Iterator[None]:
     contents.program = LM_STUDIO
     folders: dict[str, ConversationFolder] = {}
     names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
@@ -436,7 +307,7 @@ def _kept_by_lm_studio(source: _Source, names: list[str], contents: FileContents
     tops = {parts[0] for parts in places}
     # In an archive of the folder, everything is inside the folder itself.
     skipped = 1 if len(tops) == 1 and all(len(place) > 1 for place in places) else 0
-    for name, values in _each(source, names, contents):
+    for name, values in _each(files, names, contents):
         try:
             if name.endswith(PRESET_SUFFIX):
                 read_preset(Fields(values), name, contents)
@@ -456,17 +327,17 @@ def _kept_by_lm_studio(source: _Source, names: list[str], contents: FileContents
         yield
 
 
-def _threads(source: _Source, names: list[str], contents: FileContents) -> Iterator[None]:
+def _threads(files: ExportFiles, names: list[str], contents: FileContents) -> Iterator[None]:
     contents.program = JAN
-    every = set(source.names)
-    for name, values in _each(source, names, contents):
+    every = set(files.names)
+    for name, values in _each(files, names, contents):
         place = PurePosixPath(name).parent
         beside = (place / MESSAGES).as_posix()
         if beside not in every:
             contents.left_out["empty conversation"] += 1
             continue
         try:
-            read_jan(values, _lines(source.pieces(beside)), place.name, contents)
+            read_jan(values, _lines(files.text(beside)), place.name, contents)
         except DamagedFile as error:
             contents.note_damage(f"{beside}: {error}")
         except OSError as error:
@@ -493,11 +364,13 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
     yield b"".join(kept) if size <= MAX_ITEM_BYTES else None
 
 
-def _each(source: _Source, names: list[str], contents: FileContents) -> Iterator[tuple[str, Any]]:
+def _each(
+    files: ExportFiles, names: list[str], contents: FileContents
+) -> Iterator[tuple[str, Any]]:
     """Yield the values of the files that can be read; the others are listed as damaged."""
     for name in names:
         try:
-            value = source.json(name)
+            value = files.json(name)
         except DamagedFile as error:
             contents.note_damage(f"{name}: {error}")
         except OSError as error:
@@ -506,56 +379,38 @@ def _each(source: _Source, names: list[str], contents: FileContents) -> Iterator
             yield name, value
 
 
-_MOST_MEMORY_BYTES = 150 << 20
-_CPU_S = 120.0
 _COUNTED_EACH = 25
 # An answer takes its time on a busy computer, however small it is; a longer one than this is more
 # JSON than the standard parser may read at once.
 _MOST_BATCH_CHARS, _MESSAGE_CHARS = 1 << 17, 500
-# Functions that call each other write nested objects.
-_RECURSION = 3000
 
 
 def main() -> None:
     """Answer frames until the input ends."""
-    give_way()
-    # The output of a library must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    sys.setrecursionlimit(_RECURSION)
-    allow_memory(_MOST_MEMORY_BYTES)
-    reading: Iterator[dict[str, Any]] = iter(())
-    while (frame := read_frame(sys.stdin.buffer)) is not None:
-        asked = loads(frame)
-        with CpuTimer(_CPU_S):
-            try:
-                if asked:
-                    reading = _answers(asked)
-                answer = _encoded(next(reading))
-            except OSError as error:
-                answer = _encoded({"errno": error.errno, "cause": os_cause(error)})
-            except DamagedFile as error:
-                answer = _encoded({"refused": str(error)})
-            except MemoryError:
-                answer = _encoded({"memory": True})
-        write_frame(answers, answer)
-        del answer
+    answers: Iterator[dict[str, Any]] = iter(())
 
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        nonlocal answers
+        if "path" in asked:
+            answers = _answers(asked)
+        return next(answers)
 
-def _encoded(answer: dict[str, Any]) -> bytes:
-    # Names of files may have bytes that are no characters.
-    return dumps(answer, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    serve(answer)
 
 
 def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    folder = asked["pictures"]
+    """Yield the answers to a frame; the last one says why there are no others."""
     numbers = frozenset(asked["numbers"]) if "numbers" in asked else None
-    pictures = None if folder is None else Path(folder)
-    with ExportReading(Path(asked["path"]), asked["most_bytes"], pictures, numbers) as reading:
-        if numbers is not None:
-            yield from _chosen(reading, numbers)
-        else:
-            yield from _contents(reading)
+    pictures = None if asked["pictures"] is None else Path(asked["pictures"])
+    try:
+        with ExportReading(Path(asked["path"]), asked["max_bytes"], pictures, numbers) as reading:
+            yield from _contents(reading) if numbers is None else _chosen(reading, numbers)
+    except OSError as error:
+        yield {"errno": error.errno, "cause": os_cause(error)}
+    except DamagedFile as error:
+        yield {"refused": str(error)}
+    except MemoryError:
+        yield {"refused": "it takes too much memory to read. Export fewer conversations at once"}
 
 
 def _contents(reading: ExportReading) -> Iterator[dict[str, Any]]:

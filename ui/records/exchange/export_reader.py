@@ -15,19 +15,14 @@ from engine.processes import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
-from ui.records.exchange.contents import (
-    ArchivedTraces,
-    FileContents,
-    ListedConversation,
-    UnpackedTraces,
-    ZippedTraces,
-)
+from ui.records.exchange.contents import FileContents, ListedConversation
+from ui.records.exchange.export_files import ArchivedTraces
 from ui.records.messages import runs_of
 
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.exchange.export_process"
 _PATIENCE_S = 600.0
-_MEMORY = "it takes too much memory to read. Export fewer conversations to one file"
+_CPU_S = 120.0
 _TOO_SLOW = "it takes too long to read. Export fewer conversations to one file"
 _ENDED = "it takes too much memory to read, or is damaged. Export fewer conversations to one file"
 _NOT_STARTED = "the process that reads exports does not start"
@@ -38,17 +33,17 @@ class ExportReader:
 
     Args:
         path: The file or folder.
-        most_bytes: The most bytes of text to read.
+        max_bytes: Bytes of text that are read at most.
         pictures: The folder for copies of pictures; None keeps none.
 
     Attributes:
         is_ours: Whether it is our own archive, whose runs have their ids from before.
     """
 
-    def __init__(self, path: Path, most_bytes: int, pictures: Path | None = None) -> None:
+    def __init__(self, path: Path, max_bytes: int, pictures: Path | None = None) -> None:
         self._pictures = pictures
         self._path = path
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._process = HelperProcess(_MODULE)
         self.is_ours = False
 
@@ -83,7 +78,7 @@ class ExportReader:
         contents.unread = answer.take("unread", list)
         self.is_ours = contents.program == OURS
         if self.is_ours:
-            contents.traces = self._traces(answer.inner("traces").each(str))
+            contents.traces = ArchivedTraces(self._path, answer.inner("traces").each(str))
         return contents
 
     def conversations(
@@ -118,18 +113,10 @@ class ExportReader:
     def _question(self) -> dict[str, Any]:
         folder = None if self._pictures is None else os.path.abspath(self._pictures)
         path = os.path.abspath(self._path)
-        return {"path": path, "most_bytes": self._most_bytes, "pictures": folder}
-
-    def _traces(self, members: dict[str, str]) -> ArchivedTraces:
-        if self._path.is_dir():
-            return UnpackedTraces(self._path, members)
-        with self._path.open("rb") as file:
-            if file.read(2) == b"PK":
-                return ZippedTraces(self._path, members)
-        return UnpackedTraces(self._path.parent, members)
+        return {"path": path, "max_bytes": self._max_bytes, "pictures": folder}
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        data = dumps(question).encode()
+        data = dumps({**question, "cpu_s": _CPU_S}).encode()
         try:
             self._process.start()
             raw = self._process.ask(len(data), (data,), _PATIENCE_S)
@@ -138,11 +125,9 @@ class ExportReader:
             raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
         except HelperNotStarted as error:
             raise DamagedFile(_NOT_STARTED) from error
-        answer: dict[str, Any] = parse_json(raw.decode("utf-8", "surrogatepass"))
+        answer: dict[str, Any] = parse_json(raw.decode())
         if "errno" in answer:
             raise OSError(answer["errno"], answer["cause"], str(self._path))
-        if "memory" in answer:
-            raise DamagedFile(_MEMORY)
         if "refused" in answer:
             raise DamagedFile(answer["refused"])
         return answer

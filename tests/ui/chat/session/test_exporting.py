@@ -13,13 +13,13 @@ from app.store.conversation_store import SqliteConversationStore
 from tests.ui.chat.session.conftest import COUNT, Turns, every, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.problem_bar import TransferBar
-from ui.chat.session import conversation_files
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import Conversation
+from ui.records.exchange import exported_file
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
 
@@ -30,7 +30,7 @@ def watched_parts(
 ) -> Iterator[list[int]]:
     """Note the threads on which conversations are turned into text; at a gate the second waits."""
     threads: list[int] = []
-    real = conversation_files.archive_part
+    real = exported_file.archive_part
 
     def part(conversation: Conversation, *, is_first: bool) -> str:
         threads.append(threading.get_ident())
@@ -38,7 +38,7 @@ def watched_parts(
             gate.wait(30)
         return real(conversation, is_first=is_first)
 
-    monkeypatch.setattr(conversation_files, "archive_part", part)
+    monkeypatch.setattr(exported_file, "archive_part", part)
     yield threads
 
 

@@ -25,8 +25,8 @@ from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, kept_as, without_kept_files
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown
-from ui.records.exchange.contents import ArchivedPictures
 from ui.records.exchange.export_process import ExportReading
+from ui.records.exchange.pictures import ArchivedPictures
 from ui.records.messages import question
 from ui.records.requests import turns_of
 
@@ -363,7 +363,7 @@ async def test_our_archive_takes_pictures_to_another_computer(
 def test_an_import_keeps_pictures_only_up_to_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.records.exchange.contents.MOST_PICTURES_BYTES", 2 * len(PNG))
+    monkeypatch.setattr("ui.records.exchange.pictures.MAX_PICTURES_BYTES", 2 * len(PNG))
     contents = {f"{n}.png": PNG + bytes([n]) for n in range(3)} | {"0 again.png": PNG}
     pictures = ArchivedPictures(
         contents, lambda name: iter([contents[name]]), tmp_path / "p", is_dry=False

@@ -174,7 +174,7 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     text = conversations_json([said(1, 2)])
     too_large, some = tmp_path / "large.json", tmp_path / "some.json"
     too_large.write_text(text + " " * 500)
-    monkeypatch.setattr(conversation_imports, "_most_bytes", lambda: len(text.encode()) + 400)
+    monkeypatch.setattr(conversation_imports, "_max_bytes", lambda: len(text.encode()) + 400)
     question = {"author": {"role": "user"}, "content": {"parts": ["Hello?"]}}
     listed = [{"conversation_id": "1", "mapping": {"q": {"message": question}}}]
     values = "[" + ",".join(['{"a":{}}'] * 180_000) + "]"
@@ -186,7 +186,7 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     await workspace.files.finish()
     assert refused.pop().startswith("large.json is too large: this computer can import files")
     assert workspace.conversations.rowCount() == before
-    monkeypatch.setattr(conversation_imports, "_most_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(conversation_imports, "_max_bytes", lambda: 1 << 30)
     looked: list[ImportPreview] = []
     workspace.files.imports.looked.connect(looked.append)
     workspace.files.imports.look_into(some)
@@ -220,7 +220,9 @@ async def test_an_export_that_ends_its_process_leaves_the_window_and_says_so(
 @pytest.mark.skipif(sys.platform != "linux", reason="the system has no such limit")
 def test_the_process_that_reads_an_export_may_take_little_memory(tmp_path: Path) -> None:
     process = HelperProcess("ui.records.exchange.export_process")
-    question = json.dumps({"path": str(tmp_path / "gone"), "most_bytes": 1, "pictures": None})
+    question = json.dumps(
+        {"path": str(tmp_path / "gone"), "max_bytes": 1, "pictures": None, "cpu_s": 60}
+    )
     process.start()
     try:
         process.ask(len(question), (question.encode(),), 60)

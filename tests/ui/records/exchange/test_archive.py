@@ -1,7 +1,4 @@
-import asyncio
 import json
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,8 +24,6 @@ from ui.records.exchange.archive import (
     conversations_from_json,
     conversations_json,
 )
-from ui.records.exchange.contents import FileContents
-from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, markdown_report
 from ui.records.store import MemoryConversationStore
@@ -225,32 +220,24 @@ async def test_exported_conversations_are_imported_beside_the_existing_ones(
 
 
 async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
-    qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qapp: QApplication, tmp_path: Path
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    real = ExportReader.contents
-
-    def slow(reader: ExportReader, tell: Callable[[int], object]) -> FileContents:
-        begun.set()
-        go_on.wait(60)
-        return real(reader, tell)
-
-    monkeypatch.setattr(ExportReader, "contents", slow)
-
     files, conversations = library()
-    previews: list[object] = []
-    files.imports.looked.connect(previews.append)
-    files.export_all_to(tmp_path / "all.json")
+    events: list[object] = []
+    files.imports.looked.connect(events.append)
+    files.refused.connect(events.append)
+    text = conversations_json([conversation(str(number)) for number in range(60)])
+    (tmp_path / "many.json").write_text(text, encoding="utf-8")
+
+    def cancel() -> None:
+        if files.transfers.now is not None and files.transfers.now.done:
+            files.transfers.cancel()
+
+    files.transfers.changed.connect(cancel)
+    files.imports.look_into(tmp_path / "many.json")
     await files.finish()
-    files.imports.look_into(tmp_path / "all.json")
-    assert await asyncio.to_thread(begun.wait, 60)
-    files.transfers.cancel()
-    await files.finish()  # although the file is still being read
-    assert not go_on.is_set()
     assert files.transfers.now is None
-    go_on.set()
-    assert (previews, conversations.rowCount()) == ([], 1)
+    assert (events, conversations.rowCount()) == ([], 1)
 
 
 async def test_a_file_that_holds_nothing_is_refused_in_words(

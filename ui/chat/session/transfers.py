@@ -1,0 +1,99 @@
+"""The exports and imports of a window, one after the other. Main thread."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from ui.kit.tasks import finish_tasks, start_task
+
+Work = Callable[["Transfer"], Coroutine[Any, Any, None]]
+
+
+class Transfer:
+    """A waiting or running export, import or recovery.
+
+    Attributes:
+        label: What it does, for the user.
+        done: How many parts are done.
+        total: How many parts there are; 0 if that is not known.
+        outcome: Its result as a sentence, once it has ended; empty for none.
+        on_cancel: Ends work on another thread that cannot look at ``is_cancelled``.
+    """
+
+    def __init__(self, label: str, changed: Callable[[], None], *, is_import: bool) -> None:
+        self.label = label
+        self.is_import = is_import
+        self.done = 0
+        self.total = 0
+        self.is_cancelled = False
+        self.outcome = ""
+        self.on_cancel: Callable[[], object] = lambda: None
+        self._changed = changed
+
+    def cancel(self) -> None:
+        """Stop after the part that is being done."""
+        self.is_cancelled = True
+        self.on_cancel()
+
+    def advance(self, done: int, total: int = 0) -> None:
+        """Set the progress; without a total, of work whose extent is not known."""
+        self.done, self.total = done, total
+        self._changed()
+
+
+class Transfers(QObject):
+    """The exports and imports of a window; each begins when the one before it has ended.
+
+    Attributes:
+        now: The running one; None for none.
+
+    Signals:
+        changed: One began, made progress or ended; see ``now``.
+        ended: One ended; carries its result, as a sentence.
+    """
+
+    changed = Signal()
+    ended = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.now: Transfer | None = None
+        self._turn = asyncio.Lock()
+        self._queue: list[Transfer] = []
+
+    def start(self, label: str, work: Work, *, is_import: bool = False) -> None:
+        """Do work once earlier transfers have ended."""
+        transfer = Transfer(label, self.changed.emit, is_import=is_import)
+        self._queue.append(transfer)
+        start_task(self, self._run(transfer, work), label)
+
+    def cancel(self) -> None:
+        """Cancel the running transfer and those that wait; unfinished files are discarded."""
+        for transfer in self._queue:
+            transfer.cancel()
+
+    def cancel_imports(self) -> None:
+        """Cancel the imports when the window closes; imported conversations stay."""
+        for transfer in self._queue:
+            if transfer.is_import:
+                transfer.cancel()
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await finish_tasks(self)
+
+    async def _run(self, transfer: Transfer, work: Work) -> None:
+        async with self._turn:
+            try:
+                if not transfer.is_cancelled:
+                    self.now = transfer
+                    self.changed.emit()
+                    await work(transfer)
+            finally:
+                self._queue.remove(transfer)
+                self.now = None
+                self.changed.emit()
+                if transfer.outcome:
+                    self.ended.emit(transfer.outcome)

@@ -1,0 +1,100 @@
+"""A file that conversations are written to one by one. Blocks; any thread but the window's."""
+
+import contextlib
+import time
+import zipfile
+from pathlib import Path
+from typing import IO
+
+from engine.files.safe_files import WholeFile
+from engine.recording.run_trace import KeptTrace
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import ARCHIVE_BEGIN, archive_part, conversation_markdown
+from ui.records.exchange.export_files import trace_member
+
+ARCHIVE_SUFFIX = ".zip"
+_CONVERSATIONS = "conversations.json"
+_MARKDOWN = (".md", ".markdown", ".txt")
+
+
+class ExportedFile:
+    """A file that conversations are written to one by one; blocks, so not on the main thread."""
+
+    def __init__(self, path: Path, end: str, pictures: Path | None = None) -> None:
+        self.name = path.name
+        suffix = path.suffix.lower()
+        self.takes_traces = suffix == ARCHIVE_SUFFIX
+        self._is_markdown = suffix in _MARKDOWN
+        self._end = end
+        self._file = WholeFile(path)
+        self._archive: zipfile.ZipFile | None = None
+        self._json: IO[bytes] | None = None
+        self._count = 0
+        self._pictures = pictures
+        self._picture_files: set[str] = set()
+
+    def open(self) -> None:
+        """Open a temporary file beside the path."""
+        self._file.open()
+        if self.takes_traces:
+            self._archive = zipfile.ZipFile(self._file.raw, "w", zipfile.ZIP_DEFLATED)
+            # Without a date it would be a file of 1980 once it is unpacked.
+            part = zipfile.ZipInfo(_CONVERSATIONS, time.localtime()[:6])
+            part.compress_type = zipfile.ZIP_DEFLATED
+            self._json = self._archive.open(part, "w", force_zip64=True)
+        if not self._is_markdown:
+            self._write(ARCHIVE_BEGIN)
+
+    def add(self, conversation: Conversation) -> None:
+        """Write a conversation; all conversations come before the traces."""
+        if self._is_markdown:
+            self._write(conversation_markdown(conversation))
+        else:
+            self._write(archive_part(conversation, is_first=not self._count))
+        self._count += 1
+        for message in conversation.tree:
+            self._picture_files |= {picture.kept_file for picture in message.pictures}
+
+    def add_trace(self, kept: KeptTrace, content: bytes) -> None:
+        """Write the trace of an answer."""
+        assert self._archive is not None
+        self._end_json()
+        self._archive.writestr(trace_member(kept.run_id, kept.written_at), content)
+
+    def close(self) -> None:
+        """Add the pictures to an archive, and move the finished file to its path."""
+        if not self._is_markdown:
+            self._end_json()
+        if self._archive is not None:
+            self._add_pictures(self._archive)
+            self._archive.close()
+        self._file.commit()
+
+    def _add_pictures(self, archive: zipfile.ZipFile) -> None:
+        """Add the pictures that are on this computer; they are compressed already."""
+        if self._pictures is None:
+            return
+        for name in sorted(self._picture_files):
+            with contextlib.suppress(FileNotFoundError):
+                archive.write(self._pictures / name, f"pictures/{name}", zipfile.ZIP_STORED)
+
+    def forget(self) -> None:
+        """Discard the new file; an earlier file stays."""
+        for part in (self._json, self._archive):
+            if part is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    part.close()
+        self._file.forget()
+
+    def _write(self, text: str) -> None:
+        if self._json is None:
+            self._file.write(text)
+        else:
+            self._json.write(text.encode("utf-8"))
+
+    def _end_json(self) -> None:
+        if self._end:
+            self._write(self._end)
+            self._end = ""
+            if self._json is not None:
+                self._json.close()
