@@ -16,34 +16,26 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from json import dumps, loads
 from pathlib import Path
-from typing import IO, Any, TypeVar
-from xml.etree import ElementTree
+from typing import Any, TypeVar
 
 from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 
-# Word documents.
+# Word documents, by python-docx, which is imported when the first of them is read.
 
-MOST_UNPACKED_BYTES = 300 << 20
-# Of one paragraph or table; each takes some 300 bytes.
-MOST_ELEMENTS = 200_000
-# The functions here call themselves for each level.
-_DEEPEST = 1_000
-_PIECE_BYTES = 1 << 16
+MAX_XML_BYTES = 16 << 20
+# https://gnome.pages.gitlab.gnome.org/libxml2/html/xmlerror_8h.html
+_ERR_NO_MEMORY, _ERR_RESOURCE_LIMIT = 2, 114
 _DOCUMENT, _STYLES = "word/document.xml", "word/styles.xml"
-# https://ecma-international.org/publications-and-standards/standards/ecma-376/
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-# What stands around words without being words. Deleted text has an element of its own.
-_WRAPPERS = frozenset(
-    f"{_W}{name}"
-    for name in (
-        "r", "hyperlink", "ins", "moveTo", "sdt", "sdtContent", "smartTag", "customXml",
-        "fldSimple", "dir", "bdo",
-    )
-)  # fmt: skip
-_MARKS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
+# Paragraphs and tables also stand in fields of forms and in tracked insertions.
+_BLOCKS = (
+    ".//w:p[not(ancestor::w:tbl or ancestor::w:txbxContent)]"
+    " | .//w:tbl[not(ancestor::w:tbl or ancestor::w:txbxContent)]"
+)
+_ROWS, _CELLS = (f".//w:{name}[count(ancestor::w:tbl) = 1]" for name in ("tr", "tc"))
+_RUNS = ".//w:r[not(ancestor::w:moveFrom or ancestor::w:txbxContent or ancestor::w:rt)]"
 
 
 class DamagedDocument(Exception):
@@ -69,122 +61,72 @@ class OtherZip(Exception):
 def word_text(path: Path) -> str:
     """Return the paragraphs and tables of a document, in their order.
 
-    Headers, footers, notes and pictures are left out. Headings and rows of tables are written as in
-    Markdown: with number signs, and with bars between the cells. A paragraph or table is read at a
-    time, so that a document takes the memory of the largest of them.
+    Headers, footers, notes, text boxes and pictures are left out. Headings and rows of tables are
+    written as in Markdown: with number signs, and with bars between the cells.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             if _DOCUMENT not in names:
                 raise OtherZip(names)
-            styles = _styles(archive) if _STYLES in names else {}
-            return "\n\n".join(_blocks(archive, styles))
+            styles = _style_names(archive) if _STYLES in names else {}
+            return "\n\n".join(_blocks(_parse_part(archive, _DOCUMENT), styles))
     except (OtherZip, DocumentTooLarge, MemoryError):
         raise
     except Exception as error:  # a damaged file leads to exceptions of any kind
         raise DamagedDocument from error
 
 
-def _blocks(archive: zipfile.ZipFile, styles: Mapping[str, str]) -> Iterator[str]:
+def _parse_part(archive: zipfile.ZipFile, name: str) -> Any:
+    """Return the root of an XML part.
+
+    The part is parsed alone: loading the package would also load its pictures, and fails for
+    templates, macros and links that lead nowhere.
+    """
+    from docx.oxml import parse_xml
+
+    # The archive's figure of the size is a limit: zipfile reads no more than that.
+    if archive.getinfo(name).file_size > MAX_XML_BYTES:
+        raise DocumentTooLarge
+    try:
+        return parse_xml(archive.read(name))
+    except SyntaxError as error:  # lxml's
+        if (code := getattr(error, "code", 0)) == _ERR_NO_MEMORY:
+            raise MemoryError from error
+        if code == _ERR_RESOURCE_LIMIT:  # deep nesting, or a run of 10 MB
+            raise DocumentTooLarge from error
+        raise
+
+
+def _style_names(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the names of the styles, in lower case, by their ids."""
+    styles = _parse_part(archive, _STYLES).style_lst
+    return {style.styleId: (style.name_val or "").casefold() for style in styles}
+
+
+def _blocks(document: Any, styles: dict[str, str]) -> Iterator[str]:
     """Yield the text of the paragraphs and tables in the body."""
-    for child in _children(archive, _DOCUMENT, f"{_W}body"):
-        whole = ElementTree.Element(f"{_W}body")
-        whole.append(child)
-        for block in _inside(whole, "p", "tbl"):
-            if block.tag == f"{_W}tbl":
-                yield "\n".join(_rows(block))
-            elif text := _text(block).strip():
-                yield f"{_heading(block, styles)}{text}"
+    for block in document.body.xpath(_BLOCKS):
+        if block.tag.endswith("}tbl"):
+            yield "\n".join(_row(row) for row in block.xpath(_ROWS))
+        elif text := _paragraph(block).strip():
+            yield f"{_heading(styles.get(block.style, ''))}{text}"
 
 
-def _styles(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return the names of the paragraph styles, in lower case, by their ids."""
-    names: dict[str, str] = {}
-    for style in _children(archive, _STYLES, f"{_W}styles"):
-        name = style.find(f"{_W}name")
-        if style.tag == f"{_W}style" and name is not None:
-            names[style.get(f"{_W}styleId", "")] = name.get(f"{_W}val", "").casefold()
-    return names
+def _row(row: Any) -> str:
+    # A table within a cell gives its words: its bars would seem to be those of the row.
+    cells = (" ".join(map(_paragraph, cell.xpath(".//w:p"))) for cell in row.xpath(_CELLS))
+    return f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
 
 
-def _children(archive: zipfile.ZipFile, name: str, holder: str) -> Iterator[ElementTree.Element]:
-    """Yield the children of an element of a file one by one; each is released afterwards."""
-    with archive.open(name) as packed:
-        file = _Counted(packed)
-        open_elements: list[ElementTree.Element] = []
-        for event, element in ElementTree.iterparse(file, ("start", "end")):
-            if event == "start":
-                file.elements += 1
-                if file.elements > MOST_ELEMENTS or len(open_elements) > _DEEPEST:
-                    raise DocumentTooLarge
-                open_elements.append(element)
-                continue
-            open_elements.pop()
-            if open_elements and open_elements[-1].tag == holder:
-                yield element
-                open_elements[-1].remove(element)
-                file.elements = 0
-
-
-class _Counted:
-    """A file that is read up to a limit, whatever the archive says of its size."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._left = MOST_UNPACKED_BYTES
-        self.elements = 0
-
-    def read(self, size: int = _PIECE_BYTES, /) -> bytes:
-        piece = self._file.read(min(size, _PIECE_BYTES))
-        self._left -= len(piece)
-        if self._left < 0:
-            raise DocumentTooLarge
-        return piece
-
-
-def _rows(table: ElementTree.Element) -> Iterator[str]:
-    for row in _inside(table, "tr"):
-        # A table within a cell gives its words: its bars would seem to be those of the row.
-        words = (
-            " ".join(" ".join(map(_text, cell.iter(f"{_W}p"))).split())
-            for cell in _inside(row, "tc")
-        )
-        yield f"| {' | '.join(words)} |"
-
-
-def _inside(element: ElementTree.Element, *kinds: str) -> Iterator[ElementTree.Element]:
-    """Yield the elements of some kinds, also those in fields of forms and in tracked insertions."""
-    wanted = {f"{_W}{kind}" for kind in kinds}
-    for child in element:
-        if child.tag in wanted:
-            yield child
-        elif child.tag in _WRAPPERS:
-            yield from _inside(child, *kinds)
-
-
-def _text(paragraph: ElementTree.Element) -> str:
+def _paragraph(paragraph: Any) -> str:
     """Return the words of a paragraph as it reads with all tracked changes accepted."""
-    said = []
-    for child in paragraph:
-        if child.tag == f"{_W}t":
-            said.append(child.text or "")
-        elif child.tag in _WRAPPERS:
-            said.append(_text(child))
-        elif child.tag == f"{_W}br" and child.get(f"{_W}type") in ("page", "column"):
-            continue
-        else:
-            said.append(_MARKS.get(child.tag, ""))
-    return "".join(said)
+    return "".join(run.text for run in paragraph.xpath(_RUNS))
 
 
-def _heading(paragraph: ElementTree.Element, styles: Mapping[str, str]) -> str:
-    named = paragraph.find(f"{_W}pPr/{_W}pStyle")
-    name = "" if named is None else styles.get(named.get(f"{_W}val", ""), "")
-    level = name.removeprefix("heading ")
-    if name == "title":
-        return "# "
-    return f"{'#' * int(level)} " if level.isdecimal() and name != level and int(level) < 7 else ""
+def _heading(style: str) -> str:
+    level = "1" if style == "title" else style.removeprefix("heading ")
+    return f"{'#' * int(level)} " if level in tuple("123456") and level != style else ""
 
 
 # PDF files, by pypdf, which is imported when the first of them is read.

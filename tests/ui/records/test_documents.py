@@ -12,7 +12,7 @@ from docx.oxml.ns import nsdecls
 
 from tests.support.outside.documents import archive, pdf, with_password, word
 from ui.records.attachments import AttachmentRefused, PageRange
-from ui.records.document_process import DocumentTooLarge, word_text
+from ui.records.document_process import MAX_XML_BYTES
 from ui.records.documents import MOST_TEXT_BYTES, FileReader, ReadingEnded, shown_name
 
 
@@ -129,7 +129,6 @@ def test_documents_without_readable_text_are_declined_with_a_reason(
 
 def test_a_document_that_unpacks_to_far_more_is_too_large_and_not_damaged(tmp_path: Path) -> None:
     space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    cell = "<w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>"
     head, end = f"<w:document {space}><w:body>", "</w:body></w:document>"
 
     def document(name: str, body: str) -> Path:
@@ -138,13 +137,15 @@ def test_a_document_that_unpacks_to_far_more_is_too_large_and_not_damaged(tmp_pa
             made.writestr("word/document.xml", f"{head}{body}{end}")
         return path
 
-    wide = document("wide.docx", f"<w:tbl><w:tr>{cell * 52_000}</w:tr></w:tbl>")
+    wide = document("wide.docx", " " * (MAX_XML_BYTES + 1))
     assert "is too large when unpacked. Attach the part that matters" in refusal(wide)
-    with pytest.raises(DocumentTooLarge):
-        word_text(document("deep.docx", "<w:p>" * 2_000 + "</w:p>" * 2_000))
-    # As many elements in many paragraphs are no more than a long book.
+    deep = document("deep.docx", "<w:p>" * 2_000 + "</w:p>" * 2_000)
+    assert "is too large when unpacked" in refusal(deep)
+    many = document("many.docx", "<w:p/>" * 2_000_000)
+    assert "takes too much memory to read" in refusal(many)
+    # 210,000 elements are no more than a long book.
     long = document("long.docx", "<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 70_000)
-    assert word_text(long).count("x") == 70_000
+    assert FileReader(long).read().text.count("x") == 70_000
 
 
 def test_a_file_that_only_forbids_changes_is_read(tmp_path: Path) -> None:
