@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, figures, seconds, sentence
+from engine import counted, figures, seconds, sentence, size_in_words
 from engine.files.causes import os_cause
 from ui.kit.buttons import CheckBox, ChipButton, CopyButton, IconButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label
@@ -52,6 +52,7 @@ from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_words
 # A text view takes time for each long line, and again whenever its width changes.
 _SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000
+_CUT_BODY = "Not available: only the first part of the request’s body was kept"
 
 
 class RequestDetail(QFrame):
@@ -124,14 +125,17 @@ class RequestDetail(QFrame):
         self.title.setToolTip(f"{entry.method} {entry.path}")
         self.stop.setVisible(bool(entry.running))
         self.replay.setEnabled(entry.asked.is_whole and not entry.is_open)
+        self.curl.setEnabled(entry.asked.is_whole)
+        self.curl.setToolTip("" if entry.asked.is_whole else _CUT_BODY)
         self.inspect.setEnabled(bool(entry.ends))
         self._show_facts(entry)
         self.asked.show_message(entry.headers, entry.asked)
         self.answered.show_message(entry.answer_headers, entry.answered)
 
     def curl_command(self) -> str | None:
-        """Return the shown request as a command for a shell."""
-        return None if self.entry is None else as_curl(self.entry, self._url())
+        """Return the shown request as a command for a shell; None if its body was cut."""
+        entry = self.entry
+        return as_curl(entry, self._url()) if entry is not None and entry.asked.is_whole else None
 
     def _copy_curl(self) -> None:
         command = self.curl_command()
@@ -179,10 +183,10 @@ class _MessageView(QWidget):
         self.text.setFont(fixed_font(self.text.font(), 0.92))
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
         self._copy = CopyButton(f"Copy the body of the {name}", lambda: self._body.text)
-        self._note = label("", "faint", 0.92)
+        self.note = label("", "faint", 0.92)
         column(
             (self.text, 1),
-            row(self._note, STRETCH, self._copy, margins=(12, 0, 8, 4)),
+            row(self.note, STRETCH, self._copy, margins=(12, 0, 8, 4)),
             spacing=2,
             on=self,
         )
@@ -198,11 +202,12 @@ class _MessageView(QWidget):
             self.text.setPlainText(whole)
         self._copy.setEnabled(bool(body.text))
         note = counted(body.size_bytes, "byte") if body.size_bytes else "no body"
-        if cut:
+        if not body.is_whole:
+            kept = size_in_words(len(body.text.encode()))
+            note += f" · only the first {kept} were kept; the copy is incomplete"
+        elif cut:
             note += " · long parts are cut here; the copy is complete"
-        elif not body.is_whole:
-            note += " · only the first part is kept"
-        self._note.setText(note)
+        self.note.setText(note)
 
 
 def _shortened(line: str) -> str:
@@ -680,8 +685,10 @@ class ServerWindow(OwnWindow):
         again = add_entry(menu, "Send Again", lambda: self._replay(entry))
         again.setEnabled(entry.asked.is_whole and not entry.is_open)
         url = self._panel.switch.url or self._usual_url()
-        add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, url)))
-        body = add_entry(menu, "Copy Request Body", lambda: copy_text(entry.asked.text))
+        curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, url)))
+        curl.setEnabled(entry.asked.is_whole)
+        words = "Copy Request Body" if entry.asked.is_whole else "Copy First Part of Request Body"
+        body = add_entry(menu, words, lambda: copy_text(entry.asked.text))
         body.setEnabled(bool(entry.asked.text))
         menu.addSeparator()
         self.log.view.columns.fill(menu.addMenu("Columns"))

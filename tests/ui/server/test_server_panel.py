@@ -300,6 +300,31 @@ async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> Non
         assert window.detail.entry.id == "req_3"
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_cut_request_body_is_named_and_offers_no_curl(theme: Theme, is_whole: bool) -> None:
+    text = "x" * 70_000
+    body = RequestBody(text, len(text) if is_whole else 400_000, is_whole)
+    panel = panel_with(Control())
+    async with shown(ServerWindow(panel)) as window:
+        panel.log.take([began(1)])
+        panel.log.take([ended(began(1, asked=body))])
+        await eventually(lambda: window.log.table.rowCount() == 1)
+        window.log.view.selectRow(0)
+        window.detail.show_entry(ended(began(1, asked=body)))
+        note = window.detail.asked.note.text()
+        assert ("the copy is complete" in note) is is_whole
+        assert ("70.0 kB" in note) is not is_whole
+        assert window.detail.curl.isEnabled() is is_whole
+        assert (window.detail.curl_command() is not None) is is_whole
+        view = window.log.view
+        view.customContextMenuRequested.emit(view.visualRect(window.log.table.index(0, 1)).center())
+        (menu,) = [one for one in window.findChildren(QMenu) if one.isVisible()]
+        entries = {one.text(): one for one in menu.actions()}
+        menu.close()
+        assert entries["Copy as curl"].isEnabled() is is_whole
+        assert ("Copy Request Body" in entries) is is_whole
+
+
 async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Theme) -> None:
     control = Control()
     panel = panel_with(control)
