@@ -138,8 +138,8 @@ class ServerConfig:
         kept_responses_bytes: Memory for answers of the Responses API that later requests can
             continue; 0 keeps none.
         kept_responses_s: How long each is kept after it was last used.
-        kept_responses_folder: The folder where they are also kept on disk, within the same limits,
-            used by this server only; None for memory only.
+        kept_responses_folder: The folder of the file in which they outlive the server, used by this
+            server only; None keeps them in memory.
         keeps_prompts: Whether the engine may keep the prompt caches of requests on disk, if it has
             a folder for them. They contain the prompts of everybody who uses the server.
         are_models_chosen: Whether requests may choose among the models that the engine offers; else

@@ -23,7 +23,7 @@ from api.transport.observation import (
     note_generation,
     traced,
 )
-from api.transport.response_store import KeptResponses, ResponseFolder
+from api.transport.response_store import KeptResponses
 from engine import (
     CacheOwner,
     EmbeddingRequest,
@@ -131,11 +131,10 @@ class Service:
         # With the name of each one's model, and whether it counts its prompt.
         self.running: dict[ServedAnswer, tuple[str, bool]] = {}
         self.metrics = Metrics()
-        folder = config.kept_responses_folder
         self.kept_responses = KeptResponses(
             config.kept_responses_bytes,
             config.kept_responses_s,
-            folder=None if folder is None else ResponseFolder(folder),
+            folder=config.kept_responses_folder,
         )
         self._trying: asyncio.Task[None] | None = None
         self._draining: set[asyncio.Task[None]] = set()
