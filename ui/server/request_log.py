@@ -136,9 +136,11 @@ class RequestTable(QAbstractTableModel):
 
     Signals:
         entry_updated: More is known about a request that is shown; carries its ``RequestEntry``.
+        refreshed: The rows are those of the log and the filters now.
     """
 
     entry_updated = Signal(object)
+    refreshed = Signal()
 
     def __init__(self, log: RequestLog, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -193,7 +195,10 @@ class RequestTable(QAbstractTableModel):
         self._timer.stop()
         if not self._live.isActive() and any(entry.running for entry in self.log.open):
             self._live.start()
-        wanted = [entry for entry in self.log if self._passes(entry)]
+        self._show([entry for entry in self.log if self._passes(entry)])
+        self.refreshed.emit()
+
+    def _show(self, wanted: list[RequestEntry]) -> None:
         self._drop_rows_not_in({entry.id for entry in wanted})
         kept = len(self._rows)
         if [entry.id for entry in self._rows] != [entry.id for entry in wanted[:kept]]:
@@ -482,7 +487,6 @@ class RequestLogPanel(QWidget):
         """Follow the log while it is visible."""
         super().showEvent(event)
         self.table.set_shown(True)
-        self._refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Stop following the log while it is hidden."""
@@ -525,9 +529,7 @@ class RequestLogPanel(QWidget):
         self.clear.clicked.connect(self._log.clear)
         self.export.clicked.connect(self._choose_file)
         self._log.pause_changed.connect(self._refresh)
-        self.table.rowsInserted.connect(self._refresh)
-        self.table.rowsRemoved.connect(self._refresh)
-        self.table.modelReset.connect(self._refresh)
+        self.table.refreshed.connect(self._refresh)
         self.table.entry_updated.connect(self._follow_chosen)
         self.table.modelReset.connect(self._choose_again)
         self.table.rowsRemoved.connect(self._miss_chosen)
@@ -545,7 +547,6 @@ class RequestLogPanel(QWidget):
             self.dialects.currentData() or "",
             self.errors_only.isChecked(),
         )
-        self._refresh()
 
     def _choose(self, current: Index) -> None:
         if self._is_choosing_again or not current.isValid():
@@ -631,5 +632,5 @@ class RequestLogPanel(QWidget):
 
     def _offer_dialects(self) -> None:
         offered = {self.dialects.itemData(row) for row in range(self.dialects.count())}
-        for name in sorted({entry.dialect for entry in self.table.entries()} - offered - {""}):
+        for name in sorted({entry.dialect for entry in self._log} - offered - {""}):
             self.dialects.addItem(name, name)

@@ -246,6 +246,24 @@ async def test_the_choice_of_routes_is_as_wide_with_requests_as_without(
         assert window.log.dialects.sizeHint().width() == width
 
 
+async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
+    theme: Theme,
+) -> None:
+    panel = panel_with(Control())
+    async with shown(ServerWindow(panel)) as window:
+        routes = window.log.dialects
+        panel.log.take([began(1)])
+        await eventually(lambda: routes.count() == 2)
+        routes.setCurrentIndex(1)
+        panel.log.take([began(2, dialect="Ollama")])  # comes in while another route is filtered
+        await eventually(lambda: routes.count() == 3)
+        assert window.log.table.rowCount() == 1
+        window.log.search.setText("no such request")
+        panel.log.take([began(3, dialect="Chat Completions")])
+        await eventually(lambda: routes.count() == 4)
+        assert routes.currentData() == "Messages"
+
+
 async def test_the_facts_of_a_request_need_no_more_room_than_they_take(
     theme: Theme,
 ) -> None:
