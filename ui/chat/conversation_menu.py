@@ -1,242 +1,37 @@
 """The menu entries that belong to conversations and their messages, with shortcuts and files.
 
-Main thread. The dialog that chooses what to import belongs to them.
+Main thread.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractListModel,
     QObject,
     Qt,
     Signal,
 )
 from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QListView,
     QMenu,
     QWidget,
 )
 
-from engine import counted, size_in_words
+from engine import size_in_words
 from ui.chat.chat_panel import ChatPanel
+from ui.chat.import_dialog import ImportDialog
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import named
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
-from ui.kit.buttons import CheckBox, CheckDelegate
 from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
-from ui.kit.labels import label
-from ui.kit.layouts import column
 from ui.kit.menus import add_entry, empty_menu
-from ui.kit.rows import NO_PARENT, Index
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme
-from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ListOrder
-from ui.records.exchange.archive import OURS
-from ui.records.exchange.contents import ListedConversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-
-_WIDTH_PX, _LIST_PX = 480, 220
-_MOST_DAMAGED = 5
-Take = Callable[[Sequence[ListedConversation], str], object]
-
-
-class ConversationChoice(QAbstractListModel):
-    """Conversations with check boxes; a file may have many thousands, and few are seen at once."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._shown: list[ListedConversation] = []
-        self._unchecked: set[int] = set()
-
-    def show(self, conversations: list[ListedConversation]) -> None:
-        """Show conversations, all of them checked."""
-        self.beginResetModel()
-        self._shown = conversations
-        self._unchecked.clear()
-        self.endResetModel()
-
-    def check_all(self, are_checked: bool) -> None:
-        """Check all of them, or none."""
-        self._unchecked = set() if are_checked else set(range(len(self._shown)))
-        if self._shown:
-            self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
-
-    def checked(self) -> list[ListedConversation]:
-        return [
-            conversation
-            for row, conversation in enumerate(self._shown)
-            if row not in self._unchecked
-        ]
-
-    @property
-    def checked_count(self) -> int:
-        return len(self._shown) - len(self._unchecked)
-
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._shown)
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        can_check = Qt.ItemFlag.ItemIsUserCheckable if index.isValid() else Qt.ItemFlag.NoItemFlags
-        return super().flags(index) | can_check
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Return the words of an item, or whether it is checked."""
-        if not index.isValid():
-            return None
-        conversation = self._shown[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            said = counted(conversation.messages, "message")
-            return f"{conversation.title}  ·  {said}, {_day(conversation.updated_at)}"
-        if role == Qt.ItemDataRole.CheckStateRole:
-            is_checked = index.row() not in self._unchecked
-            return Qt.CheckState.Checked if is_checked else Qt.CheckState.Unchecked
-        return None
-
-    def setData(
-        self,
-        index: Index,
-        value: Any,
-        role: int = Qt.ItemDataRole.EditRole,
-    ) -> bool:
-        """Check an item, or uncheck it."""
-        if role != Qt.ItemDataRole.CheckStateRole or not index.isValid():
-            return False
-        if Qt.CheckState(value) is Qt.CheckState.Checked:
-            self._unchecked.discard(index.row())
-        else:
-            self._unchecked.add(index.row())
-        self.dataChanged.emit(index, index, [role])
-        return True
-
-
-class ImportDialog(QDialog):
-    """Lists the conversations of the file with check boxes; those already here are optional."""
-
-    def __init__(self, preview: ImportPreview, take: Take, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Import Conversations")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._preview = preview
-        self._take = take
-        program = preview.contents.program
-        self.words = label(_sentence(preview), is_wrapped=True)
-        self.rows = ConversationChoice(self)
-        self.list = QListView()
-        self.list.setModel(self.rows)
-        self.list.setUniformItemSizes(True)
-        self.list.setLayoutMode(QListView.LayoutMode.Batched)
-        self.list.setProperty("kind", "rows")
-        self.list.setItemDelegate(CheckDelegate(self.list))
-        self.list.setAccessibleName("Conversations to import")
-        self.every = CheckBox("All of these conversations")
-        self.copies = CheckBox("Also import conversations that are already here, as copies")
-        self.copies.setVisible(bool(preview.here))
-        self.folder = CheckBox(f"Import into folder “{program}”")
-        self.folder.setVisible(program != OURS)
-        self.damage = label(_damage(preview), "fault", 0.95, is_wrapped=True)
-        self.damage.setVisible(bool(preview.contents.damaged))
-        left_out = preview.contents.left_out_words
-        self.left_out = label(left_out, "muted", 0.95, is_wrapped=True)
-        self.left_out.setVisible(bool(left_out))
-        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self.accept_button = self.buttons.addButton(
-            "Import", QDialogButtonBox.ButtonRole.AcceptRole
-        )
-        self.accept_button.setProperty("kind", "primary")
-        self.buttons.accepted.connect(self.accept)
-        self.buttons.rejected.connect(self.reject)
-        self.every.clicked.connect(self.rows.check_all)
-        self.copies.toggled.connect(self._fill)
-        self.rows.dataChanged.connect(self._count)
-        options = (self.copies, self.folder, self.damage, self.left_out, self.buttons)
-        rows = (self.words, self.every, self.list, *options)
-        column(*rows, spacing=10, margins=(18, 16, 18, 16), on=self)
-        current_theme().follow(self, self._fit)
-        self._fill()
-
-    def accept(self) -> None:
-        """Import the checked conversations."""
-        self._take(self.wanted(), self._preview.contents.program if self.folder.isChecked() else "")
-        super().accept()
-
-    def wanted(self) -> list[ListedConversation]:
-        """Return the checked conversations."""
-        return self.rows.checked()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
-        return move_focus(self, is_next)
-
-    def _fill(self) -> None:
-        copies = self._preview.here if self.copies.isChecked() else []
-        self.rows.show([*self._preview.new, *copies])
-        self._count()
-
-    def _count(self) -> None:
-        count, listed = self.rows.checked_count, self.rows.rowCount()
-        self.every.setChecked(count == listed)
-        self.every.setVisible(listed > 1)
-        self.list.setVisible(listed > 0)
-        words = f"Import {counted(count, 'Conversation')}" if count else "Import"
-        self.accept_button.setText(words)
-        contents = self._preview.contents
-        is_bare = not contents.listed and bool(contents.folders)
-        self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
-
-    def _fit(self) -> None:
-        theme = current_theme()
-        self.setMinimumWidth(theme.px(_WIDTH_PX))
-        # With large text there are as many more lines below the list.
-        self.list.setMinimumHeight(_LIST_PX)
-
-
-def _day(unix_s: float) -> str:
-    return datetime.fromtimestamp(unix_s).strftime("%d %b %Y").lstrip("0")
-
-
-def _sentence(preview: ImportPreview) -> str:
-    contents = preview.contents
-    parts = [f"{preview.name} holds {counted(len(contents.listed), 'conversation')}"]
-    parts[0] += f" from {contents.program}"
-    if contents.folders:
-        parts.append(f"in {counted(len(contents.folders), 'folder')}")
-    if contents.presets:
-        parts.append(f"with {counted(len(contents.presets), 'preset')}")
-    if count := len(contents.traces.members):
-        link = "and" if contents.presets else "with"
-        parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
-    words = " ".join(parts) + "."
-    here = len(preview.here)
-    if here > 1 and here == len(contents.listed):
-        words += " All of them are here already."
-    elif here:
-        is_one = here == 1
-        words += f" {here:,} of them {'is' if is_one else 'are'} here already."
-    return words
-
-
-def _damage(preview: ImportPreview) -> str:
-    damaged = preview.contents.damaged
-    if not damaged:
-        return ""
-    named = "\n".join(f"• {words}" for words in damaged[:_MOST_DAMAGED])
-    more = len(damaged) - _MOST_DAMAGED
-    tail = f"\n• and {counted(more, 'more part')}" if more > 0 else ""
-    verb = "is" if len(damaged) == 1 else "are"
-    parts = f"{counted(len(damaged), 'part')} {verb} damaged"
-    return f"{parts} and left out:\n{named}{tail}"
-
 
 ORDERS = {
     ListOrder.RECENT: "By &Last Message",

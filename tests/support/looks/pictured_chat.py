@@ -15,7 +15,7 @@ from engine.values.events import BudgetEnd
 from engine.values.request import ToolCall
 from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
-from ui.chat.conversation_menu import ImportDialog
+from ui.chat.import_dialog import ImportDialog
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.sidebar import FolderDialog

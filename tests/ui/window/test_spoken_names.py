@@ -15,7 +15,7 @@ from tests.support.outside.tool_hosts import SUMS, DictatedHost
 from tests.support.shown import main_window, whole_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from tests.ui.walks import answered, faults, settled
-from ui.chat.conversation_menu import ImportDialog
+from ui.chat.import_dialog import ImportDialog
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.theme import Theme

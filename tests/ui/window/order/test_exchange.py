@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 
 from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one
-from ui.chat.conversation_menu import ImportDialog
+from ui.chat.import_dialog import ImportDialog
 from ui.chat.problem_bar import TransferBar
 from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
@@ -64,13 +64,13 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
 
     before = set(NAMES)
     dialog = await look()
-    assert dialog.words.text() == "conversations.json holds 2 conversations from ChatGPT."
+    assert dialog.summary.text() == "conversations.json holds 2 conversations from ChatGPT."
     assert "conversations[1].mapping: must be an object" in dialog.damage.text()
     assert dialog.left_out.text() == "Left out: 2 pictures."
     assert not dialog.copies.isVisible()
     assert dialog.every.isChecked()
     dialog.every.click()
-    assert dialog.wanted() == []
+    assert dialog.rows.checked() == []
     assert not dialog.accept_button.isEnabled()
     dialog.every.click()
     assert dialog.accept_button.text() == "Import 2 Conversations"
@@ -92,7 +92,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     )
     assert not bar.cancel.isVisible()
     again = await look()
-    assert "1 of them is here already." in again.words.text()
+    assert "1 of them is here already." in again.summary.text()
     assert again.rows.rowCount() == 1
     again.copies.setChecked(True)
     assert again.rows.rowCount() == 2
@@ -102,7 +102,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
     last = await look()
     assert not last.accept_button.isEnabled()
-    assert last.words.text().endswith("All of them are here already.")
+    assert last.summary.text().endswith("All of them are here already.")
     assert last.list.isHidden()
     last.copies.setChecked(True)
     assert not last.list.isHidden()

@@ -1,0 +1,215 @@
+"""The dialog that chooses which conversations of a file are imported. Main thread."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QDateTime, QLocale, QObject, Qt
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QListView,
+    QWidget,
+)
+
+from engine import counted
+from ui.chat.session.conversation_imports import ImportPreview
+from ui.kit.buttons import CheckBox, CheckDelegate
+from ui.kit.labels import label
+from ui.kit.layouts import column
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.theme import current_theme
+from ui.kit.windows import move_focus
+from ui.records.exchange.archive import OURS
+from ui.records.exchange.contents import ListedConversation
+
+_WIDTH_PX, _LIST_PX = 480, 220
+_MAX_DAMAGED = 5
+Take = Callable[[Sequence[ListedConversation], str], object]
+
+
+class CheckedConversations(QAbstractListModel):
+    """Conversations with check boxes; rows are made when they are drawn, since a file may have
+    thousands.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._shown: list[ListedConversation] = []
+        self._unchecked: set[int] = set()
+
+    def show(self, conversations: list[ListedConversation]) -> None:
+        """Show conversations, all of them checked."""
+        self.beginResetModel()
+        self._shown = conversations
+        self._unchecked.clear()
+        self.endResetModel()
+
+    def check_all(self, are_checked: bool) -> None:
+        """Check all of them, or none."""
+        self._unchecked = set() if are_checked else set(range(len(self._shown)))
+        if self._shown:
+            self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
+
+    def checked(self) -> list[ListedConversation]:
+        """Return the checked conversations."""
+        return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
+
+    @property
+    def checked_count(self) -> int:
+        return len(self._shown) - len(self._unchecked)
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._shown)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        can_check = Qt.ItemFlag.ItemIsUserCheckable if index.isValid() else Qt.ItemFlag.NoItemFlags
+        return super().flags(index) | can_check
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        """Return the text of a row, or whether it is checked."""
+        if index.isValid() and role == DISPLAY:
+            return _row_text(self._shown[index.row()])
+        if index.isValid() and role == Qt.ItemDataRole.CheckStateRole:
+            is_checked = index.row() not in self._unchecked
+            return Qt.CheckState.Checked if is_checked else Qt.CheckState.Unchecked
+        return None
+
+    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        """Check or uncheck a row."""
+        if role != Qt.ItemDataRole.CheckStateRole or not index.isValid():
+            return False
+        if Qt.CheckState(value) is Qt.CheckState.Checked:
+            self._unchecked.discard(index.row())
+        else:
+            self._unchecked.add(index.row())
+        self.dataChanged.emit(index, index, [role])
+        return True
+
+
+class ImportDialog(QDialog):
+    """Lists the conversations of a file with check boxes; those already here are optional.
+
+    Args:
+        preview: What the file contains.
+        take: Imports the checked conversations, into a folder of this name if it is not empty.
+        parent: The window.
+    """
+
+    def __init__(self, preview: ImportPreview, take: Take, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Import Conversations")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._preview = preview
+        self._take = take
+        contents = preview.contents
+        self.summary = label(_summary(preview), is_wrapped=True)
+        self.rows = CheckedConversations(self)
+        self.list = QListView()
+        self.list.setModel(self.rows)
+        self.list.setUniformItemSizes(True)
+        self.list.setLayoutMode(QListView.LayoutMode.Batched)
+        self.list.setProperty("kind", "rows")
+        self.list.setItemDelegate(CheckDelegate(self.list))
+        self.list.setAccessibleName("Conversations to import")
+        self.every = CheckBox("All of these conversations")
+        self.copies = CheckBox("Also import conversations that are already here, as copies")
+        self.copies.setVisible(bool(preview.here))
+        self.folder = CheckBox(f"Import into folder “{contents.program}”")
+        self.folder.setVisible(contents.program != OURS)
+        self.damage = label(_damage(contents.damaged), "fault", 0.95, is_wrapped=True)
+        self.damage.setVisible(bool(contents.damaged))
+        self.left_out = label(contents.left_out_words, "muted", 0.95, is_wrapped=True)
+        self.left_out.setVisible(bool(contents.left_out_words))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.accept_button = buttons.addButton("Import", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.accept_button.setProperty("kind", "primary")
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self.every.clicked.connect(self.rows.check_all)
+        self.copies.toggled.connect(self._fill)
+        self.rows.dataChanged.connect(self._refresh)
+        options = (self.copies, self.folder, self.damage, self.left_out, buttons)
+        column(
+            self.summary,
+            self.every,
+            self.list,
+            *options,
+            spacing=10,
+            margins=(18, 16, 18, 16),
+            on=self,
+        )
+        current_theme().follow(self, self._fit)
+        self._fill()
+
+    def accept(self) -> None:
+        """Import the checked conversations."""
+        program = self._preview.contents.program
+        self._take(self.rows.checked(), program if self.folder.isChecked() else "")
+        super().accept()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _fill(self) -> None:
+        copies = self._preview.here if self.copies.isChecked() else []
+        self.rows.show([*self._preview.new, *copies])
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Show how many are checked, and whether there is anything to import."""
+        count, shown = self.rows.checked_count, self.rows.rowCount()
+        self.every.setChecked(count == shown)
+        self.every.setVisible(shown > 1)
+        self.list.setVisible(shown > 0)
+        self.accept_button.setText(
+            f"Import {counted(count, 'Conversation')}" if count else "Import"
+        )
+        contents = self._preview.contents
+        is_bare = not contents.listed and bool(contents.folders)
+        self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
+
+    def _fit(self) -> None:
+        self.setMinimumWidth(current_theme().px(_WIDTH_PX))
+        # With large text there are as many more lines below the list.
+        self.list.setMinimumHeight(_LIST_PX)
+
+
+def _row_text(conversation: ListedConversation) -> str:
+    when = QDateTime.fromSecsSinceEpoch(int(conversation.updated_at)).date()
+    day = QLocale().toString(when, QLocale.FormatType.ShortFormat)
+    return f"{conversation.title}  ·  {counted(conversation.messages, 'message')}, {day}"
+
+
+def _summary(preview: ImportPreview) -> str:
+    """Return what a file contains, and how much of it is here already."""
+    contents = preview.contents
+    parts = [f"{preview.name} holds {counted(len(contents.listed), 'conversation')}"]
+    parts[0] += f" from {contents.program}"
+    if contents.folders:
+        parts.append(f"in {counted(len(contents.folders), 'folder')}")
+    if contents.presets:
+        parts.append(f"with {counted(len(contents.presets), 'preset')}")
+    if count := len(contents.traces.members):
+        link = "and" if contents.presets else "with"
+        parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
+    text = " ".join(parts) + "."
+    here = len(preview.here)
+    if here > 1 and here == len(contents.listed):
+        text += " All of them are here already."
+    elif here:
+        is_one = here == 1
+        text += f" {here:,} of them {'is' if is_one else 'are'} here already."
+    return text
+
+
+def _damage(damaged: Sequence[str]) -> str:
+    """Return the parts that cannot be read as a list, the first few by name."""
+    if not damaged:
+        return ""
+    verb = "is" if len(damaged) == 1 else "are"
+    lines = [f"{counted(len(damaged), 'part')} {verb} damaged and left out:"]
+    lines += [f"• {part}" for part in damaged[:_MAX_DAMAGED]]
+    if (more := len(damaged) - _MAX_DAMAGED) > 0:
+        lines.append(f"• and {counted(more, 'more part')}")
+    return "\n".join(lines)
