@@ -89,22 +89,10 @@ def conversations_json(
 
 
 def conversations_from_json(text: str) -> list[Conversation]:
-    """Return the conversations of a file."""
-    contents = archive_from(parsed_json(text))
-    if contents.damaged:
-        raise DamagedFile(contents.damaged[0])
-    return contents.conversations
-
-
-def archive_from(values: Any) -> FileContents:
-    """Return the contents of a file; damaged parts are listed, and the others are read."""
-    top = Fields(values)
+    """Return the conversations of a file; raises ``DamagedFile`` if a part is damaged."""
+    top = Fields(parsed_json(text))
     check_version(top, "fullstop_conversations", VERSION)
-    contents = FileContents(OURS)
-    contents.read_each(top.items("conversations"), conversation_from, contents.conversations)
-    contents.read_each(top.items("folders"), folder_from, contents.folders)
-    contents.read_each(top.items("presets"), preset_from, contents.presets)
-    return contents
+    return [conversation_from(item) for item in top.items("conversations")]
 
 
 def read_archive_item(item: JsonItem, contents: FileContents) -> None:

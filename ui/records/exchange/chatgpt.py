@@ -7,11 +7,11 @@ a call with its result. Pure; any thread.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine import StopKind
+from engine import StopKind, counted
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
@@ -160,14 +160,8 @@ class _Tree:
         waiting: list[tuple[str, ConversationMessage | None, Said | None, bool]] = [
             (key, None, None, True) for key in reversed(self._following.get(None, []))
         ]
-        unseen = iter(self._nodes)
-        while waiting or (start := self._circle(unseen)) is not None:
-            if not waiting:
-                assert start is not None
-                waiting.append((start, None, None, True))
+        while waiting:
             key, parent, thought, is_only = waiting.pop()
-            if key in self._message_of:
-                continue
             read = self._read(key)
             message, following = parent, self._following.get(key, [])
             if isinstance(read, _Result):
@@ -186,6 +180,10 @@ class _Tree:
             self._message_of[key] = message
             is_only = is_only and len(following) == 1
             waiting += [(child, message, thought, is_only) for child in reversed(following)]
+        if lost := len(self._nodes) - len(self._message_of):
+            self._contents.note_damage(
+                f"{self._where}mapping: the parents of {counted(lost, 'message')} form a circle"
+            )
         return self._made
 
     def _add(
@@ -219,16 +217,6 @@ class _Tree:
             result = _Result(text, result.is_error)
         run.results.append(result_of(run.tool_calls[-1], result.text, is_error=result.is_error))
         return None
-
-    def _circle(self, unseen: Iterator[str]) -> str | None:
-        """Return a node that no first node leads to, because its parents form a circle."""
-        key = next((node for node in unseen if node not in self._message_of), None)
-        if key is not None:
-            self._contents.note_damage(
-                f"{self._where}mapping.{key[:40]}: the messages before it lead back to it, so the "
-                "conversation begins there as well"
-            )
-        return key
 
     def _read(self, key: str) -> Said | _Result | None:
         node = self._nodes[key]

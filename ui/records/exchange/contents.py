@@ -1,18 +1,14 @@
 """What an export contains: conversations, folders, presets, and the parts that were left out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from engine import counted
-from engine.files.json_fields import DamagedFile, Fields
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 from ui.records.exchange.export_files import ArchivedTraces
 from ui.records.exchange.pictures import ArchivedPictures
 
-_T = TypeVar("_T")
 _MOST_NAMED = 5
 # A file may have a million damaged parts, or names as long as a page.
 _MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
@@ -98,22 +94,6 @@ class FileContents:
         more = len(self.damaged) - _MOST_NAMED
         tail = f"; and {counted(more, 'more part')}" if more > 0 else ""
         return f"Could not be read: {named}{tail}."
-
-    def read_each(
-        self, parts: Iterable[Fields], read: Callable[[Fields], _T], into: list[_T]
-    ) -> None:
-        """Read parts one by one; a damaged one is noted, and the others are read.
-
-        Args:
-            parts: The parts.
-            read: Reads one part.
-            into: The list that the results are added to.
-        """
-        for part in parts:
-            try:
-                into.append(read(part))
-            except DamagedFile as error:
-                self.note_damage(str(error))
 
 
 def origin_of(program: str, name: str) -> str:

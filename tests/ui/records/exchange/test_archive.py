@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.files.json_fields import DamagedFile
 from tests.support.answers.said import conversation
+from tests.support.outside.exports import read_whole
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
@@ -19,7 +20,6 @@ from ui.records.conversations import (
     StopEntry,
 )
 from ui.records.exchange.archive import (
-    archive_from,
     conversation_markdown,
     conversations_from_json,
     conversations_json,
@@ -64,7 +64,9 @@ def test_an_archive_carries_folders_and_presets(tmp_path: Path) -> None:
     written.placement = Placement(folder.id, True)
     written.stops_from = f"folder:{folder.id}"
     preset = Preset("Terse", ConversationSettings("Be brief."))
-    found = archive_from(json.loads(conversations_json([written], [folder], [preset])))
+    path = tmp_path / "all.json"
+    path.write_text(conversations_json([written], [folder], [preset]), encoding="utf-8")
+    found = read_whole(path, 1 << 20)
     (read,) = found.conversations
     assert read.placement == written.placement
     assert read.stops_from == written.stops_from
@@ -81,11 +83,12 @@ def test_an_archive_of_an_earlier_version_opens() -> None:
     assert counting.placement == Placement()
 
 
-def test_a_damaged_part_of_an_archive_is_named_and_the_rest_is_read() -> None:
+def test_a_damaged_part_of_an_archive_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     values = json.loads(conversations_json([conversation(), conversation(), conversation()]))
     values["conversations"][1]["messages"][0]["text"] = 7
     values["folders"] = [{"name": "without an id"}]
-    found = archive_from(values)
+    (tmp_path / "all.json").write_text(json.dumps(values), encoding="utf-8")
+    found = read_whole(tmp_path / "all.json", 1 << 20)
     assert len(found.conversations) == 2
     assert found.damaged == [
         "conversations[1].messages[0].text: must be text",

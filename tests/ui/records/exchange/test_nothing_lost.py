@@ -5,14 +5,16 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.outside import exports
+from ui.records.codec import folder_values
 from ui.records.conversations import Conversation
+from ui.records.exchange.archive import conversation_values
 from ui.records.exchange.contents import FileContents
 
 MOST = 8_000_000
@@ -67,6 +69,26 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[Path, Any], Path]]] = {
     "LM Studio": (exports.lm_studio, lm_studio),
     "Jan": (exports.jan, jan),
 }
+# Values of an export that are marks of the program, or that are counted as left out.
+NOT_KEPT = {
+    "ChatGPT": {
+        "author", "cited", "cited-url", "code-again", "computer", "doc", "domain", "found-picture",
+        "id", "item", "jupyter", "parent", "recap", "request", "run", "safe", "source-id", "state",
+        "state-title", "term", "turn",
+    },
+    "Claude": {
+        "account", "again", "display", "id", "integration", "message", "path", "short",
+        "signature", "site", "summary", "uuid",
+    },
+    "LM Studio": {
+        "cited-id", "context", "debug", "draft-model", "identifier", "last-id", "load", "note",
+        "plugin", "preset", "processed", "sender", "thought-title",
+    },
+    "Jan": {
+        "a", "assistant", "avatar", "engine", "file-id", "name", "other-model", "provider", "q",
+        "r", "s", "state", "thread",
+    },
+}  # fmt: skip
 LEFT_OUT = {
     "ChatGPT": {"attached file": 1, "reasoning recap": 1, "canvas confirmation": 1},
     "Claude": {"attached file": 1, "created file": 1, "canvas confirmation": 1},
@@ -78,6 +100,25 @@ EVERY = pytest.mark.parametrize("program", PROGRAMS)
 
 def read(program: str, folder: Path, values: Any) -> FileContents:
     return exports.read_whole(PROGRAMS[program][1](folder, values), MOST, folder / "pictures")
+
+
+def leaves(values: Any) -> Iterator[Any]:
+    if isinstance(values, dict | list | tuple):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from leaves(value)
+    else:
+        yield values
+
+
+@EVERY
+def test_every_text_of_an_export_is_kept_apart_from_marks(program: str, tmp_path: Path) -> None:
+    values = PROGRAMS[program][0]()
+    found = read(program, tmp_path, values)
+    assert found.damaged == []
+    conversations = [conversation_values(one) for one in found.conversations]
+    kept = json.dumps([conversations, [folder_values(folder) for folder in found.folders]])
+    texts = {leaf.split(" ")[0] for leaf in leaves(values) if str(leaf).startswith("w-")}
+    assert {text[2:].rpartition("-")[0] for text in texts if text not in kept} == NOT_KEPT[program]
 
 
 def kept_counts(conversation: Conversation) -> dict[str, int]:
