@@ -284,11 +284,8 @@ def _add_option(
     if get_origin(option.kind) is Literal:
         reading = {"choices": get_args(option.kind)}
     if is_place:
-        if not said.help:
-            reading |= {"nargs": argparse.REMAINDER}
-        words = said.help or argparse.SUPPRESS
         reading["metavar"] = flag
-        place.add_argument(_dest(option, prefix), help=words, **reading)
+        place.add_argument(_dest(option, prefix), help=said.help, **reading)
         return
     place.add_argument(
         flag, dest=_dest(option, prefix), default=argparse.SUPPRESS, help=_help(option), **reading

@@ -36,7 +36,7 @@ Agent = Literal[
     "openhands",
 ]
 AGENTS: tuple[str, ...] = get_args(Agent)
-SHELLS = ("bash", "zsh", "fish")
+Shell = Literal["bash", "zsh", "fish"]
 
 _ONE_OBJECT = "print one JSON object"
 
@@ -341,10 +341,9 @@ class RemoveOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompletionOptions:
-    """A shell, and the words of its line, of which the last is completed; none print its script."""
+    """A shell whose script is printed."""
 
-    shell: Literal["bash", "zsh", "fish"] = declare("bash", option="SHELL", help=", ".join(SHELLS))
-    line: tuple[str, ...] = declare((), option="LINE")
+    shell: Shell = declare("bash", option="SHELL", help=", ".join(get_args(Shell)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,86 +11,80 @@ from app.cli import main
 
 REPOSITORY = Path(__file__).parents[3]
 
-
-def completed(capsys: pytest.CaptureFixture[str], *line: str) -> list[str]:
-    assert main(["completion", "bash", "--", "fullstop", *line]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-@pytest.fixture(autouse=True)
-def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-
-
-def test_commands_and_subcommands_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert completed(capsys, "mod") == ["models"]
-    assert completed(capsys, "models", "") == [
-        "list",
-        "show",
-        "search",
-        "check",
-        "download",
-        "remove",
-    ]
-    assert completed(capsys, "completion", "z") == ["zsh"]
-    assert completed(capsys, "p") == ["pull", "ps", "probe"]
-    assert completed(capsys, "r") == ["run", "rm", "replay"]
-
-
-def test_options_of_the_command_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert completed(capsys, "ask", "Hello", "--save") == ["--save-run"]
-    assert completed(capsys, "models", "remove", "--y") == ["--yes"]
-    assert "--save-run" not in completed(capsys, "--")
-
-
-def test_known_values_of_options_are_completed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert completed(capsys, "ask", "--model", "de") == ["demo-model"]
-    assert completed(capsys, "--draft-model", "") == ["demo-model"]
-    assert completed(capsys, "ask", "--stop-scope", "te") == ["text", "text+thinking"]
-    assert completed(capsys, "ask", "--stop", "de") == []
-    assert completed(capsys, "ask", "--stop", "--", "--js") == ["--json"]
-
-
-def test_names_of_models_are_completed_where_a_model_is_expected(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert completed(capsys, "models", "remove", "") == ["demo-model"]
-    assert completed(capsys, "models", "remove", "demo-model", "") == []
-    for command in ("run", "show", "rm", "stop"):
-        assert completed(capsys, command, "de") == ["demo-model"]
-    assert completed(capsys, "run", "demo-model", "--fi") == ["--file"]
-    offered = completed(capsys, "models", "download", "mlx-community/Qwen3-0")
-    assert offered == ["mlx-community/Qwen3-0.6B-4bit"]
-
-
-_TRIES = {
-    "bash": 'source <("$P" completion bash); COMP_WORDS=("$P" ask --model de); COMP_CWORD=3; '
-    '_fullstop "$P"; echo "${COMPREPLY[@]}"; complete -p fullstop',
-    "zsh": 'source <("$P" completion zsh); words=("$P" ask --model de); CURRENT=4; '
-    'compadd() { print -r -- "${(P)2}" }; _fullstop',
-    "fish": '"$P" completion fish | source; set -x PATH (dirname "$P") $PATH; '
-    'complete -C "fullstop ask --model de"',
+_COMPLETE_IN_BASH = """
+source "$1"
+while IFS= read -r line; do
+    IFS=, read -ra COMP_WORDS <<< "fullstop,$line"
+    [[ "$line" == *, ]] && COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _shtab_fullstop < /dev/null
+    echo "${COMPREPLY[*]}"
+done
+"""
+# The words of a line, after the program's name, and what the last of them may become.
+_LINES = {
+    "mod": "models",
+    "p": "pull ps probe",
+    "models,": "list show search check download remove",
+    "completion,z": "zsh",
+    "ask,Hello,--save": "--save-run",
+    "models,remove,--y": "--yes",
+    "run,demo-model,--fi": "--file",
+    "ask,--stop-scope,te": "text text+thinking",
+    "ask,--stop,x,--js": "--json",
+    "ask,--stop,de": "",
+    "ask,--model,de": "demo-model",
+    "--draft-model,": "demo-model",
+    "models,remove,": "demo-model",
+    "models,remove,demo-model,": "",
+    "run,de": "demo-model",
+    "rm,de": "demo-model",
+    "stop,de": "demo-model",
+    "pull,mlx-community/Qwen3-0": "mlx-community/Qwen3-0.6B-4bit",
+}
+_IN_OTHERS = {
+    "zsh": """zmodload zsh/zpty; zpty z zsh -fi; zpty -w z "PATH=$PATH; PS1=ready; source $1"
+        zpty -r z before '*ready*ready*'; zpty -n -w z $'fullstop ask --model de\\t'
+        zpty -r z found '*demo-model*'; print -r -- "$found"; zpty -d z""",
+    "fish": 'source $argv[1]; complete -C "fullstop ask --model de"',
 }
 
 
-@pytest.mark.parametrize("shell", _TRIES)
-def test_a_shell_completes_with_the_script(shell: str, tmp_path: Path) -> None:
+def run_shell(shell: str, script: str, folder: Path, printed: str, typed: str = "") -> str:
+    """Return what a shell prints that has a completion script and this program."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    program = tmp_path / "fullstop"
+    program, completion = folder / "fullstop", folder / "completion"
     program.write_text(
         f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m app "$@"\n'
     )
     program.chmod(0o755)
+    completion.write_text(printed)
+    named = [str(completion)] if shell == "fish" else [shell, str(completion)]
     done = subprocess.run(
-        [shell, "-c", _TRIES[shell]],
+        [shell, "-c", script, *named],
+        input=typed,
         capture_output=True,
         text=True,
-        timeout=120,
-        env={"P": str(program), "PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(tmp_path)},
+        timeout=60,
+        env={"PATH": f"{folder}:/usr/bin:/bin:/usr/local/bin", "HOME": str(folder)},
         check=False,
     )
-    assert "demo-model" in done.stdout, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_bash_completes_commands_options_values_and_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    typed = "".join(f"{line}\n" for line in _LINES)
+    told = run_shell("bash", _COMPLETE_IN_BASH, tmp_path, capsys.readouterr().out, typed)
+    assert dict(zip(_LINES, told.splitlines(), strict=True)) == _LINES
+
+
+@pytest.mark.parametrize("shell", _IN_OTHERS)
+def test_other_shells_complete_models(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", shell]) == 0
+    assert "demo-model" in run_shell(shell, _IN_OTHERS[shell], tmp_path, capsys.readouterr().out)
