@@ -16,16 +16,13 @@ from app.cli import main
 from app.commands.self_test import (
     COUNT,
     COUNTED,
-    STOP,
+    CheckFailed,
     CheckLeftOut,
     SelfTest,
-    chat_problem,
-    messages_problem,
-    stop_checks,
+    streamed_chat,
 )
 from engine.inference import mlx_loading
 from engine.scheduling.service import Engine
-from engine.stopping.record import StopKind
 from tests.conftest import QT_PROBLEM, ROOT
 
 pytestmark = pytest.mark.long
@@ -51,23 +48,11 @@ def test_every_part_of_this_installation_passes_and_nothing_is_left_behind(tmp_p
     )
     assert done.returncode == 0, done.stdout + done.stderr
     outcomes = {name: outcome for outcome, name in LINE.findall(done.stdout)}
-    assert list(outcomes) == [
-        "MLX",
-        "demo model",
-        *(f"stop: {kind}" for kind in stop_checks(Engine(), scratch)),
-        "JSON schema",
-        "server: Messages",
-        "server: Chat",
-        "window",
-    ]
+    assert list(outcomes) == ["MLX", "demo model", "ask", "serve", "window"]
     assert outcomes.pop("window") == ("ok" if QT_PROBLEM is None else "left out")
     assert set(outcomes.values()) == {"ok"}
     assert done.stderr == ""
     assert [*home.rglob("*"), *scratch.rglob("*")] == []
-
-
-def test_every_kind_of_stop_is_checked(tmp_path: Path) -> None:
-    assert set(stop_checks(Engine(), tmp_path)) == set(StopKind)
 
 
 async def fine() -> str:
@@ -140,18 +125,24 @@ def test_the_self_test_refuses_other_arguments(
     assert "--self-test takes no other options" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("problem_of", [messages_problem, chat_problem])
-def test_the_client_notices_a_wrong_answer(
-    problem_of: Callable[[str, str, str, str], str | None], engine: Engine
-) -> None:
+def test_the_client_reads_text_and_reason_and_raises_for_a_refusal(engine: Engine) -> None:
     server = ServerThread(engine, ServerConfig(port=0))
     url = server.start().url
     try:
-        assert problem_of(url, COUNT, STOP, COUNTED) is None
-        assert "instead of 'else'" in str(problem_of(url, COUNT, STOP, "else"))
-        # Ends by itself: the text is correct, and the reason is another one.
-        whole = COUNTED + "6\n7\n8\n9\n10"
-        assert "the reason was" in str(problem_of(url, COUNT, "never", whole))
-        assert "status 400" in str(problem_of(url, COUNT, "", COUNTED))
+        assert streamed_chat(url, COUNT, "6") == (COUNTED, "stop")
+        assert streamed_chat(url, COUNT, "4") == ("1\n2\n3\n", "stop")
+        with pytest.raises(CheckFailed, match="status 400"):
+            streamed_chat(url, COUNT, "")
     finally:
         server.stop()
+
+
+def test_a_wrong_answer_fails_ask_and_serve(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.commands.self_test.COUNTED", "else")
+    monkeypatch.setattr("app.commands.self_test.qt_problem", lambda: "not here")
+    assert main(["--self-test"]) == 1
+    told = capsys.readouterr()
+    assert told.err == "failed: ask, serve\n"
+    assert "left out  window" in told.out
