@@ -446,7 +446,7 @@ class ChatPanel(QWidget):
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.stops_edited.connect(self._refresh)
-        workspace.recovery.told.connect(self.problem.tell)
+        workspace.recovery.finished.connect(self.problem.tell)
         self.problem.recover.clicked.connect(workspace.recovery.begin)
         self.problem.recovery_declined.connect(workspace.recovery.decline)
         composer.stop_wanted.connect(self.stop_answer)

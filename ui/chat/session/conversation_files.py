@@ -27,7 +27,7 @@ from ui.records.messages import runs_of
 from ui.records.store import ConversationStore
 
 # How many unreadable conversations are named.
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 class Unreadable(EngineError):
@@ -211,8 +211,8 @@ class ConversationFiles(QObject):
 
 
 def _named(titles: Sequence[str]) -> str:
-    named = ", ".join(f"“{title}”" for title in titles[:_MOST_NAMED])
-    more = len(titles) - _MOST_NAMED
+    named = ", ".join(f"“{title}”" for title in titles[:_MAX_NAMED])
+    more = len(titles) - _MAX_NAMED
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
 
 

@@ -164,7 +164,7 @@ class ConversationImports(QObject):
             if contents.damaged:
                 self.refused.emit(f"Nothing in {path.name} can be read: {contents.damaged[0]}.")
             else:
-                message = f"{path.name} contains no conversations. {contents.left_out_words}"
+                message = f"{path.name} contains no conversations. {contents.left_out_sentence}"
                 self.refused.emit(message.rstrip())
         return None
 
@@ -235,7 +235,7 @@ class ConversationImports(QObject):
             how = "Cancelled after" if transfer.is_cancelled else "Imported only"
             result = f"{how} {count:,} of {total} from {contents.program}; these stay."
         rest = replace(contents, left_out=left_out)
-        parts = (result, traces, rest.left_out_words, rest.damage_words)
+        parts = (result, traces, rest.left_out_sentence, rest.damage_sentence)
         transfer.outcome = " ".join(filter(None, parts))
 
     async def _take_one(

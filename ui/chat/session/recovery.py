@@ -6,17 +6,17 @@ from engine import counted
 from ui.chat.session.transfers import Transfer, Transfers
 from ui.records.store import ConversationStore, Recovered, StoreProblem
 
-_WORDS = "Recovering conversations"
+_LABEL = "Recovering conversations"
 
 
 class Recovery(QObject):
     """Recovers conversations from a damaged file.
 
     Signals:
-        told: The recovery ended; carries a ``StoreProblem`` with the result.
+        finished: The recovery ended; carries a ``StoreProblem`` with the result.
     """
 
-    told = Signal(object)
+    finished = Signal(object)
 
     def __init__(
         self, store: ConversationStore, transfers: Transfers, parent: QObject | None = None
@@ -27,7 +27,7 @@ class Recovery(QObject):
 
     def begin(self) -> None:
         """Recover what can be read, once earlier transfers have ended."""
-        self._transfers.start(_WORDS, self._recover)
+        self._transfers.start(_LABEL, self._recover)
 
     def decline(self) -> None:
         """Leave the damaged file as it is, and do not offer it at the next start."""
@@ -36,7 +36,7 @@ class Recovery(QObject):
     async def _recover(self, transfer: Transfer) -> None:
         damaged = self._store.problem
         recovered = await self._store.recover(transfer.advance, lambda: transfer.is_cancelled)
-        self.told.emit(outcome(recovered, damaged, is_cancelled=transfer.is_cancelled))
+        self.finished.emit(outcome(recovered, damaged, is_cancelled=transfer.is_cancelled))
 
 
 def outcome(
@@ -44,9 +44,9 @@ def outcome(
 ) -> StoreProblem:
     """Return the result of a recovery in words; one that ended early can be started again."""
     conversations = counted(recovered.conversations, "conversation")
-    said = counted(recovered.messages, "message")
+    messages = counted(recovered.messages, "message")
     sentence = (
-        f"{conversations} with {said} recovered."
+        f"{conversations} with {messages} recovered."
         if recovered.messages
         else f"{conversations} recovered."
     )

@@ -117,8 +117,8 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
             case _:
                 contents.presets.append(preset_from(part))
     except DamagedFile as error:
-        words = str(error)
-        contents.note_damage(words if words.startswith(item.place) else f"{item.place}: {words}")
+        cause = str(error)
+        contents.note_damage(cause if cause.startswith(item.place) else f"{item.place}: {cause}")
 
 
 def _take_pictures(conversation: Conversation, contents: FileContents) -> None:
@@ -159,9 +159,9 @@ def _calls(run: Run) -> list[str]:
     lines: list[str] = []
     for call in run.tool_calls:
         result = run.result_of(call.id)
-        told = [call.arguments] if result is None else [call.arguments, f"→ {result.text}"]
+        texts = [call.arguments] if result is None else [call.arguments, f"→ {result.text}"]
         lines += [f"Called `{call.name.replace('`', '')}`:", ""]
-        lines += [f"    {line}" for part in told for line in part.split("\n")]
+        lines += [f"    {line}" for part in texts for line in part.split("\n")]
         lines.append("")
     return lines
 
@@ -170,11 +170,11 @@ def _ending(run: Run) -> str:
     """Return the line under an answer: figures, then the reason by name."""
     if run.state is RunState.REFUSED:
         return f"Not sent: {run.refusal}"
-    said, finished = run.verdict, run.finished
-    if said is None or (finished is None and run.state is not RunState.INTERRUPTED):
+    verdict, finished = run.verdict, run.finished
+    if verdict is None or (finished is None and run.state is not RunState.INTERRUPTED):
         return ""
     known = () if finished is None else figures(finished)
-    return " · ".join((*known, said.words.label)).replace("*", "\\*")
+    return " · ".join((*known, verdict.words.label)).replace("*", "\\*")
 
 
 def conversation_values(conversation: Conversation) -> dict[str, Any]:

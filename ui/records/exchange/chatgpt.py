@@ -21,23 +21,23 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
-    MOST_MESSAGES,
+    MAX_MESSAGES,
     TOO_LARGE,
     Reason,
-    Said,
-    add_text,
-    call_of,
-    conversation_of,
+    Turn,
+    append_turn,
     file_name,
     fill,
-    note_model,
+    make_call,
+    make_result,
+    new_conversation,
     picture,
-    result_of,
     seconds,
+    set_model,
     show_documents,
-    text_in,
-    whole,
-    with_files,
+    text_field,
+    valid_text,
+    with_pictures,
 )
 from ui.records.messages import ConversationMessage
 
@@ -50,7 +50,7 @@ _INSTRUCTIONS = (
 _SCHEME = re.compile(r"[\w.-]+://")
 _REMEMBERED = "Memories of earlier conversations:"
 # What other kinds of content are called in "Left out: …".
-_NOT_SAID = {
+_NOT_KEPT_KINDS = {
     "reasoning_recap": "reasoning recap",
     "user_editable_context": "custom instructions note",
 }
@@ -68,14 +68,14 @@ _ENDS = {
 
 def read_chatgpt(part: Fields, contents: FileContents) -> None:
     """Read one conversation; damaged nodes are listed, and the others are read."""
-    title = text_in(part, "title")
+    title = text_field(part, "title")
     nodes = part.take("mapping", dict)
-    if len(nodes) > MOST_MESSAGES:
+    if len(nodes) > MAX_MESSAGES:
         raise part.wrong("mapping", TOO_LARGE)
-    name = text_in(part, "conversation_id") or text_in(part, "id")
+    name = text_field(part, "conversation_id") or text_field(part, "id")
     if not name:
         raise part.wrong("conversation_id", "is missing")
-    conversation = conversation_of(
+    conversation = new_conversation(
         CHATGPT,
         name,
         title,
@@ -89,11 +89,11 @@ def read_chatgpt(part: Fields, contents: FileContents) -> None:
     tree = _Tree(nodes, contents, f"“{conversation.title}”: ")
     messages = tree.messages()
     show_documents(messages, contents)
-    note_model(messages, text_in(part, "default_model_slug"))
-    told = [*tree.instructions, *([f"{_REMEMBERED}\n\n{tree.memory}"] if tree.memory else [])]
-    if told:
+    set_model(messages, text_field(part, "default_model_slug"))
+    prompts = [*tree.instructions, *([f"{_REMEMBERED}\n\n{tree.memory}"] if tree.memory else [])]
+    if prompts:
         settings = conversation.settings
-        conversation.settings = replace(settings, system_prompt="\n\n".join(told))
+        conversation.settings = replace(settings, system_prompt="\n\n".join(prompts))
     fill(conversation, messages)
     _show_current(conversation, tree.message_of(part.raw("current_node")))
     if messages:
@@ -157,7 +157,7 @@ class _Tree:
         """Return all messages, parents first."""
         # A node, with what comes before it: a message, reasoning that has no answer yet, and
         # whether nothing else follows that message.
-        waiting: list[tuple[str, ConversationMessage | None, Said | None, bool]] = [
+        waiting: list[tuple[str, ConversationMessage | None, Turn | None, bool]] = [
             (key, None, None, True) for key in reversed(self._following.get(None, []))
         ]
         while waiting:
@@ -187,26 +187,26 @@ class _Tree:
         return self._made
 
     def _add(
-        self, said: Said, parent: ConversationMessage | None, *, is_only: bool
+        self, turn: Turn, parent: ConversationMessage | None, *, is_only: bool
     ) -> tuple[ConversationMessage, bool]:
-        """Return the message with what was said, and whether nothing else follows it yet."""
-        is_more = parent is not None and parent.role == said.role and is_only
+        """Return the message with a turn, and whether nothing else follows it yet."""
+        is_more = parent is not None and parent.role == turn.role and is_only
         # What follows a result is another step of the answer.
         if is_more and parent is not None and not (parent.run is not None and parent.run.results):
-            add_text(parent, said)
+            append_turn(parent, turn)
             return parent, is_only
         above = parent.id if parent else None
         self._ranks[above] = self._ranks.get(above, 0) + 1
-        message = said.message(parent, self._ranks[above])
+        message = turn.message(parent, self._ranks[above])
         self._made.append(message)
         return message, True
 
-    def _return(self, parent: ConversationMessage | None, result: _Result) -> Said | None:
+    def _return(self, parent: ConversationMessage | None, result: _Result) -> Turn | None:
         """Give the last call of an answer its result; pictures without a call are an answer."""
         run = None if parent is None else parent.run
         if run is None or not run.tool_calls:
             if result.pictures:
-                return Said("assistant", result.text, pictures=result.pictures)
+                return Turn("assistant", result.text, pictures=result.pictures)
             self._contents.left_out["tool message"] += 1
             return None
         run.pictures += result.pictures
@@ -215,78 +215,78 @@ class _Tree:
             run.results.remove(known)
             text = "\n\n".join(filter(None, (known.text, result.text)))
             result = _Result(text, result.is_error)
-        run.results.append(result_of(run.tool_calls[-1], result.text, is_error=result.is_error))
+        run.results.append(make_result(run.tool_calls[-1], result.text, is_error=result.is_error))
         return None
 
-    def _read(self, key: str) -> Said | _Result | None:
+    def _read(self, key: str) -> Turn | _Result | None:
         node = self._nodes[key]
         try:
             if not isinstance(node, dict):
                 raise DamagedFile(f"mapping.{key[:40]}: must be an object")
             if node.get("message") is None:
                 return None
-            return self._said(key, Fields(node["message"], f"mapping.{key[:40]}.message"))
+            return self._read_message(key, Fields(node["message"], f"mapping.{key[:40]}.message"))
         except DamagedFile as error:
             self._contents.note_damage(f"{self._where}{error}")
             return None
 
-    def _said(self, key: str, message: Fields) -> Said | _Result | None:
-        role = text_in(message.inner("author"), "role")
+    def _read_message(self, key: str, message: Fields) -> Turn | _Result | None:
+        role = text_field(message.inner("author"), "role")
         details = message.inner("metadata") if message.has("metadata") else Fields({})
         if details.has("user_context_message_data"):
             self._take_instructions(details.inner("user_context_message_data"))
         if not message.has("content"):
             return None
         content = message.inner("content")
-        kind = text_in(content, "content_type")
+        kind = text_field(content, "content_type")
         if role == "tool":
             return _returned(content, kind, details, self._contents)
         if kind == "user_editable_context" and self._take_instructions(content):
             return None
         if kind == "model_editable_context":
             # What the model read before it answered; the newest holds the earlier ones.
-            self.memory = text_in(content, "model_set_context").strip() or self.memory
+            self.memory = text_field(content, "model_set_context").strip() or self.memory
             return None
         files: list[Attachment] = []
-        said = _text(content, files, _names(details), self._contents)
-        text = whole(_CITATION.sub("", _with_sources(said, details)))
+        raw = _text(content, files, _names(details), self._contents)
+        text = valid_text(_CITATION.sub("", _with_sources(raw, details)))
         is_hidden = details.raw("is_visually_hidden_from_conversation") is True
-        if is_hidden or kind in _NOT_SAID or role not in ("user", "assistant"):
-            if text.strip() or kind in _NOT_SAID:
+        if is_hidden or kind in _NOT_KEPT_KINDS or role not in ("user", "assistant"):
+            if text.strip() or kind in _NOT_KEPT_KINDS:
                 noun = "hidden message" if is_hidden else "system message"
-                self._contents.left_out[_NOT_SAID.get(kind, noun)] += 1
+                self._contents.left_out[_NOT_KEPT_KINDS.get(kind, noun)] += 1
             return None
-        when, model = seconds(message.raw("create_time")), text_in(details, "model_slug")
+        when, model = seconds(message.raw("create_time")), text_field(details, "model_slug")
         if role == "user":
             files += _other_files(details, files, self._contents)
-            if replied := text_in(details, "targeted_reply").strip():
+            if replied := text_field(details, "targeted_reply").strip():
                 text = "\n".join([*(f"> {line}" for line in replied.splitlines()), "", text])
-            return Said("user", text, when, files=tuple(files)) if text.strip() or files else None
-        made = Said("assistant", text, when, model, reason=_reason(details))
+            return Turn("user", text, when, files=tuple(files)) if text.strip() or files else None
+        made = Turn("assistant", text, when, model, reason=_reason(details))
         if kind == "thoughts":
             thoughts = [
-                whole(text_in(item, name))
+                text_field(item, name)
                 for item in content.items("thoughts")
                 for name in ("summary", "content")
             ]
             made = replace(made, text="", thinking="\n\n".join(filter(None, thoughts)))
-        recipient = text_in(message, "recipient")
+        recipient = text_field(message, "recipient")
         if kind == "code" or recipient not in ("", "all"):
-            name = recipient if recipient not in ("", "all") else text_in(content, "language")
+            name = recipient if recipient not in ("", "all") else text_field(content, "language")
             field = "code" if kind == "code" else "input"
-            call = call_of(key, name or "code", text, field=field)
+            call = make_call(key, name or "code", text, field=field)
             # A call is the reason, unless the file has another one than the model's own end.
             is_ended = made.reason is not None and made.reason.kind is not StopKind.EOS
             reason = made.reason if is_ended else Reason(StopKind.TOOL_CALL)
             made = replace(made, text="", calls=(call,), reason=reason)
-        text, pictures = with_files(made.text, files)
+        text, pictures = with_pictures(made.text, files)
         made = replace(made, text=text, pictures=pictures)
         return None if made.is_empty else made
 
     def _take_instructions(self, content: Fields) -> bool:
         """Note the person's custom instructions, which many conversations repeat."""
-        parts = [text_in(content, name) for name in _INSTRUCTIONS if content.has(name)]
-        text = whole("\n\n".join(part for part in parts if part.strip()))
+        parts = [text_field(content, name) for name in _INSTRUCTIONS if content.has(name)]
+        text = valid_text("\n\n".join(part for part in parts if part.strip()))
         if text:
             self.instructions[text] = None
         return bool(text)
@@ -330,7 +330,7 @@ def _returned(content: Fields, kind: str, details: Fields, contents: FileContent
         if isinstance(item, dict) and item.get("message_type") == "image":
             files.append(_picture(item.get("image_url"), {}, contents))
     is_error = kind == "system_error" or (isinstance(status, str) and "failed" in status)
-    text, pictures = with_files(text, files)
+    text, pictures = with_pictures(text, files)
     return _Result(text, is_error, pictures)
 
 

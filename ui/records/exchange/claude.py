@@ -20,20 +20,20 @@ from ui.records.conversations import (
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
     Reason,
-    Said,
-    call_of,
-    conversation_of,
+    Turn,
     file_name,
     fill,
-    note_model,
-    parts_of,
+    list_items,
+    make_call,
+    make_result,
+    new_conversation,
     picture,
-    result_of,
     seconds,
+    set_model,
     show_documents,
-    text_in,
-    whole,
-    with_files,
+    text_field,
+    valid_text,
+    with_pictures,
 )
 from ui.records.messages import ConversationMessage
 from ui.records.tools import CallResult
@@ -54,7 +54,7 @@ def read_claude(part: Fields, contents: FileContents) -> None:
     """Read one conversation; damaged messages are listed, and the others are read."""
     began, ended = seconds(part.raw("created_at")), seconds(part.raw("updated_at"))
     name = part.take("uuid", str)
-    conversation = conversation_of(CLAUDE, name, text_in(part, "name"), began, ended)
+    conversation = new_conversation(CLAUDE, name, text_field(part, "name"), began, ended)
     conversation.is_pinned = part.raw("is_starred") is True
     conversation.placement = Placement(_project(part, contents))
     # The message made from each; for an empty one, the message before it.
@@ -62,27 +62,27 @@ def read_claude(part: Fields, contents: FileContents) -> None:
     ranks: dict[str | None, int] = {}
     made: list[ConversationMessage] = []
     last: ConversationMessage | None = None
-    for where, value in parts_of(part, "chat_messages"):
+    for where, value in list_items(part, "chat_messages"):
         try:
             message = Fields(value, where)
-            said = _said(message, contents)
-            above = text_in(message, "parent_message_uuid")
+            turn = _read_message(message, contents)
+            above = text_field(message, "parent_message_uuid")
         except DamagedFile as error:
             contents.note_damage(f"“{conversation.title}”: {error}")
             continue
         parent = by_id[above] if above in by_id else None if _is_first(above) else last
-        if said is not None:
+        if turn is not None:
             key = parent.id if parent else None
             ranks[key] = ranks.get(key, 0) + 1
-            last = said.message(parent, ranks[key])
+            last = turn.message(parent, ranks[key])
             made.append(last)
             parent = last
-        if own := text_in(message, "uuid"):
+        if own := text_field(message, "uuid"):
             by_id[own] = parent
     show_documents(made, contents)
-    note_model(made, text_in(part, "model"))
+    set_model(made, text_field(part, "model"))
     fill(conversation, made)
-    leaf = by_id.get(text_in(part, "current_leaf_message_uuid"), last)
+    leaf = by_id.get(text_field(part, "current_leaf_message_uuid"), last)
     if leaf is not None:
         conversation.tree.show(leaf)
     if made:
@@ -97,12 +97,12 @@ def read_project(values: Any, where: str, contents: FileContents) -> None:
     Its documents go with a question in that folder, where they can be read, found and asked about.
     """
     part = Fields(values, where)
-    name = title_from_file(text_in(part, "name"))
-    prompt = whole(text_in(part, "prompt_template"))
+    name = title_from_file(text_field(part, "name"))
+    prompt = text_field(part, "prompt_template")
     own = part.take("uuid", str)
     identity = origin_of(CLAUDE, own)
     files = [_document(item, contents) for item in part.items("docs")]
-    described = text_in(part, "description")
+    described = text_field(part, "description")
     contents.folders = [folder for folder in contents.folders if folder.id != identity]
     contents.folders.append(ConversationFolder(name, prompt, id=identity))
     if files or described:
@@ -115,21 +115,21 @@ def read_project(values: Any, where: str, contents: FileContents) -> None:
 def read_memory(values: Any, where: str, contents: FileContents) -> None:
     """Read what Claude remembered of all conversations, and of those of each project."""
     part = Fields(values, where)
-    account = text_in(part, "account_uuid") or "account"
-    if text := text_in(part, "conversations_memory"):
+    account = text_field(part, "account_uuid") or "account"
+    if text := text_field(part, "conversations_memory"):
         file = Attachment(_MEMORY, text)
         _take_notes("Memory of Claude", f"{account}/memory", "", [file], "", 0.0, contents)
     names = {folder.id: folder.name for folder in contents.folders}
     of_projects = part.inner("project_memories") if part.has("project_memories") else Fields({})
     for own, text in of_projects.each(str).items():
         name = names.get(origin_of(CLAUDE, own), "a project")
-        file = Attachment(_MEMORY, whole(text))
+        file = Attachment(_MEMORY, valid_text(text))
         _take_notes(f"Memory of {name}", f"{own}/memory", "", [file], own, 0.0, contents)
 
 
 def _document(item: Fields, contents: FileContents) -> Attachment:
-    name = file_name(text_in(item, "filename") or "document.txt")
-    if text := text_in(item, "content"):
+    name = file_name(text_field(item, "filename") or "document.txt")
+    if text := text_field(item, "content"):
         return Attachment(name, text)
     contents.left_out["project document"] += 1
     return Attachment(name, "(the file is not in the export)")
@@ -152,7 +152,7 @@ def _take_notes(
         conversation.created_at = conversation.updated_at = when
     if project:
         conversation.placement = Placement(_folder_of(project, "", contents))
-    fill(conversation, [Said("user", text, when, files=tuple(files)).message(None)])
+    fill(conversation, [Turn("user", text, when, files=tuple(files)).message(None)])
     contents.conversations.append(conversation)
 
 
@@ -160,8 +160,8 @@ def _project(part: Fields, contents: FileContents) -> str:
     """Return the folder for the project of a conversation."""
     project = part.raw("project")
     named = Fields(project) if isinstance(project, dict) else Fields({})
-    own = text_in(part, "project_uuid") or text_in(named, "uuid")
-    return _folder_of(own, text_in(named, "name"), contents) if own else ""
+    own = text_field(part, "project_uuid") or text_field(named, "uuid")
+    return _folder_of(own, text_field(named, "name"), contents) if own else ""
 
 
 def _folder_of(own: str, name: str, contents: FileContents) -> str:
@@ -177,7 +177,7 @@ def _is_first(above: str) -> bool:
     return above.startswith("00000000-0000-")
 
 
-def _said(message: Fields, contents: FileContents) -> Said | None:
+def _read_message(message: Fields, contents: FileContents) -> Turn | None:
     sender = message.take("sender", str)
     if sender not in ("human", "assistant"):
         contents.left_out["unknown message"] += 1
@@ -188,40 +188,40 @@ def _said(message: Fields, contents: FileContents) -> Said | None:
     results: list[CallResult] = []
     pictures: list[Attachment] = []
     for number, block in enumerate(message.items("content")):
-        kind = text_in(block, "type")
+        kind = text_field(block, "type")
         if kind == "text" and isinstance(text := block.raw("text"), str):
-            texts.append(whole(text) + _sources(block))
+            texts.append(valid_text(text) + _sources(block))
         elif kind == "thinking" and isinstance(text := block.raw("thinking"), str):
-            summaries = [whole(text_in(item, "summary")) for item in block.items("summaries")]
-            thoughts += [whole(text)] if text.strip() else summaries
+            summaries = [text_field(item, "summary") for item in block.items("summaries")]
+            thoughts += [valid_text(text)] if text.strip() else summaries
         elif kind == "tool_use":
-            own = text_in(block, "id") or f"call_{number}"
-            calls[own] = call_of(own, text_in(block, "name"), block.raw("input") or {})
+            own = text_field(block, "id") or f"call_{number}"
+            calls[own] = make_call(own, text_field(block, "name"), block.raw("input") or {})
         elif kind == "tool_result" and calls:
-            own = text_in(block, "tool_use_id")
+            own = text_field(block, "tool_use_id")
             call = calls.get(own) or list(calls.values())[-1]
             is_error = block.raw("is_error") is True
             returned = _result_text(block, pictures, contents)
-            results.append(result_of(call, returned, is_error=is_error))
+            results.append(make_result(call, returned, is_error=is_error))
         elif kind == "voice_note":
-            said_aloud = (text_in(block, name) for name in ("title", "text"))
-            texts.append("\n\n".join(filter(None, said_aloud)))
+            spoken = (text_field(block, name) for name in ("title", "text"))
+            texts.append("\n\n".join(filter(None, spoken)))
         elif kind == "tool_result":
             contents.left_out["tool message"] += 1
         elif kind not in ("token_budget", "flag"):  # marks without content
             contents.note_unknown()
-    said = "\n\n".join(text for text in texts if text.strip())
-    if not said and isinstance(plain := message.raw("text"), str):
-        said = whole(plain)
+    body = "\n\n".join(text for text in texts if text.strip())
+    if not body and isinstance(plain := message.raw("text"), str):
+        body = valid_text(plain)
     files = tuple(_files(message, contents))
     when = seconds(message.raw("created_at"))
     if sender == "human":
-        made = Said("user", said, when, files=files)
+        made = Turn("user", body, when, files=files)
     else:
-        said, kept = with_files(said, [*files, *pictures])
+        body, kept = with_pictures(body, [*files, *pictures])
         reason = _reason(message.raw("stop_reason"), message.raw("stop_sequence"))
-        made = Said(
-            "assistant", said, when, thinking="\n\n".join(thoughts), calls=tuple(calls.values()),
+        made = Turn(
+            "assistant", body, when, thinking="\n\n".join(thoughts), calls=tuple(calls.values()),
             results=tuple(results), reason=reason, pictures=kept,
         )  # fmt: skip
     return None if made.is_empty else made
@@ -230,7 +230,7 @@ def _said(message: Fields, contents: FileContents) -> Said | None:
 def _reason(named: Any, sequence: Any) -> Reason | None:
     kind = _ENDS.get(named) if isinstance(named, str) else None
     is_named = kind is StopKind.STOP_STRING and isinstance(sequence, str) and bool(sequence)
-    return None if kind is None else Reason(kind, whole(sequence) if is_named else None)
+    return None if kind is None else Reason(kind, valid_text(sequence) if is_named else None)
 
 
 def _sources(block: Fields) -> str:
@@ -239,7 +239,7 @@ def _sources(block: Fields) -> str:
     for citation in block.items("citations"):
         details = citation.inner("details") if citation.has("details") else citation
         if isinstance(url := details.raw("url"), str) and url:
-            links.setdefault(url, text_in(citation, "title") or url)
+            links.setdefault(url, text_field(citation, "title") or url)
     listed = (f"[{name}]({url})" for url, name in links.items())
     return f"\n\n{' · '.join(listed)}" if links else ""
 
@@ -254,13 +254,15 @@ def _result_text(block: Fields, pictures: list[Attachment], contents: FileConten
         part = Fields(value) if isinstance(value, dict) else Fields({})
         kind = part.raw("type")
         if kind == "image":
-            name = file_name(text_in(part, "file_name") or f"picture {len(pictures) + 1}")
+            name = file_name(text_field(part, "file_name") or f"picture {len(pictures) + 1}")
             pictures.append(_picture(part, name, contents))
         elif isinstance(part.raw("text"), str) or isinstance(part.raw("title"), str):
-            said = (part.raw(name) for name in ("title", "url", "text"))
-            texts.append("\n".join(whole(line) for line in said if isinstance(line, str) and line))
+            lines = (part.raw(name) for name in ("title", "url", "text"))
+            texts.append(
+                "\n".join(valid_text(line) for line in lines if isinstance(line, str) and line)
+            )
         elif kind == "local_resource":
-            name = file_name(text_in(part, "name") or text_in(part, "file_path") or "file")
+            name = file_name(text_field(part, "name") or text_field(part, "file_path") or "file")
             texts.append(f"({name}: the file is not in the export)")
             contents.left_out["created file"] += 1
         else:
@@ -282,15 +284,15 @@ def _picture(part: Fields, name: str, contents: FileContents) -> Attachment:
 def _files(message: Fields, contents: FileContents) -> list[Attachment]:
     files = []
     for item in message.items("attachments"):
-        name = file_name(text_in(item, "file_name") or "attachment.txt")
+        name = file_name(text_field(item, "file_name") or "attachment.txt")
         if isinstance(text := item.raw("extracted_content"), str) and text:
-            files.append(Attachment(name, whole(text)))
+            files.append(Attachment(name, valid_text(text)))
         else:
             contents.left_out["attached file"] += 1
             files.append(Attachment(name, "(the file is not in the export)"))
     read = {file.name for file in files}
     for item in message.items("files"):
-        name = file_name(text_in(item, "file_name"))
+        name = file_name(text_field(item, "file_name"))
         if name in read:
             continue
         names = (item.raw("file_uuid"), item.raw("file_name"))

@@ -9,9 +9,9 @@ from ui.records.conversations import Conversation, ConversationFolder, title_fro
 from ui.records.exchange.export_files import ArchivedTraces
 from ui.records.exchange.pictures import ArchivedPictures
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 # A file may have a million damaged parts, or names as long as a page.
-_MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
+_MAX_DAMAGED, _MAX_DAMAGE_CHARS, _MAX_NAME_CHARS = 1_000, 300, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class FileContents:
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
 
-    def note_damage(self, words: str) -> None:
+    def note_damage(self, text: str) -> None:
         """Note a part that cannot be read; beyond a limit, such parts are only counted."""
-        if len(self.damaged) < _MOST_DAMAGED:
-            self.damaged.append(words[:_MOST_DAMAGE_CHARS])
+        if len(self.damaged) < _MAX_DAMAGED:
+            self.damaged.append(text[:_MAX_DAMAGE_CHARS])
         else:
             self.left_out["more damaged part"] += 1
 
@@ -75,23 +75,23 @@ class FileContents:
         self.left_out["unknown part"] += 1
 
     @property
-    def left_out_words(self) -> str:
+    def left_out_sentence(self) -> str:
         """What has no place here, as one sentence: "Left out: 2 pictures…"; empty for nothing."""
         parts = [counted(count, kind) for kind, count in sorted(self.left_out.items()) if count]
         if self.unread:
-            shown = (title_from_file(name)[:_MOST_NAME_CHARS] for name in self.unread[:_MOST_NAMED])
+            shown = (title_from_file(name)[:_MAX_NAME_CHARS] for name in self.unread[:_MAX_NAMED])
             named = ", ".join(shown)
-            more = "…" if len(self.unread) > _MOST_NAMED else ""
+            more = "…" if len(self.unread) > _MAX_NAMED else ""
             parts.append(f"{counted(len(self.unread), 'other file')} ({named}{more})")
         return f"Left out: {', '.join(parts)}." if parts else ""
 
     @property
-    def damage_words(self) -> str:
+    def damage_sentence(self) -> str:
         """The parts that cannot be read, as one sentence; empty for none."""
         if not self.damaged:
             return ""
-        named = "; ".join(self.damaged[:_MOST_NAMED])
-        more = len(self.damaged) - _MOST_NAMED
+        named = "; ".join(self.damaged[:_MAX_NAMED])
+        more = len(self.damaged) - _MAX_NAMED
         tail = f"; and {counted(more, 'more part')}" if more > 0 else ""
         return f"Could not be read: {named}{tail}."
 

@@ -51,13 +51,13 @@ from ui.records.exchange.lm_studio import (
 from ui.records.exchange.pictures import ArchivedPictures
 
 # More than any person has, but few enough to show.
-MOST_CONVERSATIONS = 50_000
+MAX_CONVERSATIONS = 50_000
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
 # LM Studio's folders.
 _CHATS, _SENT = "conversations", "user-files"
 # Deeper than LM Studio's folders are nested, and more files than an export has.
-_MOST_DEPTH, _MOST_BESIDE = 16, 50_000
+_MAX_DEPTH, _MAX_BESIDE = 16, 50_000
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
@@ -115,7 +115,7 @@ class ExportReading:
             read, contents.conversations = contents.conversations, []
             for conversation in read:
                 count += 1
-                if count > MOST_CONVERSATIONS:
+                if count > MAX_CONVERSATIONS:
                     contents.left_out["more conversation"] += 1
                 else:
                     yield conversation
@@ -172,11 +172,11 @@ def _files_beside(path: Path) -> list[str]:
     if _is_list(path.name) and path.is_file():
         folders = [path.parent, *(entry for entry in _entries(path.parent) if entry.is_dir())]
     if path.is_dir() or path.name.endswith(SUFFIX):
-        above = [folder for folder in (path, *path.parents)[:_MOST_DEPTH] if folder.name == _CHATS]
+        above = [folder for folder in (path, *path.parents)[:_MAX_DEPTH] if folder.name == _CHATS]
         sent = [folder.with_name(_SENT) for folder in above[:1]]
         folders += [folder for folder in sent if not folder.is_symlink()]
     files = (entry for folder in folders for entry in _entries(folder) if entry.is_file())
-    return [str(file.absolute()) for file in islice(files, _MOST_BESIDE)]
+    return [str(file.absolute()) for file in islice(files, _MAX_BESIDE)]
 
 
 def _entries(folder: Path) -> Iterator[Path]:
@@ -382,7 +382,7 @@ def _each(
 _COUNTED_EACH = 25
 # An answer takes its time on a busy computer, however small it is; a longer one than this is more
 # JSON than the standard parser may read at once.
-_MOST_BATCH_CHARS, _MESSAGE_CHARS = 1 << 17, 500
+_MAX_BATCH_CHARS, _MESSAGE_CHARS = 1 << 17, 500
 
 
 def main() -> None:
@@ -454,7 +454,7 @@ def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[st
             continue
         left_out += counted
         more = sum(_MESSAGE_CHARS + len(message.said) for message in conversation.tree)
-        if batch and size + more > _MOST_BATCH_CHARS:
+        if batch and size + more > _MAX_BATCH_CHARS:
             yield {"conversations": batch}
             batch, size = [], 0
         batch.append(_values(conversation))

@@ -47,11 +47,11 @@ class ExportReader:
         self._process = HelperProcess(_MODULE)
         self.is_ours = False
 
-    def contents(self, tell: Callable[[int], object] = lambda count: None) -> FileContents:
+    def contents(self, progress: Callable[[int], object] = lambda count: None) -> FileContents:
         """Return what is in it, with a list of its conversations.
 
         Args:
-            tell: Called now and then with the number of conversations that were read.
+            progress: Called now and then with the number of conversations that were read.
 
         Raises:
             OSError: It cannot be read; ``EFBIG`` if a file is too large.
@@ -61,7 +61,7 @@ class ExportReader:
         try:
             raw = self._ask(self._question())
             while "count" in raw:
-                tell(raw["count"])
+                progress(raw["count"])
                 raw = self._ask({})
         finally:
             self._process.rest()

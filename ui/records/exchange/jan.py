@@ -24,23 +24,23 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
-    MOST_MESSAGES,
+    MAX_MESSAGES,
     TOO_LARGE,
     Reason,
-    Said,
-    call_of,
-    conversation_of,
+    Turn,
     file_name,
     fill,
+    make_call,
+    make_result,
+    new_conversation,
     picture,
-    picture_of_tool,
-    result_of,
     seconds,
+    split_thinking,
     stop_entries,
-    text_in,
-    thought_apart,
-    whole,
-    with_files,
+    text_field,
+    tool_picture,
+    valid_text,
+    with_pictures,
 )
 from ui.records.messages import ConversationMessage, chained
 from ui.records.tools import CallResult
@@ -58,19 +58,19 @@ _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: FileContents) -> None:
     """Read a thread; damaged messages are listed, and the others are read."""
     part = Fields(values, name)
-    own = text_in(part, "id") or name
+    own = text_field(part, "id") or name
     began, ended = seconds(part.raw("created")), seconds(part.raw("updated"))
-    conversation = conversation_of(JAN, own, text_in(part, "title"), began, ended)
+    conversation = new_conversation(JAN, own, text_field(part, "title"), began, ended)
     details = part.inner("metadata") if part.has("metadata") else Fields({})
     favorites = (part.raw("isFavorite"), details.raw("is_favorite"), details.raw("isFavorite"))
     conversation.is_pinned = True in favorites
     conversation.placement = Placement(_project(details, contents))
     model = part.inner("model") if part.has("model") else Fields({})
-    if own_model := text_in(model, "id"):
+    if own_model := text_field(model, "id"):
         conversation.model = ChosenModel(title_from_file(own_model))
     for assistant in part.items("assistants")[:1]:
         _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", contents)
-    said: list[Said] = []
+    turns: list[Turn] = []
     links: list[_Link] = []
     size = 0
     for number, line in enumerate(lines, 1):
@@ -80,22 +80,22 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
             if not line.strip():
                 continue
             message = json_value(line)
-            turn = _said(Fields(message), said, contents)
+            turn = _read_message(Fields(message), turns, contents)
         except DamagedFile as error:
             contents.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
         if turn is not None:
             size += len(turn.text) + len(turn.thinking)
-            if size > MAX_ITEM_BYTES or len(said) == MOST_MESSAGES:
+            if size > MAX_ITEM_BYTES or len(turns) == MAX_MESSAGES:
                 raise DamagedFile(TOO_LARGE)
-            said.append(turn)
+            turns.append(turn)
             links.append(_link(Fields(message)))
-    order = list(range(len(said)))
+    order = list(range(len(turns)))
     # Some versions write the newest message first.
-    if all(message.when for message in said):
-        order.sort(key=lambda n: said[n].when)
-    _fill(conversation, [said[n] for n in order], [links[n] for n in order])
-    if said:
+    if all(message.when for message in turns):
+        order.sort(key=lambda n: turns[n].when)
+    _fill(conversation, [turns[n] for n in order], [links[n] for n in order])
+    if turns:
         contents.conversations.append(conversation)
     else:
         contents.left_out["empty conversation"] += 1
@@ -106,7 +106,7 @@ class _Link(NamedTuple):
 
     Attributes:
         own: Its id.
-        above: The id of the message that it follows; empty for a first one, None if it is not said.
+        above: The id of the message that it follows; empty for the first, None without one.
         below: The id of the version that is shown of those that follow it.
     """
 
@@ -123,28 +123,28 @@ def _link(message: Fields) -> _Link:
     return _Link(known[0], known[1] if "parentId" in details else None, known[2])
 
 
-def _fill(conversation: Conversation, said: Sequence[Said], links: Sequence[_Link]) -> None:
+def _fill(conversation: Conversation, turns: Sequence[Turn], links: Sequence[_Link]) -> None:
     """Give a conversation its messages: in a row, or as versions where they say what they follow.
 
     Args:
         conversation: The conversation.
-        said: What was said, the oldest first.
+        turns: The messages, the oldest first.
         links: The place of each.
     """
     if all(link.above is None for link in links):
-        fill(conversation, chained(turn.message(None) for turn in said))
+        fill(conversation, chained(turn.message(None) for turn in turns))
         return
     following: defaultdict[int | None, list[int]] = defaultdict(list)
-    for number, above in enumerate(_parents(said, links)):
+    for number, above in enumerate(_parents(turns, links)):
         following[above].append(number)
     made: dict[int, ConversationMessage] = {}
-    for start in (None, *range(len(said))):  # from others only messages that lead in a circle
+    for start in (None, *range(len(turns))):  # from others only messages that lead in a circle
         waiting: deque[tuple[int, ConversationMessage | None]]
         waiting = deque((n, None) for n in (following[None] if start is None else [start]))
         while waiting:
             number, parent = waiting.popleft()
             if number not in made:
-                made[number] = said[number].message(parent)
+                made[number] = turns[number].message(parent)
                 waiting += [(below, made[number]) for below in following[number]]
     fill(conversation, made.values())
     last, below = None, following[None]
@@ -156,7 +156,7 @@ def _fill(conversation: Conversation, said: Sequence[Said], links: Sequence[_Lin
         conversation.tree.show(made[last])
 
 
-def _parents(said: Sequence[Said], links: Sequence[_Link]) -> list[int | None]:
+def _parents(turns: Sequence[Turn], links: Sequence[_Link]) -> list[int | None]:
     """Return the number of the message that each follows; None for a first one.
 
     Some versions lost what an answer follows: it is the question before it, and what seems to
@@ -165,20 +165,20 @@ def _parents(said: Sequence[Said], links: Sequence[_Link]) -> list[int | None]:
     number_of = {link.own: number for number, link in enumerate(links) if link.own}
     parents: list[int | None] = []
     answered: dict[int | None, int] = {}  # the answers that were put back, by their questions
-    asked: int | None = None
-    for number, (turn, link) in enumerate(zip(said, links, strict=True)):
+    question: int | None = None
+    for number, (turn, link) in enumerate(zip(turns, links, strict=True)):
         before = number - 1 if number else None
         parent = number_of.get(link.above) if link.above else None
         parent = None if parent == number else parent
         if turn.role == "assistant":
             if parent is None:
-                parent = before if asked is None else asked
+                parent = before if question is None else question
                 answered[parent] = number
         elif parent is not None:
             parent = answered.pop(parent, parent)
         elif link.above != "":
             parent = before
-        asked = number if turn.role == "user" else asked
+        question = number if turn.role == "user" else question
         parents.append(parent)
     return parents
 
@@ -187,9 +187,9 @@ def _settings(
     conversation: Conversation, assistant: Fields, where: str, contents: FileContents
 ) -> None:
     """Take the instructions, the sampling and the stops of a thread's assistant."""
-    prompt = whole(text_in(assistant, "instructions"))
+    prompt = text_field(assistant, "instructions")
     inner = assistant.inner("model") if assistant.has("model") else Fields({})
-    if conversation.model is None and (model := text_in(inner, "id")):
+    if conversation.model is None and (model := text_field(inner, "id")):
         conversation.model = ChosenModel(title_from_file(model))
     holders = [
         holder.inner("parameters") for holder in (inner, assistant) if holder.has("parameters")
@@ -208,7 +208,7 @@ def _project(details: Fields, contents: FileContents) -> str:
     if not isinstance(details.raw("project"), dict):
         return ""
     project = details.inner("project")
-    own, name = text_in(project, "id"), title_from_file(text_in(project, "name"))
+    own, name = text_field(project, "id"), title_from_file(text_field(project, "name"))
     identity = origin_of(JAN, f"project:{own or name}")
     if all(folder.id != identity for folder in contents.folders):
         contents.folders.append(ConversationFolder(name, id=identity))
@@ -219,7 +219,7 @@ def _plain(error: DamagedFile) -> str:
     return str(error).replace("line 1 is not valid JSON", "this is not valid JSON")
 
 
-def _said(message: Fields, before: list[Said], contents: FileContents) -> Said | None:
+def _read_message(message: Fields, before: list[Turn], contents: FileContents) -> Turn | None:
     role = message.take("role", str)
     if role == "tool" and _give_result(message, before):
         return None
@@ -232,20 +232,20 @@ def _said(message: Fields, before: list[Said], contents: FileContents) -> Said |
     calls: list[ToolCall] = []
     results: list[CallResult] = []
     for item in message.items("content"):
-        kind = text_in(item, "type")
+        kind = text_field(item, "type")
         if kind.startswith("image"):
             files.append(picture(f"picture {len(files) + 1}", contents, _kept(item, contents)))
         elif kind == "input_audio":
             contents.left_out["sound recording"] += 1
             files.append(Attachment("Recording", "(the file is not kept here)"))
         elif kind == "tool_call":
-            own = text_in(item, "tool_call_id") or f"call_{len(calls)}"
-            call = call_of(own, text_in(item, "tool_name"), item.raw("input") or {})
+            own = text_field(item, "tool_call_id") or f"call_{len(calls)}"
+            call = make_call(own, text_field(item, "tool_name"), item.raw("input") or {})
             calls.append(call)
             if (output := item.raw("output")) is not None:
-                results.append(result_of(call, _output_text(output, files, contents)))
+                results.append(make_result(call, _output_text(output, files, contents)))
         elif item.has("text"):
-            value = whole(text_in(item.inner("text"), "value"))
+            value = valid_text(text_field(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
         else:
             contents.note_unknown()
@@ -253,10 +253,10 @@ def _said(message: Fields, before: list[Said], contents: FileContents) -> Said |
     when = seconds(message.raw("created_at") or message.raw("created"))
     details = message.inner("metadata") if message.has("metadata") else Fields({})
     for item in details.items("inline_file_contents"):
-        name = file_name(text_in(item, "name") or "file")
-        files.append(Attachment(name, text_in(item, "content")))
+        name = file_name(text_field(item, "name") or "file")
+        files.append(Attachment(name, text_field(item, "content")))
     named = [
-        text_in(item, "name") or text_in(item, "file_id") or "file"
+        text_field(item, "name") or text_field(item, "file_id") or "file"
         for item in message.items("attachments")
     ]
     if role == "user" and (listed := _FILES.search(text)) is not None:
@@ -268,38 +268,38 @@ def _said(message: Fields, before: list[Said], contents: FileContents) -> Said |
             contents.left_out["attached file"] += 1
             files.append(Attachment(called, "(the file is not kept here)"))
     if role == "user":
-        made = Said("user", text, when, files=tuple(files))
+        made = Turn("user", text, when, files=tuple(files))
         return None if made.is_empty else made
-    text, thought = thought_apart(text)
+    text, thought = split_thinking(text)
     more_calls, more_results = _calls(details, files, contents)
     calls += more_calls
     results += more_results
-    text, pictures = with_files(text, files)
-    end = _ENDS.get(text_in(message, "status"))
+    text, pictures = with_pictures(text, files)
+    end = _ENDS.get(text_field(message, "status"))
     end = StopKind.CANCELLED if end is None and details.raw("stopped") is True else end
-    made = Said(
+    made = Turn(
         "assistant", text, when, thinking="\n\n".join(filter(None, [*thoughts, thought])),
         calls=tuple(calls), results=tuple(results), pictures=pictures, model=_model(details),
-        reason=None if end is None else Reason(end, error=text_in(message, "error_code")),
+        reason=None if end is None else Reason(end, error=text_field(message, "error_code")),
     )  # fmt: skip
     return None if made.is_empty else made
 
 
 def _model(details: Fields) -> str:
     names = (details.raw(name) for name in ("modelId", "model_id", "model"))
-    return next((whole(name) for name in names if isinstance(name, str) and name), "")
+    return next((valid_text(name) for name in names if isinstance(name, str) and name), "")
 
 
-def _give_result(message: Fields, before: list[Said]) -> bool:
+def _give_result(message: Fields, before: list[Turn]) -> bool:
     """Give the call that a tool answers its result; return whether there is one."""
-    own = text_in(message, "tool_call_id")
+    own = text_field(message, "tool_call_id")
     parts = [item.inner("text") for item in message.items("content") if item.has("text")]
-    for place in range(len(before) - 1, -1, -1):
-        said = before[place]
-        call = next((call for call in said.calls if call.id == own), None)
+    for index in range(len(before) - 1, -1, -1):
+        turn = before[index]
+        call = next((call for call in turn.calls if call.id == own), None)
         if call is not None:
-            text = "\n\n".join(text_in(part, "value") for part in parts)
-            before[place] = replace(said, results=(*said.results, result_of(call, text)))
+            text = "\n\n".join(text_field(part, "value") for part in parts)
+            before[index] = replace(turn, results=(*turn.results, make_result(call, text)))
             return True
     return False
 
@@ -311,7 +311,7 @@ def _output_text(output: Any, files: list[Attachment], contents: FileContents) -
     parts = output.get("content") if isinstance(output, dict) else output
     if isinstance(parts, list) and all(isinstance(part, dict) for part in parts):
         return _parts_text(map(Fields, parts), files, contents)
-    return whole(json.dumps(output, ensure_ascii=False))
+    return valid_text(json.dumps(output, ensure_ascii=False))
 
 
 def _kept(item: Fields, contents: FileContents) -> str:
@@ -330,8 +330,8 @@ def _calls(
     for number, item in enumerate(details.items("tool_calls")):
         tool = item.inner("tool")
         function = tool.inner("function")
-        own = text_in(tool, "id") or f"call_{number}"
-        calls.append(call_of(own, text_in(function, "name"), function.raw("arguments") or {}))
+        own = text_field(tool, "id") or f"call_{number}"
+        calls.append(make_call(own, text_field(function, "name"), function.raw("arguments") or {}))
         response = item.raw("response")
         if not isinstance(response, dict):
             continue
@@ -339,7 +339,7 @@ def _calls(
         error = response.get("error")
         if isinstance(error, str) and error:
             text = "\n\n".join(filter(None, (text, error)))
-        results.append(result_of(calls[-1], text, is_error=bool(error)))
+        results.append(make_result(calls[-1], text, is_error=bool(error)))
     return tuple(calls), tuple(results)
 
 
@@ -350,7 +350,7 @@ def _parts_text(parts: Iterable[Fields], files: list[Attachment], contents: File
         if isinstance(text := part.raw("text"), str):
             texts.append(text)
         elif part.raw("type") == "image":
-            files.append(picture_of_tool(part, f"picture {len(files) + 1}", contents))
+            files.append(tool_picture(part, f"picture {len(files) + 1}", contents))
         else:
             contents.note_unknown()
     return "\n\n".join(texts)

@@ -24,21 +24,21 @@ from ui.records.conversations import (
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     Reason,
-    Said,
-    call_of,
-    conversation_of,
+    Turn,
     file_name,
     fill,
-    parts_of,
+    list_items,
+    make_call,
+    make_result,
+    new_conversation,
     picture,
-    picture_of_tool,
-    result_of,
     seconds,
+    split_thinking,
     stop_entries,
-    text_in,
-    thought_apart,
-    whole,
-    with_files,
+    text_field,
+    tool_picture,
+    valid_text,
+    with_pictures,
 )
 from ui.records.messages import ConversationMessage
 from ui.records.tools import CallResult
@@ -68,7 +68,7 @@ _ENDS = {
     "failed": StopKind.ERROR,
 }
 _CAUSES = {"modelUnloaded": "The model was unloaded."}
-# Steps that only tell how the answer was made.
+# Steps about how the answer was made.
 _REMARKS = ("debugInfoBlock", "toolStatus", "status")
 
 
@@ -77,27 +77,27 @@ def read_lm_studio(values_of_file: Any, name: str, contents: FileContents) -> No
     part = Fields(values_of_file)
     began = seconds(part.raw("createdAt"))
     own = PurePosixPath(name).name.removesuffix(SUFFIX)
-    conversation = conversation_of(LM_STUDIO, own, text_in(part, "name"), began, 0.0)
+    conversation = new_conversation(LM_STUDIO, own, text_field(part, "name"), began, 0.0)
     conversation.is_pinned = part.raw("pinned") is True
-    conversation.draft = whole(text_in(part, "clientInput"))
+    conversation.draft = text_field(part, "clientInput")
     if part.has("lastUsedModel"):
         last = part.inner("lastUsedModel")
-        if model := text_in(last, "indexedModelIdentifier") or text_in(last, "identifier"):
+        if model := text_field(last, "indexedModelIdentifier") or text_field(last, "identifier"):
             conversation.model = ChosenModel(title_from_file(model))
     values = _values(part, "perChatPredictionConfig")
     conversation.settings, conversation.stops = _settings(values, name, contents)
-    if prompt := whole(text_in(part, "systemPrompt")):
+    if prompt := text_field(part, "systemPrompt"):
         conversation.settings = replace(conversation.settings, system_prompt=prompt)
     made: list[ConversationMessage] = []
     parent: ConversationMessage | None = None
-    for where, value in parts_of(part, "messages"):
+    for where, value in list_items(part, "messages"):
         try:
-            said, selected = _versions(Fields(value, where), contents)
+            turns, selected = _versions(Fields(value, where), contents)
         except DamagedFile as error:
             contents.note_damage(f"{name}: {error}")
             continue
         versions = [
-            version.message(parent, 2 if number == selected else 1) for number, version in said
+            version.message(parent, 2 if number == selected else 1) for number, version in turns
         ]
         made += versions
         shown = next((m for m in versions if m.shown_rank == 2), None)
@@ -121,7 +121,7 @@ def read_preset(part: Fields, name: str, contents: FileContents) -> None:
     """Read a preset: its prompt, sampling, limit and stops."""
     own = PurePosixPath(name).name.removesuffix(PRESET_SUFFIX)
     settings, stops = _settings(_values(part, "operation"), name, contents)
-    called = whole(text_in(part, "name")).strip() or own
+    called = text_field(part, "name").strip() or own
     contents.presets.append(Preset(called, settings, tuple(stops)))
 
 
@@ -156,7 +156,7 @@ def _settings(
     if options.get("max_tokens", 1) < 1:  # it writes -1 for no limit
         del options["max_tokens"]
     prompt = values.get("systemPrompt")
-    options["system_prompt"] = whole(prompt) if isinstance(prompt, str) else ""
+    options["system_prompt"] = valid_text(prompt) if isinstance(prompt, str) else ""
     stops = stop_entries(_texts(values.get(_STOPS)), f"{where}: {_KEY}{_STOPS}", contents)
     return ConversationSettings(**options), stops
 
@@ -165,14 +165,14 @@ def _texts(value: Any) -> list[Any]:
     return [item for item in value if item != ""] if isinstance(value, list) else []
 
 
-def _versions(message: Fields, contents: FileContents) -> tuple[list[tuple[int, Said]], int]:
+def _versions(message: Fields, contents: FileContents) -> tuple[list[tuple[int, Turn]], int]:
     """Return the versions of a message with their numbers, and the number of the selected one."""
-    read = [(n, _said(version, contents)) for n, version in enumerate(message.items("versions"))]
-    selected = message.maybe("currentlySelected", int) or 0
-    return [(n, said) for n, said in read if said is not None and not said.is_empty], selected
+    read = [_read_version(version, contents) for version in message.items("versions")]
+    turns = [(n, turn) for n, turn in enumerate(read) if turn is not None and not turn.is_empty]
+    return turns, message.maybe("currentlySelected", int) or 0
 
 
-def _said(version: Fields, contents: FileContents) -> Said | None:
+def _read_version(version: Fields, contents: FileContents) -> Turn | None:
     role = version.take("role", str)
     if role not in ("user", "assistant"):
         contents.left_out["system message"] += 1
@@ -185,13 +185,13 @@ def _said(version: Fields, contents: FileContents) -> Said | None:
         answer.take_content(version, is_thinking=False)
     text = "".join(answer.texts)
     if role == "user":
-        return Said("user", text, answer.when, files=tuple(answer.files))
-    text, thought = thought_apart(text)
-    text, pictures = with_files(text, answer.files)
+        return Turn("user", text, answer.when, files=tuple(answer.files))
+    text, thought = split_thinking(text)
+    text, pictures = with_pictures(text, answer.files)
     sender = version.inner("senderInfo") if version.has("senderInfo") else None
-    model = text_in(sender, "senderName") if sender is not None else ""
+    model = text_field(sender, "senderName") if sender is not None else ""
     thinking = "\n\n".join(filter(None, ["".join(answer.thoughts).strip(), thought]))
-    return Said(
+    return Turn(
         "assistant", text, answer.when, model=answer.model or model, thinking=thinking,
         calls=tuple(answer.calls.values()), results=tuple(answer.results), stops=answer.stops,
         max_tokens=answer.max_tokens, pictures=pictures, reason=answer.reason,
@@ -216,10 +216,10 @@ class _Answer:
 
     def take_step(self, step: Fields) -> None:
         """Add one step of an answer."""
-        began = text_in(step, "stepIdentifier").partition("-")[0]  # a time, and a random number
+        began = text_field(step, "stepIdentifier").partition("-")[0]  # a time, and a random number
         if began.isdigit() and not self.when:
             self.when = seconds(int(began))
-        if (kind := text_in(step, "type")) != "contentBlock":
+        if (kind := text_field(step, "type")) != "contentBlock":
             if kind == "citationBlock":
                 self.texts.append(_citation(step))
             elif kind not in _REMARKS:
@@ -233,21 +233,21 @@ class _Answer:
     def take_content(self, holder: Fields, *, is_thinking: bool) -> None:
         """Add a list of pieces; tags that only mark structure are left out."""
         for piece in holder.items("content"):
-            kind = text_in(piece, "type")
+            kind = text_field(piece, "type")
             if kind == "text":
                 if piece.raw("isStructural") is not True:
-                    text = whole(text_in(piece, "text"))
+                    text = text_field(piece, "text")
                     (self.thoughts if is_thinking else self.texts).append(text)
             elif kind == "file":
                 self._take_file(piece)
             elif kind == "toolCallRequest":
                 own = self._call_id(piece)
-                name = text_in(piece, "name")
+                name = text_field(piece, "name")
                 given = piece.raw("parameters") or piece.raw("arguments")
-                self.calls[own] = call_of(own, name, given or {})
+                self.calls[own] = make_call(own, name, given or {})
             elif kind == "toolCallResult" and self._call_id(piece) in self.calls:
                 text = self._returned(piece.raw("content"))
-                self.results.append(result_of(self.calls[self._call_id(piece)], text))
+                self.results.append(make_result(self.calls[self._call_id(piece)], text))
             else:
                 self._contents.note_unknown()
 
@@ -255,7 +255,7 @@ class _Answer:
         """Return the id that a call and its result have in common."""
         for name in ("callId", "toolCallRequestId", "toolCallId"):
             if isinstance(value := piece.raw(name), str | int):
-                return whole(str(value))
+                return valid_text(str(value))
         return next(reversed(self.calls), "call")
 
     def _returned(self, content: Any) -> str:
@@ -270,28 +270,30 @@ class _Answer:
         for part in map(Fields, parts):
             if part.raw("type") == "image":
                 name = f"picture {len(self.files) + 1}"
-                self.files.append(picture_of_tool(part, name, self._contents))
+                self.files.append(tool_picture(part, name, self._contents))
             elif isinstance(text := part.raw("text"), str):
-                texts.append(whole(text))
+                texts.append(valid_text(text))
             else:
                 self._contents.note_unknown()
         return "\n\n".join(texts)
 
     def _take_file(self, piece: Fields) -> None:
-        own = text_in(piece, "fileIdentifier") or text_in(piece, "identifier") or "file"
-        name = text_in(piece, "name") or own
-        if text_in(piece, "fileType") == "image":
+        own = text_field(piece, "fileIdentifier") or text_field(piece, "identifier") or "file"
+        name = text_field(piece, "name") or own
+        if text_field(piece, "fileType") == "image":
             self.files.append(picture(name, self._contents, self._contents.pictures.file_of(own)))
         else:
             self._contents.left_out["attached file"] += 1
             self.files.append(Attachment(file_name(name), "(the file is not kept here)"))
 
     def _take_info(self, info: Fields) -> None:
-        """Add what is told of a step's end: the model, the stops that it ran with, the reason."""
-        named = text_in(info, "indexedModelIdentifier") or text_in(info, "identifier")
+        """Add the end of a step: the model, the stops that it ran with, the reason."""
+        named = text_field(info, "indexedModelIdentifier") or text_field(info, "identifier")
         self.model = self.model or named
         values = _values(info, "predictionConfig")
-        known = tuple(whole(text) for text in _texts(values.get(_STOPS)) if isinstance(text, str))
+        known = tuple(
+            valid_text(text) for text in _texts(values.get(_STOPS)) if isinstance(text, str)
+        )
         self.stops = known or self.stops
         limit = values.get("maxPredictedTokens")
         if type(limit) is int and 0 < limit < 1 << 31:
@@ -299,11 +301,11 @@ class _Answer:
         if not info.has("stats"):
             return
         stats = info.inner("stats")
-        kind = _ENDS.get(named := text_in(stats, "stopReason"))
+        kind = _ENDS.get(named := text_field(stats, "stopReason"))
         if kind is None:
             return
         # Older versions do not say which of several it was.
-        value = text_in(stats, "stopString") or (self.stops[0] if len(self.stops) == 1 else None)
+        value = text_field(stats, "stopString") or (self.stops[0] if len(self.stops) == 1 else None)
         value = value if kind is StopKind.STOP_STRING else None
         self.reason = Reason(
             kind,
@@ -318,8 +320,8 @@ class _Answer:
 
 def _citation(step: Fields) -> str:
     """Return a passage of a file, as a quotation that names the file."""
-    quoted = "\n> ".join(whole(text_in(step, "citedText")).splitlines())
-    places = [whole(text_in(step, "fileName"))]
+    quoted = "\n> ".join(text_field(step, "citedText").splitlines())
+    places = [text_field(step, "fileName")]
     for name, word in (("pageNumber", "page"), ("lineNumber", "line")):
         if (at := step.raw(name)) is not None:
             places.append(f"{word} {'–'.join(map(str, at)) if isinstance(at, list) else at}")
@@ -327,7 +329,7 @@ def _citation(step: Fields) -> str:
 
 
 def _is_thinking(style: Fields) -> bool:
-    return text_in(style, "type") == "thinking"
+    return text_field(style, "type") == "thinking"
 
 
 def _count(stats: Fields, name: str) -> int:

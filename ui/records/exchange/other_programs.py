@@ -33,12 +33,12 @@ from ui.records.runs import Run, RunState
 from ui.records.tools import CallResult, CallState
 
 # Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
-_LEAST_MS = 100_000_000_000
-_MOST_NAME_CHARS = 200
+_MIN_MS = 100_000_000_000
+_MAX_NAME_CHARS = 200
 # Each takes a few KB of memory.
-MOST_MESSAGES = 50_000
+MAX_MESSAGES = 50_000
 TOO_LARGE = (
-    f"it is too large: a conversation may have up to {counted(MOST_MESSAGES, 'message')}, of 16 MB"
+    f"it is too large: a conversation may have up to {counted(MAX_MESSAGES, 'message')}, of 16 MB"
 )
 # Models that write their reasoning into the answer, and programs that do not take it apart.
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
@@ -69,7 +69,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Turn:
     """One message of another program."""
 
     role: Role
@@ -115,20 +115,20 @@ class Said:
         return made
 
 
-def add_text(message: ConversationMessage, said: Said) -> None:
+def append_turn(message: ConversationMessage, turn: Turn) -> None:
     """Append the next text of the same author to a message."""
-    message.text = "\n\n".join(text for text in (message.text, said.text) if text)
+    message.text = "\n\n".join(text for text in (message.text, turn.text) if text)
     if message.run is not None:
         run = message.run
         run.text = message.text
-        run.model_id = run.model_id or said.model
-        run.thinking = "\n\n".join(part for part in (run.thinking, said.thinking) if part)
-        run.tool_calls += said.calls
-        run.results += said.results
-        run.pictures += said.pictures
-        run.rules = run.rules if run.stops else StopRules.of(*said.stops)
-        run.max_tokens = run.max_tokens or said.max_tokens
-        _end(run, said.reason)
+        run.model_id = run.model_id or turn.model
+        run.thinking = "\n\n".join(part for part in (run.thinking, turn.thinking) if part)
+        run.tool_calls += turn.calls
+        run.results += turn.results
+        run.pictures += turn.pictures
+        run.rules = run.rules if run.stops else StopRules.of(*turn.stops)
+        run.max_tokens = run.max_tokens or turn.max_tokens
+        _end(run, turn.reason)
 
 
 def _end(run: Run, reason: Reason | None) -> None:
@@ -137,7 +137,7 @@ def _end(run: Run, reason: Reason | None) -> None:
     run.state = RunState.UNRECORDED if reason is None else RunState.FINISHED
 
 
-def conversation_of(
+def new_conversation(
     program: str, name: str, title: str, began: float, ended: float
 ) -> Conversation:
     """Return an empty conversation of another program."""
@@ -161,7 +161,7 @@ def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) ->
     conversation.created_at = conversation.created_at or conversation.updated_at
 
 
-def note_model(messages: Iterable[ConversationMessage], model: str) -> None:
+def set_model(messages: Iterable[ConversationMessage], model: str) -> None:
     """Note the model of a conversation in its answers: a hosted one cannot answer here."""
     for message in messages:
         if message.run is not None:
@@ -177,11 +177,11 @@ def seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     with contextlib.suppress(OverflowError):
-        return moment(float(value) / (1000 if value >= _LEAST_MS else 1))
+        return moment(float(value) / (1000 if value >= _MIN_MS else 1))
     return 0.0
 
 
-def thought_apart(text: str) -> tuple[str, str]:
+def split_thinking(text: str) -> tuple[str, str]:
     """Return an answer without the reasoning at its beginning, and that reasoning."""
     match = _THOUGHT.match(text)
     return (text, "") if match is None else (text[match.end() :], match[1].strip())
@@ -189,7 +189,7 @@ def thought_apart(text: str) -> tuple[str, str]:
 
 def file_name(name: str) -> str:
     """Return the name of a file as one line of limited length."""
-    return " ".join(whole(name).split())[:_MOST_NAME_CHARS] or "file"
+    return " ".join(valid_text(name).split())[:_MAX_NAME_CHARS] or "file"
 
 
 def picture(name: str, contents: FileContents, file: str = "") -> Attachment:
@@ -200,7 +200,7 @@ def picture(name: str, contents: FileContents, file: str = "") -> Attachment:
     return Attachment(file_name(name), "(a picture, which is not kept here)")
 
 
-def with_files(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attachment, ...]]:
+def with_pictures(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attachment, ...]]:
     """Return the text of an answer or a result, and the pictures that go with the answer.
 
     A line of the text stands for each file that is not kept.
@@ -210,7 +210,7 @@ def with_files(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attac
     return "\n\n".join([text, *named]).strip() if named else text, pictures
 
 
-def picture_of_tool(part: Fields, name: str, contents: FileContents) -> Attachment:
+def tool_picture(part: Fields, name: str, contents: FileContents) -> Attachment:
     """Return a picture in a tool's result, in the form of the Model Context Protocol."""
     kind, data = part.raw("mimeType"), part.raw("data")
     is_whole = isinstance(kind, str) and isinstance(data, str)
@@ -218,20 +218,20 @@ def picture_of_tool(part: Fields, name: str, contents: FileContents) -> Attachme
     return picture(name, contents, kept)
 
 
-def call_of(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:
+def make_call(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:
     """Return a call of another program."""
     if isinstance(arguments, str):
         with contextlib.suppress(ValueError, RecursionError):
             if isinstance(json.loads(arguments), dict):
-                return ToolCall(call_id, whole(name), whole(arguments))
+                return ToolCall(call_id, valid_text(name), valid_text(arguments))
     value = arguments if isinstance(arguments, Mapping) else {field: arguments}
-    return ToolCall(call_id, whole(name), whole(json.dumps(value, ensure_ascii=False)))
+    return ToolCall(call_id, valid_text(name), valid_text(json.dumps(value, ensure_ascii=False)))
 
 
-def result_of(call: ToolCall, text: str, *, is_error: bool = False) -> CallResult:
+def make_result(call: ToolCall, text: str, *, is_error: bool = False) -> CallResult:
     """Return the result of a call."""
     state = CallState.FAILED if is_error else CallState.DONE
-    return CallResult(call.id, state, whole(text), tool=call.name)
+    return CallResult(call.id, state, valid_text(text), tool=call.name)
 
 
 def stop_entries(values: Iterable[Any], where: str, contents: FileContents) -> list[StopEntry]:
@@ -247,23 +247,23 @@ def stop_entries(values: Iterable[Any], where: str, contents: FileContents) -> l
     return list(entries.values())
 
 
-def whole(text: str) -> str:
+def valid_text(text: str) -> str:
     """Return a text with a replacement for lone surrogates, which cannot be written to a file."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def text_in(fields: Fields, name: str) -> str:
+def text_field(fields: Fields, name: str) -> str:
     """Return a text field; empty if it is missing."""
     value = fields.raw(name)
     if value is not None and not isinstance(value, str):
         raise fields.wrong(name, "must be text")
-    return whole(value or "")
+    return valid_text(value or "")
 
 
-def parts_of(fields: Fields, name: str) -> Iterator[tuple[str, Any]]:
+def list_items(fields: Fields, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the items of a list, of any type, each with its place."""
     values = fields.maybe(name, list) or []
-    if len(values) > MOST_MESSAGES:
+    if len(values) > MAX_MESSAGES:
         raise fields.wrong(name, TOO_LARGE)
     for number, value in enumerate(values):
         yield f"{name}[{number}]", value
@@ -297,7 +297,7 @@ def show_documents(messages: Iterable[ConversationMessage], contents: FileConten
         above = after.get(message.parent.id, {}) if message.parent else {}
         documents = above
         run = message.run
-        for place, call in enumerate(run.tool_calls if run is not None else ()):
+        for index, call in enumerate(run.tool_calls if run is not None else ()):
             values = _values(call)
             if run is None or call.name not in _TOOLS or values is None:
                 continue
@@ -305,13 +305,13 @@ def show_documents(messages: Iterable[ConversationMessage], contents: FileConten
             text = _text_after(call.name, values, documents)
             shown = {name: value for name, value in values.items() if name != "content"}
             made = ToolCall(call.id, _TOOLS[call.name], json.dumps(shown, ensure_ascii=False))
-            run.tool_calls[place] = made
+            run.tool_calls[index] = made
             answered = run.result_of(call.id)
             if answered is not None:
                 run.results.remove(answered)
                 if answered.text.strip():
                     contents.left_out["canvas confirmation"] += 1
-            run.results.append(result_of(made, text))
+            run.results.append(make_result(made, text))
         if documents:
             after[message.id] = documents
 

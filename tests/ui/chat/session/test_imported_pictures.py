@@ -246,7 +246,7 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
 
     async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, store):
         preview = await looked_into(workspace, path)
-        assert preview.contents.left_out_words == ""
+        assert preview.contents.left_out_sentence == ""
         await take(workspace, preview)
         one = await titled(workspace, "One")
         pictures = [picture for message in one.messages for picture in message.pictures]

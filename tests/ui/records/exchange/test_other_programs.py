@@ -342,7 +342,7 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
     last = one.messages[-1].run
     assert last is not None
     assert (last.thinking, last.finished and last.finished.stop.kind) == ("Hm.", "cancelled")
-    assert found.left_out_words == (
+    assert found.left_out_sentence == (
         "Left out: 1 attached file, 1 picture, 1 sound recording, 2 other files "
         "(user.json, file-1-cat.png)."
     )
@@ -388,7 +388,7 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
         ("Terse", "Be terse.", "END")
     ]
     assert "llm.prediction.stopStrings[1]: must be a string, not int" in found.damaged[0]
-    assert found.left_out_words == "Left out: 1 picture."
+    assert found.left_out_sentence == "Left out: 1 picture."
 
 
 def test_a_stop_that_the_file_does_not_name_is_not_invented(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_jan_brings_reasoning_calls_and_stops(tmp_path: Path) -> None:
     assert (run.text, run.thinking, run.finished.stop.kind) == ("A cat.", "Hm.", "cancelled")
     assert [(call.name, call.arguments) for call in run.tool_calls] == [("look", '{"at": 1}')]
     assert [result.text for result in run.results] == ["A"]
-    assert found.left_out_words == "Left out: 1 picture."
+    assert found.left_out_sentence == "Left out: 1 picture."
 
 
 def test_unknown_and_too_large_files_are_refused_with_a_reason(tmp_path: Path) -> None:
@@ -566,4 +566,4 @@ def test_parts_of_unknown_kinds_are_counted(tmp_path: Path) -> None:
     message = {"uuid": "m", "sender": "assistant", "content": blocks}
     written(tmp_path / "c.json", [{"uuid": "1", "name": "One", "chat_messages": [message]}])
     found = read_whole(tmp_path / "c.json", MOST)
-    assert found.left_out_words == "Left out: 2 unknown parts."
+    assert found.left_out_sentence == "Left out: 2 unknown parts."
