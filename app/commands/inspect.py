@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from api.conformance.captures.diagnosis import as_json, as_text, diagnose, has_faults
-from api.conformance.captures.recordings import MOST_BYTES, NotReadable
-from api.conformance.captures.sources import captures_of, is_answer
+from api.conformance.captures.sources import MAX_BYTES, NotReadable, captures_of, is_answer
 from api.conformance.captures.values import Capture, Finding
 from api.terminal_text import harmless
 from app import exits
@@ -90,12 +89,12 @@ def _texts(judged: Iterable[_Judged], name: str) -> Iterator[str]:
 def _read(name: str) -> bytes:
     try:
         if name == "-":
-            content = sys.stdin.buffer.read(MOST_BYTES + 1)
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with open(name, "rb") as file:
-                content = file.read(MOST_BYTES + 1)
+                content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {os_cause(error)}", exits.USAGE) from error
-    if len(content) > MOST_BYTES:
-        raise CommandError(f"{name} is larger than {MOST_BYTES >> 20} MiB", exits.USAGE)
+    if len(content) > MAX_BYTES:
+        raise CommandError(f"{name} is larger than {MAX_BYTES >> 20} MiB", exits.USAGE)
     return content

@@ -458,10 +458,8 @@ examples:
   fullstop inspect answer.txt --stop END
   pbpaste | fullstop inspect -
 
-Reads answers of Messages, Chat, Completions, Responses, /generate and Ollama, streamed or not:
-as text, with heads, quoted, indented, fenced or behind times; HAR files; what programs dump as
-JSON; curl --trace-ascii; mitmproxy; logs of LiteLLM and of docker compose; exports of Postman and
-Langfuse; OpenTelemetry spans; packed by gzip; UTF-16.
+Reads answers of Messages, Chat Completions, Completions, Responses, /generate and Ollama, streamed
+or not: a JSON body, server-sent events, NDJSON, the output of curl -i or -v, and HAR, in UTF-8.
 exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage, 3 a part was not read, 4 no answer
 """
 

@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from api.conformance.captures.diagnosis import as_text, diagnose, has_faults
-from api.conformance.captures.recordings import as_archive, opened
-from api.conformance.captures.sources import captures_of
+from api.conformance.captures.sources import captures_of, decoded
 from api.conformance.captures.values import Capture, Finding, Severity, WireDialect
 from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
@@ -120,16 +119,6 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
     )
     report = "\n".join(as_text(answer, own) for answer, own in judged)
     return CapturedAnswers(judged[number][0], number, len(judged), findings, report)
-
-
-def capture_text(content: bytes) -> str:
-    """Return the text of a file with captured answers; a compressed file is decompressed.
-
-    Raises:
-        ValueError: It cannot be read; the message is the end of a sentence.
-    """
-    capture = opened(content, MAX_BYTES)
-    return as_archive(capture.records) if capture.records else capture.decode(capture.text)
 
 
 def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
@@ -299,9 +288,8 @@ class CaptureSource(QPlainTextEdit):
 MAX_BYTES = 16 * 1024 * 1024
 _DELAY_MS = 250
 _HINT = (
-    "Paste answers here, or open a file: JSON or event streams of any of the usual APIs, as curl "
-    "or a program writes them, as HAR, quoted or packed. Where the request comes first, the stops "
-    "are read from it."
+    "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
+    "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
 )
 _RESULT_HINT = (
     "What the answer says appears here: what is wrong with it, why it ended, its text and its "
@@ -382,7 +370,7 @@ class CaptureWindow(OwnWindow):
 
     async def _open(self, path: Path) -> None:
         try:
-            text = await read_text(path, MAX_BYTES, decode=capture_text)
+            text = await read_text(path, MAX_BYTES, decode=decoded)
         except FileRefused as refusal:
             self.title.setText(str(refusal))
         else:

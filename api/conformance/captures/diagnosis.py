@@ -250,9 +250,7 @@ def _of_other(capture: Capture, choice: CapturedChoice, wanted: Sequence[str]) -
 
 
 def _diagnosis_reason(capture: Capture) -> Iterator[Finding]:
-    # If details were not requested, the answer leaves out the reason, too.
-    is_left_out = any(finding.code == "details_missing" for finding in capture.findings)
-    if capture.reason is None and not is_left_out:
+    if capture.reason is None:
         yield Finding(
             "reason_missing",
             Severity.ERROR,
@@ -285,13 +283,6 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     occurrence = first_occurrence(text, stops)
     if occurrence is None:
         yield from _left_over(capture, stops)
-        return
-    # Such a trace has a dot for each byte that is not ASCII.
-    is_lossy = (
-        any(finding.code == "lossy_capture" for finding in capture.findings)
-        and "." in occurrence.stop
-    )
-    if is_lossy:
         return
     yield Finding(
         "stop_in_text",

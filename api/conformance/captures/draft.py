@@ -354,10 +354,9 @@ class Draft(ChoiceDraft):
                 CapturedEvent(
                     index,
                     frame.name,
-                    frame.source,
+                    frame.raw,
                     self.text_of(index),
                     self.thinking_of(index),
-                    frame.decode,
                 )
                 for index, frame in enumerate(framed.frames)
             ),

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Any
 
-from api.conformance.captures.values import Decode, Finding, as_it_stands
+from api.conformance.captures.values import Finding
 
 # Iterates over the lines of a very large text without a list of them.
 
@@ -238,9 +238,6 @@ _MOST_HEADERS = 1_000
 MOST_FRAMES = 200_000
 # Longer captures do not keep the parsed values of their frames.
 _MOST_KEPT_CHARS = 8 * 1024 * 1024
-# Largest frame: beyond it, non-ASCII characters would take several times as much memory.
-_MOST_WIDE_CHARS = 32 * 1024 * 1024
-_WIDE = re.compile("[\xc4-\xf4\u0100-\U0010ffff]")
 _BODY = re.compile(r"data:|event:|id:|retry:|:|[{\[]")
 _BODY_LINE = re.compile(r"(?:^|(?<=\r))[ \t]*(?:data:|event:|id:|retry:|:|[{\[])", re.MULTILINE)
 # curl -v marks its own remarks, the sent lines and the received lines.
@@ -265,15 +262,9 @@ class Frame:
     """One frame: its event name, its data, and whether the data is JSON."""
 
     name: str | None
-    source: str
+    raw: str
     is_json: bool = True
     kept: Any = None
-    decode: Decode = as_it_stands
-
-    @property
-    def raw(self) -> str:
-        """The data as text."""
-        return self.decode(self.source)
 
     @property
     def value(self) -> Any:
@@ -303,22 +294,21 @@ class Framed:
     notes: tuple[Finding, ...] = ()
 
 
-def framed(text: str, decode: Decode = as_it_stands) -> Framed:
+def framed(text: str) -> Framed:
     """Return the parts of a captured answer; nothing is an error here."""
     text = text.removeprefix("\ufeff")
-    stops = tuple(map(decode, asked_stops(text)))
+    stops = asked_stops(text)
     if line_start(text, "< HTTP/") is not None:
         text = _without_remarks(text)
     status, headers, begin = _head(text)
-    headers = {decode(name): decode(value) for name, value in headers.items()}
     begin = _beginning_of_body(text, begin)
     first = after_space(text, begin)
     if first == len(text):
         return Framed(BodyForm.NONE, (), status, headers, stops)
     is_small = len(text) <= _MOST_KEPT_CHARS and not has_too_many_values(text)
-    reader = _FrameReader(decode, keeps_values=is_small)
+    reader = _FrameReader(keeps_values=is_small)
     form, frames = reader.whole(text, first) or reader.streamed(text, begin)
-    is_cut = len(frames) > MOST_FRAMES or reader.is_cut
+    is_cut = len(frames) > MOST_FRAMES
     return Framed(form, tuple(frames[:MOST_FRAMES]), status, headers, stops, is_cut)
 
 
@@ -332,9 +322,7 @@ def status_lines(text: str, begin: int = 0) -> Iterator[re.Match[str]]:
 class _FrameReader:
     """Splits one text into frames."""
 
-    def __init__(self, decode: Decode, *, keeps_values: bool) -> None:
-        self.is_cut = False
-        self._decode = decode
+    def __init__(self, *, keeps_values: bool) -> None:
         self._keeps_values = keeps_values
 
     def whole(self, text: str, first: int) -> tuple[BodyForm, list[Frame]] | None:
@@ -345,7 +333,7 @@ class _FrameReader:
             return BodyForm.NDJSON, frames
         if text[first] not in '{["':
             return None
-        body = self._read(text[first:].rstrip(_BLANK))
+        body = text[first:].rstrip(_BLANK)
         try:
             return BodyForm.JSON, [Frame(None, body, kept=parsed(body))]
         except ValueError:
@@ -366,7 +354,7 @@ class _FrameReader:
         frames: list[Frame] = []
         try:
             for raw in islice(objects_of(text, first), MOST_FRAMES + 1):
-                item = parsed(self._read(raw))
+                item = parsed(raw)
                 kept = item if self._keeps_values else None
                 frames.append(Frame(None, json.dumps(item), kept=kept))
         except ValueError:
@@ -418,21 +406,11 @@ class _FrameReader:
         return [whole]
 
     def _frame(self, name: str | None, raw: str) -> Frame:
-        text = self._read(raw)
-        source, decode = (raw, self._decode) if text else ("", as_it_stands)
-        name = None if name is None else self._decode(name)
         try:
-            value = parsed(text)
+            value = parsed(raw)
         except ValueError:
-            return Frame(name, source, is_json=False, decode=decode)
-        return Frame(name, source, kept=value if self._keeps_values else None, decode=decode)
-
-    def _read(self, raw: str) -> str:
-        """Return the text of a frame; nothing if it would take several times its size."""
-        if len(raw) > _MOST_WIDE_CHARS and _WIDE.search(raw):
-            self.is_cut = True
-            return ""
-        return self._decode(raw)
+            return Frame(name, raw, is_json=False)
+        return Frame(name, raw, kept=value if self._keeps_values else None)
 
 
 def _without_remarks(text: str) -> str:

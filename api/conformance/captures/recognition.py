@@ -34,11 +34,13 @@ from api.conformance.captures.values import (
 )
 
 _BEGINNING_CHARS = 64 * 1024
+_MARKUP = re.compile(r"\s*<[!?a-zA-Z]")
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
-_UNKNOWN = (
-    "This is not an answer of an API that is known: Messages, Chat, Completions, Responses, "
-    "/generate or Ollama."
+FORMATS = (
+    "a JSON body, server-sent events, NDJSON, the output of curl -i or -v, and HAR, of Messages, "
+    "Chat Completions, Completions, Responses, /generate and Ollama"
 )
+_UNKNOWN = f"This is not an answer that can be read: {FORMATS}."
 _ReadWhole = Callable[[Draft, dict[str, Any]], None]
 _ReadStream = Callable[[Draft, tuple[Frame, ...]], None]
 
@@ -71,10 +73,7 @@ def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
             draft.find("empty", Severity.ERROR, "There is no answer: the body is empty.")
         return draft.finished()
     if parts.is_cut:
-        read = len(parts.frames)
-        sentence = f"Only a part of the answer is read: {read:,} events, the longest ones left out."
-        if read >= MOST_FRAMES:
-            sentence = f"Only the first {read:,} events are read."
+        sentence = f"Only the first {MOST_FRAMES:,} events are read."
         draft.find("too_long", Severity.WARNING, sentence)
     _note_broken_frames(draft, parts)
     if is_streamed:
@@ -155,17 +154,11 @@ def _unrecognised(parts: Framed) -> Capture:
         said = f"{status_in_words(parts.status)}, {_kind_of_page(first)}"
         sentence = f"The server, or a proxy before it, answered with {said}."
         finding = Finding("error_status", Severity.ERROR, sentence, at, excerpt(first))
-    elif not first and parts.is_cut and parts.frames:
-        sentence = (
-            "The answer is one value of more than 32 MiB with characters that take several bytes: "
-            "it was not read."
-        )
-        finding = Finding("too_long", Severity.WARNING, sentence)
     elif not first and parts.notes:
         return _unread(parts, parts.notes)
     else:
         sentence = _UNKNOWN if first else "There is no answer: the body is empty."
-        if first.lstrip()[:1] == "<":
+        if _MARKUP.match(first):
             sentence = f"This is {_kind_of_page(first)}, not an answer of a model's API."
         finding = Finding("unknown_dialect", Severity.ERROR, sentence, at, excerpt(first))
     return _unread(parts, (*parts.notes, finding))
@@ -188,6 +181,6 @@ def _kind_of_page(text: str) -> str:
     if not text.strip():
         return "without a body"
     title = _TITLE.search(text[:_BEGINNING_CHARS])
-    if text.lstrip()[:1] != "<":
+    if not _MARKUP.match(text):
         return "in a form that is not known"
     return f"an HTML page: {excerpt(title[1].strip())}" if title else "an HTML page"

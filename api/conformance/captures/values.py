@@ -3,20 +3,12 @@
 Pure; any thread.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
 
 # A captured answer of any server, and the findings about it.
-
-# Converts a piece of a capture to text; large captures keep one character for each byte.
-Decode = Callable[[str], str]
-
-
-def as_it_stands(text: str) -> str:
-    """Return a piece unchanged, for captures that are text already."""
-    return text
 
 
 class WireDialect(StrEnum):
@@ -95,15 +87,9 @@ class CapturedEvent:
 
     index: int
     name: str | None
-    source: str
+    raw: str
     text: str = ""
     thinking: str = ""
-    decode: Decode = as_it_stands
-
-    @property
-    def raw(self) -> str:
-        """Its data as text."""
-        return self.decode(self.source)
 
 
 @dataclass(frozen=True, slots=True)

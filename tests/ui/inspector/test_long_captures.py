@@ -12,7 +12,7 @@ from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QGuiApplication
 
 from api.conformance.captures.frames import framed
-from tests.api.conformance.captures.opening.saved import flow, netstring, stream
+from tests.api.conformance.captures.saved import stream
 from tests.support.shown import shown
 from tests.ui.driving import Enter, Living, eventually
 from ui.inspector.capture_window import (
@@ -114,21 +114,16 @@ async def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
     await asyncio.sleep(0)
 
 
-async def test_a_compressed_file_and_a_dump_of_mitmproxy_are_opened(
+async def test_a_compressed_file_is_refused_and_a_file_of_text_is_opened(
     window: CaptureWindow, tmp_path: Path
 ) -> None:
-    packed, dump, damaged = (tmp_path / name for name in ("a.gz", "b.mitm", "c.gz"))
-    packed.write_bytes(gzip.compress(stream("packed é").encode()))
-    dump.write_bytes(netstring(flow(stream("dumped é").encode())))
-    damaged.write_bytes(b"\x1f\x8b\x08\x00damaged")
-
-    for path, text in ((packed, "packed é"), (dump, "dumped é")):
-        window.open_file(path)
-        await eventually(
-            lambda text=text: window.view is not None and window.view.capture.text == text
-        )
-    window.open_file(damaged)
-    await eventually(lambda: "its gzip compression is damaged." in window.title.text())
+    packed, plain = tmp_path / "a.gz", tmp_path / "b.txt"
+    packed.write_bytes(gzip.compress(stream().encode()))
+    plain.write_bytes(stream("plain é").encode())
+    window.open_file(plain)
+    await eventually(lambda: window.view is not None and window.view.capture.text == "plain é")
+    window.open_file(packed)
+    await eventually(lambda: "not UTF-8 text, but compressed or binary" in window.title.text())
 
 
 def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
