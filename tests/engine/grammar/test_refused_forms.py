@@ -25,7 +25,7 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown type": ({"type": "objekt"}, "objekt"),
     "never": ({"not": {}}, "no value can satisfy"),
     "no pattern": ({"type": "string", "pattern": "^hello (there"}, "unclosed group"),
-    "a long pattern": ({"type": "string", "pattern": "(" + "a" * 500}, "a{500}.*unclosed group"),
+    "a long pattern": ({"type": "string", "pattern": "(" + "a" * 500}, "a{50}….*unclosed group"),
     "remote reference": ({"$ref": "http://127.0.0.1:1/x.json"}, "not present"),
     "missing reference": ({"$ref": "#/$defs/x"}, "does not exist"),
     "unsatisfiable": ({"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from api.transport.metrics import Metrics, exposition
+from api.transport.metrics import Metrics
 from engine.errors import InvalidRequest
 from engine.inference.cache.folder import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
@@ -130,8 +130,9 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
         assert status.info is not None
         assert status.memory_bytes == status.info.weights_bytes + share.size_bytes
         assert f"{size_in_words(share.size_bytes)} of caches" in memory_words(status, time.time())
-        gauges = exposition(Metrics(), status)[0].decode()
-        assert f"fullstop_prompt_cache_snapshot_bytes {float(share.snapshot_bytes)}" in gauges
+        gauges = Metrics().exposition([status], most).decode()
+        name = f'fullstop_prompt_cache_snapshot_bytes{{model="{status.id}"}}'
+        assert f"{name} {float(share.snapshot_bytes)}" in gauges
 
 
 async def test_what_a_pass_over_drafts_remembers_is_counted_for_each_answer_and_shown(
