@@ -67,17 +67,17 @@ class SelfTest:
         try:
             outcome = await asyncio.wait_for(work(), _CHECK_LIMIT_S)
         except CheckLeftOut as why:
-            self._say("left out", name, str(why))
+            self._print_result("left out", name, str(why))
         except TimeoutError:
             self.is_stuck = True
-            self._say("failed", name, f"no result within {_CHECK_LIMIT_S:.0f} seconds")
+            self._print_result("failed", name, f"no result within {_CHECK_LIMIT_S:.0f} seconds")
         except Exception as error:
-            self._say("failed", name, _in_a_line(str(error)) or type(error).__name__)
+            self._print_result("failed", name, _in_a_line(str(error)) or type(error).__name__)
         else:
-            self._say("ok", name, outcome)
+            self._print_result("ok", name, outcome)
         return name not in self.failures
 
-    def _say(self, outcome: str, name: str, detail: str) -> None:
+    def _print_result(self, outcome: str, name: str, detail: str) -> None:
         if outcome == "failed":
             self.failures.append(name)
         print(f"{outcome:<8}  {name:<18}  {detail}".rstrip(), flush=True)

@@ -3,7 +3,7 @@
 Started as ``python -m ui.records.document_process``. It reads frames from its standard input,
 answers each on its standard output, and ends when its input ends. Each frame is a JSON object:
 
-    {"path": …, "kind": "pdf" or "zip", "first": n, "most": m, "cpu_s": s}
+    {"path": …, "kind": "pdf" or "zip", "first": n, "max": m, "cpu_s": s}
         → {"pages": [texts of at most m pages from n on], "total": pages that the file has}
         → {"pages": [text], "total": 0}     a Word document, which has no fixed pages
         → {"refused": "encrypted" | "damaged" | "too large" | "memory"}
@@ -147,21 +147,21 @@ class PdfPages:
                 raise EncryptedDocument
             return reader
 
-        self._reader = _told(opened)
-        self.count = _told(lambda: len(self._reader.pages))
+        self._reader = _convert_errors(opened)
+        self.count = _convert_errors(lambda: len(self._reader.pages))
 
-    def read(self, first: int, most_pages: int, most_s: float) -> list[str]:
+    def read(self, first: int, max_pages: int, max_s: float) -> list[str]:
         """Return the text of the next pages, at least one."""
         began = time.process_time()
         texts: list[str] = []
-        for number in range(first, min(first + most_pages, self.count)):
+        for number in range(first, min(first + max_pages, self.count)):
             try:
                 texts.append(self._text(number))
             except MemoryError:
                 if not texts:
                     raise
                 break
-            if time.process_time() - began > most_s:
+            if time.process_time() - began > max_s:
                 break
         return texts
 
@@ -175,7 +175,7 @@ class PdfPages:
             return ""
 
 
-def _told(read: Callable[[], _Read]) -> _Read:
+def _convert_errors(read: Callable[[], _Read]) -> _Read:
     """Call a function that reads, and raise its errors as our own ones."""
     from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
@@ -191,10 +191,10 @@ def _told(read: Callable[[], _Read]) -> _Read:
         raise DamagedDocument from error
 
 
-MOST_MEMORY_BYTES = 160 << 20
-# After this processor time it answers with the pages so far, and is asked for the next ones.
+MAX_MEMORY_BYTES = 160 << 20
+# After this processor time it answers with the pages so far, and is request for the next ones.
 _ANSWER_CPU_S = 0.5
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 # Functions that call each other read nested objects.
 _RECURSION = 3000
 # Control characters and surrogates, which cause trouble when text is stored or shown.
@@ -204,7 +204,7 @@ _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 def main() -> None:
     """Answer frames until the input ends."""
     documents: dict[str, Any] = {}
-    serve(lambda asked: _answer(asked, documents))
+    serve(lambda request: _answer(request, documents))
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -220,25 +220,25 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.setrecursionlimit(_RECURSION)
-    allow_memory(MOST_MEMORY_BYTES)
+    allow_memory(MAX_MEMORY_BYTES)
     while (frame := read_frame(sys.stdin.buffer)) is not None:
-        asked = loads(frame)
-        with CpuTimer(asked["cpu_s"]):
-            written = dumps(answer(asked)).encode()
+        request = loads(frame)
+        with CpuTimer(request["cpu_s"]):
+            written = dumps(answer(request)).encode()
         write_frame(answers, written)
         del written
 
 
-def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
-    path = asked["path"]
+def _answer(request: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
+    path = request["path"]
     try:
-        if asked["kind"] == "zip":
+        if request["kind"] == "zip":
             return {"pages": [clean(word_text(Path(path)))], "total": 0}
         if path not in documents:
             # the window does not need it
 
             documents[path] = PdfPages(Path(path))
-        pages = documents[path].read(asked["first"], asked["most"], _ANSWER_CPU_S)
+        pages = documents[path].read(request["first"], request["max"], _ANSWER_CPU_S)
         return {"pages": [clean(page) for page in pages], "total": documents[path].count}
     except EncryptedDocument:
         return {"refused": "encrypted"}
@@ -247,7 +247,7 @@ def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
     except MemoryError:
         return {"refused": "memory"}
     except OtherZip as other:
-        return {"refused": "other", "names": other.names[:_MOST_NAMES]}
+        return {"refused": "other", "names": other.names[:_MAX_NAMES]}
     except DamagedDocument:
         return {"refused": "damaged"}
 

@@ -332,7 +332,7 @@ class FileReader:
             "path": os.path.abspath(self._path),
             "kind": kind,
             "first": first,
-            "most": most,
+            "max": most,
             "cpu_s": self._most_cpu_s,
         }
         data = dumps(question).encode()
