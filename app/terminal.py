@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from app.exits import CommandError
 from app.printer import Printer, columns_of, takes_controls
@@ -48,42 +48,22 @@ if TYPE_CHECKING:
 # Used by the commands that answer in the terminal. Main thread, on its event loop.
 
 
-class AnswerSink(Protocol):
-    """Where an answer is shown."""
-
-    def text(self, text: str) -> None:
-        """Show more of the answer."""
-
-    def thinking(self, text: str) -> None:
-        """Show more of the reasoning."""
-
-
-class Discard:
-    """A sink that shows nothing."""
-
-    def text(self, text: str) -> None:
-        """Ignore the text."""
-
-    def thinking(self, text: str) -> None:
-        """Ignore the reasoning."""
-
-
 async def answer(
     engine: Engine,
     request: GenerationRequest,
-    sink: AnswerSink,
+    printer: Printer | None,
     interrupts: Interrupts,
     keep: Callable[[Recording], None] | None = None,
 ) -> Answer:
     """Generate an answer, show it as it arrives, and return all of it.
 
-    Ctrl-C ends it within a step; it is then returned with kind ``cancelled``. If the sink
+    Ctrl-C ends it within a step; it is then returned with kind ``cancelled``. If the printer
     raises, the generation is cancelled.
 
     Args:
         engine: The engine.
         request: The request.
-        sink: Where the answer is shown.
+        printer: Shows the answer; None shows nothing.
         interrupts: Delivers Ctrl-C; must be open.
         keep: Receives the recording of the run, which is then traced.
 
@@ -114,10 +94,12 @@ async def answer(
                 match event:
                     case TextDelta():
                         text.append(event.text)
-                        sink.text(event.text)
+                        if printer is not None:
+                            printer.text(event.text)
                     case ThinkingDelta():
                         thinking.append(event.text)
-                        sink.thinking(event.text)
+                        if printer is not None:
+                            printer.thinking(event.text)
                     case ToolCallCompleted():
                         calls.append(event.call)
                     case Finished():

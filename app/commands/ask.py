@@ -21,7 +21,7 @@ from app.exits import CommandError
 from app.printer import Printer
 from app.process import Interrupts
 from app.settings.options import AskOptions, ModelOptions, RunOptions
-from app.terminal import AnswerSink, Discard, LoadMeter, answer, files_at, live_line
+from app.terminal import LoadMeter, answer, files_at, live_line
 from engine import (
     Answer,
     EngineError,
@@ -84,7 +84,6 @@ def as_json(given: Answer) -> dict[str, Any]:
 
 async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
-    sink: AnswerSink = Discard() if options.is_json else printer
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
             await load(engine, options.model, options.draft)
@@ -92,7 +91,9 @@ async def _ask(options: AskOptions, prompt: str) -> int:
         try:
             keep = _keeper(options.saved_run, prompt)
             with Interrupts() as interrupts:
-                given = await answer(engine, request, sink, interrupts, keep)
+                given = await answer(
+                    engine, request, None if options.is_json else printer, interrupts, keep
+                )
         except InvalidRequest as error:
             raise CommandError(str(error), exits.USAGE) from error
         except EngineError as error:
