@@ -47,6 +47,7 @@ from ui.records.conversations import (
     UNTITLED,
     ChosenModel,
     Conversation,
+    ConversationSettings,
     StopEntry,
     title_of,
 )
@@ -98,7 +99,8 @@ _NUMBERS = {
         if field.setting.least is not None and field.setting.most is not None
     },
 }
-_SETTINGS = (*_NUMBERS, "thinking", "system")
+# The names of ``/set``, and the fields of ``ConversationSettings`` that they change.
+_FIELDS = {name: name for name in _NUMBERS} | {"thinking": "is_thinking", "system": "system_prompt"}
 _UNSET = ("default", "none")
 
 
@@ -295,50 +297,40 @@ class ChatSession:
         name, _, value = rest.strip().removeprefix("parameter ").strip().partition(" ")
         name, value = name.replace("-", "_"), value.strip()
         if not name:
-            return "\n".join(f"{name:<20}{self._shown(name)}" for name in _SETTINGS)
+            return "\n".join(f"{name:<20}{self._shown(name)}" for name in _FIELDS)
         if name == "stop":
             return self._add_stop(value)
-        if name not in _SETTINGS:
-            near = did_you_mean(name, _SETTINGS)
+        if name not in _FIELDS:
+            near = did_you_mean(name, _FIELDS)
             return f"there is no setting {name}.{near} /set lists the settings."
-        if not value:
-            return f"{name} is {self._shown(name)}"
-        if name == "thinking":
-            return self._thinking(value)
-        if name == "system":
-            return self._system("" if value in _UNSET else value)
-        self._change(**{name: None if value in _UNSET else _number(name, value)})
+        if value:
+            is_unset = value in _UNSET
+            unset = getattr(ConversationSettings(), _FIELDS[name])
+            self._change(name, unset if is_unset else _setting_value(name, value))
         return f"{name} is {self._shown(name)}"
 
     def _shown(self, name: str) -> str:
-        settings = self.conversation.settings
-        if name == "thinking":
-            return "on" if settings.is_thinking else "off"
-        if name == "system":
-            return quoted(settings.system_prompt) if settings.system_prompt else "none"
-        value = getattr(settings, name)
+        value = getattr(self.conversation.settings, _FIELDS[name])
+        if isinstance(value, bool):
+            cannot = value and self.model is not None and not self.model.can_think
+            return f"{'on' if value else 'off'}{', which the model cannot do' if cannot else ''}"
+        if isinstance(value, str):
+            return quoted(value) if value else "none"
         if value is None:
             return "no limit" if "max" in name or "budget" in name else "default"
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     def _system(self, rest: str) -> str:
-        self._change(system_prompt=unquoted(rest))
-        return "system prompt set" if rest else "system prompt removed"
+        self._change("system", unquoted(rest))
+        return f"system is {self._shown('system')}"
 
     def _thinking(self, rest: str) -> str:
-        match rest.strip():
-            case "":
-                self._change(is_thinking=not self.conversation.settings.is_thinking)
-            case "on" | "off" as state:
-                self._change(is_thinking=state == "on")
-            case unknown:
-                return f"/thinking takes on or off, not {unknown}"
-        cannot = self.model is not None and not self.model.can_think
-        note = f", which {self.model.id} cannot do" if cannot and self.model else ""
-        return f"thinking is {self._shown('thinking')}{note}"
+        opposite = "off" if self.conversation.settings.is_thinking else "on"
+        return self._set(f"thinking {rest.strip() or opposite}")
 
-    def _change(self, **changes: Any) -> None:
-        self.conversation.settings = replace(self.conversation.settings, **changes)
+    def _change(self, name: str, value: Any) -> None:
+        settings = replace(self.conversation.settings, **{_FIELDS[name]: value})
+        self.conversation.settings = settings
 
     # -- models and files ------------------------------------------------------------------------
 
@@ -485,8 +477,14 @@ def unquoted(typed: str) -> str:
     return inner[3:-3].removeprefix("\n").removesuffix("\n")
 
 
-def _number(name: str, typed: str) -> float:
-    """Return the value of a numeric setting; raise ``CommandError`` if it is out of its range."""
+def _setting_value(name: str, typed: str) -> Any:
+    """Return the value of a setting; raise ``CommandError`` if it cannot have that."""
+    if name == "system":
+        return unquoted(typed)
+    if name == "thinking":
+        if typed not in ("on", "off"):
+            raise CommandError(f"{name} takes on or off, not {typed}")
+        return typed == "on"
     least, most, is_whole = _NUMBERS[name]
     try:
         value = int(typed) if is_whole else float(typed)
@@ -682,7 +680,7 @@ def completer() -> "Completer":
     files = PathCompleter(expanduser=True)
     below: dict[str, Callable[[], Iterable[str]]] = {
         "/stop": lambda: ("add", "remove", "list"),
-        "/set": lambda: _SETTINGS,
+        "/set": lambda: _FIELDS,
         "/thinking": lambda: ("on", "off"),
         "/model": paths.model_names,
     }
