@@ -18,7 +18,6 @@ from PySide6.QtCore import QObject, Signal
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
-from engine.library.memory import memory
 from engine.processes import HelperClosed
 from engine.recording.run_trace import KeptTrace
 from ui.chat.session.conversation_list import ConversationList
@@ -34,12 +33,9 @@ from ui.records.store import ConversationStore
 
 # How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50
-# So many imported conversations are listed at once, of many more of them: one by one, each would
-# lay out the whole list again. Until then they are in memory.
-_MIN_LISTED, _MAX_LISTED, _LISTED_SHARE = 32, 256, 8
-# A file may always have this many bytes, and more if there is enough memory.
-_MIN_LIMIT_BYTES = 128 << 20
-_MEMORY_SHARE = 32
+# Imported conversations that are listed at once: each time the whole list is laid out.
+_LISTED_AT_ONCE = 256
+_MAX_BYTES = 2 << 30
 
 # The runs here, each with its conversation, by the id that the run has in the archive.
 ImportedRuns = defaultdict[str, list[tuple[str, str]]]
@@ -171,7 +167,7 @@ class ConversationImports(QObject):
     @contextlib.contextmanager
     def _reader(self, path: Path, transfer: Transfer) -> Iterator[ExportReader]:
         """Open a file; a file that cannot be read is refused with the reason."""
-        reader = ExportReader(path, _max_bytes(), self._store.pictures_folder)
+        reader = ExportReader(path, _MAX_BYTES, self._store.pictures_folder)
         transfer.on_cancel = reader.close
         try:
             yield reader
@@ -180,8 +176,8 @@ class ConversationImports(QObject):
         except OSError as error:
             if error.errno == errno.EFBIG:
                 self.refused.emit(
-                    f"{path.name} is too large: this computer can import files of up to "
-                    f"{_max_bytes() / 1e6:.0f} MB. Export fewer conversations to one file."
+                    f"{path.name} is too large: files of up to {_MAX_BYTES / 1e6:,.0f} MB can be "
+                    "imported. Export fewer conversations to one file."
                 )
             else:
                 self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
@@ -221,7 +217,7 @@ class ConversationImports(QObject):
                     if count == 1:
                         self._list(arrived)
                         self.added.emit(conversation)
-                    elif len(arrived) >= min(max(_MIN_LISTED, count // _LISTED_SHARE), _MAX_LISTED):
+                    elif len(arrived) >= _LISTED_AT_ONCE:
                         self._list(arrived)
         finally:
             self._list(arrived)
@@ -318,8 +314,3 @@ def _traces_sentences(counts: Counter[str], cause: str) -> str:
     if cause:
         parts.append(f"The other recorded tokens could not be imported: {cause}.")
     return " ".join(parts)
-
-
-def _max_bytes() -> int:
-    """Return the size of the largest file to import: its values take many times as much memory."""
-    return max(_MIN_LIMIT_BYTES, memory().total // _MEMORY_SHARE)

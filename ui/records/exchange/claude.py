@@ -91,12 +91,11 @@ def read_claude(part: Fields, contents: FileContents) -> None:
         contents.left_out["empty conversation"] += 1
 
 
-def read_project(values: Any, where: str, contents: FileContents) -> None:
+def read_project(part: Fields, contents: FileContents) -> None:
     """Read a project as a folder; its instructions are those of new conversations in it.
 
     Its documents go with a question in that folder, where they can be read, found and asked about.
     """
-    part = Fields(values, where)
     name = title_from_file(text_field(part, "name"))
     prompt = text_field(part, "prompt_template")
     own = part.take("uuid", str)
@@ -112,9 +111,8 @@ def read_project(values: Any, where: str, contents: FileContents) -> None:
         )
 
 
-def read_memory(values: Any, where: str, contents: FileContents) -> None:
+def read_memory(part: Fields, contents: FileContents) -> None:
     """Read what Claude remembered of all conversations, and of those of each project."""
-    part = Fields(values, where)
     account = text_field(part, "account_uuid") or "account"
     if text := text_field(part, "conversations_memory"):
         file = Attachment(_MEMORY, text)

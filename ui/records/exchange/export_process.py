@@ -69,7 +69,7 @@ _SHAPES: tuple[tuple[str, str, _Reader], ...] = (
     ("chat_messages", CLAUDE, read_claude),
 )
 # Claude's notes: a list in one file, or a folder with a file for each.
-_NOTES: dict[str, Callable[[Any, str, FileContents], None]] = {
+_NOTES: dict[str, _Reader] = {
     "projects": read_project,
     "memories": read_memory,
 }
@@ -219,12 +219,7 @@ def _is_note(place: PurePosixPath, kind: str) -> bool:
     return place.suffix == ".json" and kind in (place.stem, place.parent.name)
 
 
-def _notes(
-    files: ExportFiles,
-    name: str,
-    read: Callable[[Any, str, FileContents], None],
-    contents: FileContents,
-) -> Iterator[None]:
+def _notes(files: ExportFiles, name: str, read: _Reader, contents: FileContents) -> Iterator[None]:
     """Read Claude's projects or memories: a list of them, or one."""
     fields: dict[str, Any] = {}
     try:
@@ -232,25 +227,13 @@ def _notes(
             if item.number is None:
                 fields[item.place] = item.value()
             elif not item.name:
-                _attempt_note(item.value(), f"{name}{item.place}", read, contents)
+                _attempt(contents, f"{name}{item.place}", item.value(), read)
                 yield
         if fields:
-            _attempt_note(fields, name, read, contents)
+            _attempt(contents, name, fields, read)
             yield
     except DamagedFile as error:
         contents.note_damage(f"{name}: {error}")
-
-
-def _attempt_note(
-    value: Any,
-    where: str,
-    read: Callable[[Any, str, FileContents], None],
-    contents: FileContents,
-) -> None:
-    try:
-        read(value, where, contents)
-    except DamagedFile as error:
-        contents.note_damage(str(error))
 
 
 def _take_listed(item: JsonItem, contents: FileContents) -> bool:
@@ -308,13 +291,11 @@ def _kept_by_lm_studio(
     # In an archive of the folder, everything is inside the folder itself.
     skipped = 1 if len(tops) == 1 and all(len(place) > 1 for place in places) else 0
     for name, values in _each(files, names, contents):
-        try:
+        with _noting_damage(contents, name):
             if name.endswith(PRESET_SUFFIX):
                 read_preset(Fields(values), name, contents)
             else:
                 read_lm_studio(values, name, contents)
-        except DamagedFile as error:
-            contents.note_damage(f"{name}: {error}")
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
         if inside and contents.conversations:
             folder = folders.get(inside)
@@ -336,12 +317,8 @@ def _threads(files: ExportFiles, names: list[str], contents: FileContents) -> It
         if beside not in every:
             contents.left_out["empty conversation"] += 1
             continue
-        try:
+        with _noting_damage(contents, beside):
             read_jan(values, _lines(files.text(beside)), place.name, contents)
-        except DamagedFile as error:
-            contents.note_damage(f"{beside}: {error}")
-        except OSError as error:
-            contents.note_damage(f"{beside}: {os_cause(error)}")
         yield
 
 
@@ -369,14 +346,19 @@ def _each(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the values of the files that can be read; the others are listed as damaged."""
     for name in names:
-        try:
-            value = files.json(name)
-        except DamagedFile as error:
-            contents.note_damage(f"{name}: {error}")
-        except OSError as error:
-            contents.note_damage(f"{name}: {os_cause(error)}")
-        else:
-            yield name, value
+        with _noting_damage(contents, name):
+            yield name, files.json(name)
+
+
+@contextlib.contextmanager
+def _noting_damage(contents: FileContents, name: str) -> Iterator[None]:
+    """Note a file that cannot be read, so that the others are read."""
+    try:
+        yield
+    except DamagedFile as error:
+        contents.note_damage(f"{name}: {error}")
+    except OSError as error:
+        contents.note_damage(f"{name}: {os_cause(error)}")
 
 
 _COUNTED_EACH = 25

@@ -174,7 +174,7 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     text = conversations_json([said(1, 2)])
     too_large, some = tmp_path / "large.json", tmp_path / "some.json"
     too_large.write_text(text + " " * 500)
-    monkeypatch.setattr(conversation_imports, "_max_bytes", lambda: len(text.encode()) + 400)
+    monkeypatch.setattr(conversation_imports, "_MAX_BYTES", len(text.encode()) + 400)
     question = {"author": {"role": "user"}, "content": {"parts": ["Hello?"]}}
     listed = [{"conversation_id": "1", "mapping": {"q": {"message": question}}}]
     values = "[" + ",".join(['{"a":{}}'] * 180_000) + "]"
@@ -184,9 +184,9 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     before = workspace.conversations.rowCount()
     workspace.files.import_from(too_large)
     await workspace.files.finish()
-    assert refused.pop().startswith("large.json is too large: this computer can import files")
+    assert refused.pop().startswith("large.json is too large: files of up to")
     assert workspace.conversations.rowCount() == before
-    monkeypatch.setattr(conversation_imports, "_max_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(conversation_imports, "_MAX_BYTES", 1 << 30)
     looked: list[ImportPreview] = []
     workspace.files.imports.looked.connect(looked.append)
     workspace.files.imports.look_into(some)
