@@ -15,6 +15,7 @@ from aiohttp import web
 
 from api.dialects.shared.body_reader import read_body, read_request
 from api.dialects.shared.dialect import (
+    EVENTS,
     LINES,
     AnswerRoute,
     Dialect,
@@ -366,7 +367,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if isinstance(body, str):  # JSON already
             return web.json_response(text=body)
         if isinstance(body, list):  # the events of a stream
-            async with StreamWriter(request, str, route.media_type) as writer:
+            async with StreamWriter(request, str, route.media_type or EVENTS) as writer:
                 await writer.write(body)
                 await writer.finish()
             return writer.response

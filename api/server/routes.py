@@ -231,6 +231,7 @@ def _routes_of(dialect: Dialect) -> Iterator[Route]:
             request=query.request,
             answer=query.answer,
             media_type=None,
+            stream=query.media_type and query.media_type.partition(";")[0],
             operation=query.operation,
         )
 

@@ -36,7 +36,14 @@ from api.dialects.responses.wire import (
 )
 from api.dialects.responses.write import ResponseEncoder, answer_id, usage_to_wire, write_response
 from api.dialects.shared.answers import text_of
-from api.dialects.shared.dialect import AnswerRoute, Dialect, KeepAnswer, QueryRoute, UrlParameters
+from api.dialects.shared.dialect import (
+    EVENTS,
+    AnswerRoute,
+    Dialect,
+    KeepAnswer,
+    QueryRoute,
+    UrlParameters,
+)
 from api.dialects.shared.requests import ParsedRequest
 from api.dialects.shared.sealed import SUMMARY_MARK, sealed
 from api.transport.answer_text import SseEvent, json_text
@@ -397,6 +404,7 @@ DIALECT = Dialect(
             summary="A response that is kept",
             reply=retrieve,
             answer=ResponseAnswer,
+            media_type=EVENTS,
         ),
         QueryRoute(
             method="DELETE",

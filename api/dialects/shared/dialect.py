@@ -152,7 +152,7 @@ class QueryRoute:
         recall: Adds to a request the items of earlier answers that it refers to.
         operation: What the model is asked to do, as in ``AnswerRoute``; empty for other routes.
         own_names: The route's own names of engine fields; all others have the dialect's names.
-        media_type: The media type of a stream.
+        media_type: The media type of a stream; None if the route has none.
     """
 
     method: Literal["DELETE", "GET", "POST"]
@@ -165,7 +165,7 @@ class QueryRoute:
     recall: Callable[[Service, Any], Any] = lambda service, params: params
     operation: Literal["", "embeddings"] = ""
     own_names: Mapping[str, str] = field(default_factory=dict)
-    media_type: str = EVENTS
+    media_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def kept_by(site: Any) -> str:
 
 def test_every_route_with_a_body_has_a_request_here() -> None:
     assert ASKED.keys() == set(WITH_BODIES)
-    assert set(STREAMED) == {route.path for route in ROUTES if route.stream is not None}
+    assert set(STREAMED) == {route.path for route in ROUTES if route.event is not None}
     assert set(CONVERSATIONS.values()) == set(STREAMED)
 
 
