@@ -23,8 +23,16 @@ from typing import Any, TypeVar
 
 from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 
-# Word documents, by python-docx, which is imported when the first of them is read.
+MAX_MEMORY_BYTES = 160 << 20
+# An answer ends after this processor time, and the next request reads on.
+_ANSWER_CPU_S = 0.5
+_MAX_NAMES = 1000
+# Functions that call each other read nested objects.
+_RECURSION = 3000
+# Control characters and surrogates, which cause trouble when text is stored or shown.
+_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 
+# Of a part of a Word document.
 MAX_XML_BYTES = 16 << 20
 # https://gnome.pages.gitlab.gnome.org/libxml2/html/xmlerror_8h.html
 _ERR_NO_MEMORY, _ERR_RESOURCE_LIMIT = 2, 114
@@ -36,6 +44,8 @@ _BLOCKS = (
 )
 _ROWS, _CELLS = (f".//w:{name}[count(ancestor::w:tbl) = 1]" for name in ("tr", "tc"))
 _RUNS = ".//w:r[not(ancestor::w:moveFrom or ancestor::w:txbxContent or ancestor::w:rt)]"
+
+_Read = TypeVar("_Read")
 
 
 class DamagedDocument(Exception):
@@ -129,13 +139,8 @@ def _heading(style: str) -> str:
     return f"{'#' * int(level)} " if level in tuple("123456") and level != style else ""
 
 
-# PDF files, by pypdf, which is imported when the first of them is read.
-
-_Read = TypeVar("_Read")
-
-
 class PdfPages:
-    """The pages of one file."""
+    """The pages of one PDF file, by pypdf."""
 
     def __init__(self, path: Path) -> None:
         from pypdf import PdfReader
@@ -191,16 +196,6 @@ def _convert_errors(read: Callable[[], _Read]) -> _Read:
         raise DamagedDocument from error
 
 
-MAX_MEMORY_BYTES = 160 << 20
-# After this processor time it answers with the pages so far, and is request for the next ones.
-_ANSWER_CPU_S = 0.5
-_MAX_NAMES = 1000
-# Functions that call each other read nested objects.
-_RECURSION = 3000
-# Control characters and surrogates, which cause trouble when text is stored or shown.
-_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
-
-
 def main() -> None:
     """Answer frames until the input ends."""
     documents: dict[str, Any] = {}
@@ -235,8 +230,6 @@ def _answer(request: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any
         if request["kind"] == "zip":
             return {"pages": [clean(word_text(Path(path)))], "total": 0}
         if path not in documents:
-            # the window does not need it
-
             documents[path] = PdfPages(Path(path))
         pages = documents[path].read(request["first"], request["max"], _ANSWER_CPU_S)
         return {"pages": [clean(page) for page in pages], "total": documents[path].count}

@@ -1,5 +1,6 @@
 """Files that are attached: what is read of them, and why some are declined."""
 
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -142,7 +143,8 @@ def test_a_document_that_unpacks_to_far_more_is_too_large_and_not_damaged(tmp_pa
     deep = document("deep.docx", "<w:p>" * 2_000 + "</w:p>" * 2_000)
     assert "is too large when unpacked" in refusal(deep)
     many = document("many.docx", "<w:p/>" * 2_000_000)
-    assert "takes too much memory to read" in refusal(many)
+    if sys.platform == "linux":  # macOS has no limit of address space
+        assert "takes too much memory to read" in refusal(many)
     # 210,000 elements are no more than a long book.
     long = document("long.docx", "<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 70_000)
     assert FileReader(long).read().text.count("x") == 70_000
