@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from engine.grammar.lark_text import Spell, quoted, spelled_marks
 from engine.output.channels import BARE_NAME
 from engine.output.families import Family
-from engine.output.tool_calls.styles import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
+from engine.output.tool_calls.styles import (
+    COMMAND,
+    DEEPSEEK,
+    DEEPSEEK_FENCED,
+    GEMMA,
+    JSON_CALLS,
+    KIMI,
+    LLAMA,
+)
 from engine.output.tool_calls.tagged_calls import TAGS, Tags
 
 # White space that a model may write or leave out.
@@ -16,7 +24,8 @@ _LINE, _SPACE = '"\\n"?', "/[ \\n]{0,8}/"
 _NAME = re.compile(r"[^\s<>\"'={}]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Formats whose texts name the tool without quotes.
-_BARE = (LLAMA, KIMI, DEEPSEEK, "mistral")
+_BARE = (LLAMA, KIMI, DEEPSEEK, DEEPSEEK_FENCED, "mistral")
+_FENCE = "\n```json\n"
 _GEMMA_QUOTES = {"gemma4": '<|"|>', "function_gemma": "<escape>"}
 # What the tag of a parameter says of a value that is no text, by the attribute that says it.
 _NO_TEXT = {"string": "false", "type": "json"}
@@ -127,11 +136,14 @@ def _json_frame(style: str, name: str, start: str, end: str, spell: Spell) -> Js
             f"{start} {begin} {spell('<|tool_call_argument_begin|>')}",
             f"{spell('<|tool_call_end|>')} {end}",
         )
-    if style == DEEPSEEK:
+    if style in (DEEPSEEK, DEEPSEEK_FENCED):
         begin, middle = spell("<｜tool▁call▁begin｜>"), spell("<｜tool▁sep｜>")
-        return JsonFrame(
-            f"{start} {begin} {quoted(name)} {middle}", f"{spell('<｜tool▁call▁end｜>')} {end}"
-        )
+        before, after = f"{quoted(name)} {middle}", ""
+        if style == DEEPSEEK_FENCED:
+            before = f'"function" {middle} {quoted(f"{name}{_FENCE}")}'
+            after = quoted("\n```")
+        ending = f"{after} {spell('<｜tool▁call▁end｜>')} {end}"
+        return JsonFrame(f"{start} {begin} {before}", ending.lstrip())
     if style == COMMAND:
         before = quoted(f'{{"tool_call_id": "0", "tool_name": {text}, "parameters": ')
         return JsonFrame(f'{start} "[" {_SPACE} {before}', f'{after} {_SPACE} "]" {end}')

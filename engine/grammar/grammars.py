@@ -473,6 +473,11 @@ def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
     return wanted
 
 
+# OpenAI's SDK sends ``strict: true`` with every pydantic model, and a set takes an array in which
+# items repeat: this keyword is left out and named even where a strict schema is refused.
+_SET_MARK = ".uniqueItems"
+
+
 class _Rules:
     """Writes the rules of a grammar in one model's format."""
 
@@ -523,8 +528,9 @@ class _Rules:
         if constraint.text_form is not None:
             return document_rules(constraint.text_form)
         held = self._prepared(answer_schema(constraint), SCHEMA_FIELD)
-        if constraint.is_strict and self.left_out:
-            place = self.left_out[0].removeprefix(f"{SCHEMA_FIELD}.")
+        refused = [place for place in self.left_out if not place.endswith(_SET_MARK)]
+        if constraint.is_strict and refused:
+            place = refused[0].removeprefix(f"{SCHEMA_FIELD}.")
             raise InvalidRequest(
                 SCHEMA_FIELD,
                 f"{place} cannot be enforced; leave it out, or send strict: false, and "

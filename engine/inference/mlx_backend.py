@@ -153,7 +153,9 @@ class MlxBackend:
             return PLAIN
         if not may_call(request) or (family.needs_tools and request.continues_answer):
             return family.narrowed(thinks=True, calls=False)
-        return family.with_untagged_calls(tool.name for tool in request.tools)
+        at_start = request.constraint is None and not request.continues_answer
+        names = (tool.name for tool in request.tools)
+        return family.with_untagged_calls(names, at_start=at_start)
 
     def _family_of(self, request: GenerationRequest) -> Family:
         """Return the family; without tools, what looks like a call is text."""

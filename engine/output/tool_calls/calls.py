@@ -24,7 +24,15 @@ from engine.output.tool_calls.json_calls import (
 )
 from engine.output.tool_calls.parameters import ToolTypes
 from engine.output.tool_calls.pythonic_calls import pythonic
-from engine.output.tool_calls.styles import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
+from engine.output.tool_calls.styles import (
+    COMMAND,
+    DEEPSEEK,
+    DEEPSEEK_FENCED,
+    GEMMA,
+    JSON_CALLS,
+    KIMI,
+    LLAMA,
+)
 from engine.output.tool_calls.tagged_calls import TAGS, tagged_format
 from engine.stopping.matcher import StopMatcher
 from engine.values.events import (
@@ -39,6 +47,7 @@ from engine.values.request import Tool, ToolCall
 _FORMATS: dict[str, Callable[[ToolTypes, Sequence[str]], Format]] = {
     COMMAND: json_format,
     DEEPSEEK: deepseek,
+    DEEPSEEK_FENCED: deepseek,
     "function_gemma": gemma,
     "gemma4": gemma,
     GEMMA: pythonic,

@@ -4,7 +4,10 @@ JSON_CALLS = "json_tools"
 """mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
 
 DEEPSEEK = "deepseek"
-"""Our name of the calls of DeepSeek V3, V3.1 and R1."""
+"""Our name of the calls of DeepSeek V3.1."""
+
+DEEPSEEK_FENCED = "deepseek_v3"
+"""Our name of the calls of DeepSeek V3 and R1, whose arguments stand in a fence."""
 
 LLAMA = "llama"
 """Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""

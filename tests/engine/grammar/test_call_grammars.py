@@ -13,7 +13,15 @@ from engine.grammar.lark_text import speller
 from engine.output.families import TagFamily
 from engine.output.tool_calls.call_text import Ending
 from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
-from engine.output.tool_calls.styles import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
+from engine.output.tool_calls.styles import (
+    COMMAND,
+    DEEPSEEK,
+    DEEPSEEK_FENCED,
+    GEMMA,
+    JSON_CALLS,
+    KIMI,
+    LLAMA,
+)
 from engine.values.events import ToolCallCompleted
 from engine.values.request import GenerationRequest, Tool, ToolCall, ToolChoice
 from tests.engine.grammar.forms import closed
@@ -25,6 +33,8 @@ FORMATS: dict[str, tuple[str, str, str | None, list[str]]] = {
     "command": (COMMAND, "<|START_ACTION|>", "<|END_ACTION|>", []),
     "deepseek": (DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
                  ["<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"]),
+    "deepseek_v3": (DEEPSEEK_FENCED, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
+                    ["<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"]),
     "dsml": ("dsml", "<｜DSML｜function_calls>", "</｜DSML｜function_calls>", []),
     "function_gemma": ("function_gemma", "<start_function_call>", "<end_function_call>",
                        ["<escape>"]),
