@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from PySide6.QtCore import (
@@ -32,8 +33,8 @@ from ui.words import day_words
 # Filters ``ConversationList`` by the archive.
 
 MIME = "application/x-fullstop-conversations"
-# If there are more changes than this, the list is reset: single changes would take longer.
-_MOST_STEPS = 64
+# More changes reset the list: after each single one a view lays out all of its rows.
+_MOST_STEPS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,9 @@ class SidebarRows(QAbstractListModel):
     def _stepwise(self, wanted: list[Row]) -> bool:
         """Change the rows one by one, so that views keep their place; False for many changes."""
         kept, listed = set(map(_key, wanted)), set(map(_key, self._rows))
-        if len(listed - kept) > _MOST_STEPS:
+        new = [_key(row) not in listed for row in wanted]
+        inserted_runs = sum(is_new and not before for before, is_new in pairwise([False, *new]))
+        if len(listed - kept) + inserted_runs > _MOST_STEPS:
             return False
         for place in range(len(self._rows) - 1, -1, -1):
             if _key(self._rows[place]) not in kept:

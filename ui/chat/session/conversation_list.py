@@ -312,12 +312,7 @@ class ConversationList(QAbstractListModel):
 
     def add(self, *conversations: Conversation) -> None:
         """Add new conversations to the list; the caller saves their messages."""
-        if len(conversations) == 1:
-            self._insert(*conversations)
-        elif conversations:
-            self.beginResetModel()
-            self._items = sorted([*self._items, *conversations], key=self._key)
-            self.endResetModel()
+        self._insert(*conversations)
         for conversation in conversations:
             self._store.save(conversation)
 
@@ -347,12 +342,18 @@ class ConversationList(QAbstractListModel):
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations; ``undo_last`` restores all of them."""
-        gone = [conversation for conversation in conversations if self.row_of(conversation) >= 0]
-        for conversation in gone:
-            row = self.row_of(conversation)
-            self.beginRemoveRows(QModelIndex(), row, row)
-            del self._items[row]
+        wanted = set(conversations)
+        rows = [row for row, item in enumerate(self._items) if item in wanted]
+        gone = [self._items[row] for row in rows]
+        if len(rows) == 1:
+            self.beginRemoveRows(QModelIndex(), rows[0], rows[0])
+            del self._items[rows[0]]
             self.endRemoveRows()
+        elif rows:
+            self.beginResetModel()
+            self._items = [item for item in self._items if item not in wanted]
+            self.endResetModel()
+        for conversation in gone:
             self._store.delete(conversation)
         if gone:
             self._undos.append(lambda: self._restore(gone))
@@ -370,8 +371,8 @@ class ConversationList(QAbstractListModel):
             self.undone.emit()
 
     def _restore(self, conversations: Sequence[Conversation]) -> None:
+        self._insert(*conversations)
         for conversation in conversations:
-            self._insert(conversation)
             self._store.restore(conversation)
         self.restored.emit(conversations[0])
 
@@ -401,17 +402,22 @@ class ConversationList(QAbstractListModel):
     def take_found(self, conversations: Iterable[Conversation]) -> None:
         """Add conversations that the store found later."""
         self.folders.take_found(self._store.load_folders())
-        for conversation in conversations:
-            if self.with_id(conversation.id) is None:
-                self._insert(conversation)
+        known = {item.id for item in self._items}
+        self._insert(*(found for found in conversations if found.id not in known))
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _insert(self, conversation: Conversation) -> None:
-        row = self._row_for(conversation)
-        self.beginInsertRows(QModelIndex(), row, row)
-        self._items.insert(row, conversation)
-        self.endInsertRows()
+    def _insert(self, *conversations: Conversation) -> None:
+        if len(conversations) == 1:
+            row = self._row_for(conversations[0])
+            self.beginInsertRows(QModelIndex(), row, row)
+            self._items.insert(row, conversations[0])
+            self.endInsertRows()
+        elif conversations:
+            # Each single change would make the sidebar compare all of its rows.
+            self.beginResetModel()
+            self._items = sorted([*self._items, *conversations], key=self._key)
+            self.endResetModel()
 
     def _put_in_place(self, conversation: Conversation) -> None:
         row = self.row_of(conversation)

@@ -243,25 +243,18 @@ class Workspace(QObject):
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations and stop their answers; another conversation is shown."""
-        row = min(map(self.conversations.row_of, conversations), default=-1)
+        gone, before = set(conversations), self.conversations.every()
+        row = next((row for row, one in enumerate(before) if one in gone), 0)
         for conversation in conversations:
             self.in_memory.cancel(conversation)
             self._engine.forget(cache_owner(conversation))
-        is_selected = self.selected in conversations
+        is_selected = self.selected in gone
         self.conversations.delete(*conversations)
         if is_selected:
-            left = [
-                conversation
-                for conversation in self.conversations.every()
-                if not conversation.placement.is_archived
-            ]
-            below = [
-                conversation
-                for conversation in left
-                if self.conversations.row_of(conversation) >= row
-            ]
-            following = below or left[-1:]
-            self.open(following[0] if following else self.conversations.create())
+            every = self.conversations.every()
+            nearest = (*every[row:], *reversed(every[:row]))
+            following = (one for one in nearest if not one.placement.is_archived)
+            self.open(next(following, None) or self.conversations.create())
 
     def forget_read(self, conversation: Conversation) -> None:
         """Delete the cached prompts of a conversation, because some of it was deleted."""
