@@ -93,7 +93,7 @@ def steps_after(site: Any, stage: Any, connection: Exchange) -> int:
 
 
 def test_every_dialect_has_a_body_here() -> None:
-    assert BODIES.keys() == {route.path for route in ROUTES if route.stream is not None}
+    assert BODIES.keys() == {route.path for route in ROUTES if route.event is not None}
 
 
 @PATHS
