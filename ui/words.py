@@ -38,6 +38,8 @@ from engine import (
 )
 from engine.files.causes import os_cause
 
+TRACES_DELETED = "Answers stay, but their tokens can no longer be shown, saved or replayed."
+
 
 class Tone(StrEnum):
     """The tone of a state; the theme has a color for each tone."""

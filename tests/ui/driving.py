@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from PySide6.QtWidgets import QMessageBox, QWidget
+
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.model_list import ModelStatus
@@ -44,6 +46,20 @@ async def eventually(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     async with asyncio.timeout(timeout_s):
         while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
             await asyncio.sleep(0.01)
+
+
+async def confirm_deletion(parent: QWidget) -> str:
+    """Press Delete in the question that a window asks; return what it says is deleted."""
+    boxes: list[QMessageBox] = []
+
+    def is_asked() -> bool:
+        boxes[:] = [box for box in parent.findChildren(QMessageBox) if box.isVisible()]
+        return bool(boxes)
+
+    await eventually(is_asked)
+    (box,) = boxes
+    next(one for one in box.buttons() if one.text() == "Delete").click()
+    return box.informativeText()
 
 
 MODEL = ModelInfo(

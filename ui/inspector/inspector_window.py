@@ -4,6 +4,7 @@ Main thread. The window is created when it is first opened. It follows the run t
 shows, and does no work while it is hidden.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import StopKind, TraceLevel, figures, quoted, steps
+from engine import StopKind, TraceLevel, figures, quoted, size_in_words, steps
 from ui.chat.session.conversation_session import ConversationSession
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
@@ -45,14 +46,15 @@ from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeLegend, TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, IconBadge
-from ui.kit.dialogs import choose_file, choose_target
+from ui.kit.dialogs import BoxButton, ask, choose_file, choose_target
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
+from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.records.runs import Run, RunState, markdown_report, progress_words
-from ui.words import Tone
+from ui.words import TRACES_DELETED, Tone
 
 _LEVELS = (
     (TraceLevel.OFF, "Stop Reason Only", "No tokens are recorded"),
@@ -76,7 +78,7 @@ class RunBar(QWidget):
         self.save = QPushButton("Save Run…")
         self.back = QPushButton("Back to the Conversation")
         self.copy = QPushButton("Copy Report")
-        self.forget = QPushButton("Delete All Recordings")
+        self.forget = QPushButton("Delete All Recordings…")
         self.forget.setAccessibleName("Delete all recordings: the tokens of every run")
         for _, words, tip in _LEVELS:
             self.level.addItem(words)
@@ -98,7 +100,9 @@ class RunBar(QWidget):
         self.save.clicked.connect(self._choose_target)
         self.back.clicked.connect(inspector.show_open_conversation)
         self.copy.clicked.connect(self._copy_report)
-        self.forget.clicked.connect(inspector.traces.forget_all)
+        self.forget.clicked.connect(
+            lambda: start_task(self, self._confirm_deletion(), "size of the recordings")
+        )
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Say where a run comes from, and offer what can be done with it."""
@@ -143,6 +147,18 @@ class RunBar(QWidget):
     def _choose_target(self) -> None:
         save, kinds = self._inspector.save_run, ["Saved runs (*.json)"]
         choose_target(self.window(), "Save the Run", save, name="run.json", filters=kinds)
+
+    async def _confirm_deletion(self) -> None:
+        traces = self._inspector.traces
+        size = await asyncio.wrap_future(traces.measured())
+        freed = f"This frees {size_in_words(size)} of disk and" if size else "This"
+        ask(
+            self,
+            "Delete all recordings?",
+            f"{freed} cannot be undone. {TRACES_DELETED}",
+            answers=[BoxButton("Delete", traces.forget_all, is_destructive=True)],
+            prefers_cancel=True,
+        )
 
     def _copy_report(self) -> None:
         shown = self._inspector.shown

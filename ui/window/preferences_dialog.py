@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from engine import size_in_words
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.colors import ThemeMode
+from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
@@ -40,6 +41,7 @@ from ui.preferences import (
     declared,
 )
 from ui.preferences_state import PreferencesState
+from ui.words import TRACES_DELETED
 
 
 class RemovableRows(QWidget):
@@ -101,6 +103,9 @@ class KeptPrompts(Protocol):
         ...
 
 
+_PROMPTS_DELETED = "The model reads a conversation again when you continue it."
+
+
 class KeptPromptsRow(QWidget):
     """The size of the kept files, and a button that deletes them. Reads the disk while visible."""
 
@@ -109,16 +114,18 @@ class KeptPromptsRow(QWidget):
         kept: KeptPrompts,
         preferences: PreferencesState,
         what: str,
+        consequence: str,
     ) -> None:
         super().__init__()
         self._kept = kept
+        self._consequence = consequence
         self._looking: asyncio.Task[None] | None = None
         self.said = label("…", "muted")
         self._what = what.replace("&", "")
-        self.forget = QPushButton(f"Delete {what}")
+        self.forget = QPushButton(f"Delete {what}…")
         self.forget.setAccessibleName(f"Delete {self._what} of conversations")
         self.forget.setEnabled(False)
-        self.forget.clicked.connect(self._forget)
+        self.forget.clicked.connect(self._confirm_deletion)
         row(self.said, self.forget, STRETCH, spacing=14, on=self)
         preferences.changed.connect(self._refresh)
 
@@ -133,7 +140,16 @@ class KeptPromptsRow(QWidget):
         if self._looking is not None:
             self._looking.cancel()
 
-    def _forget(self) -> None:
+    def _confirm_deletion(self) -> None:
+        ask(
+            self,
+            f"Delete all {self._what.lower()}?",
+            f"This frees {self.said.text()} and cannot be undone. {self._consequence}",
+            answers=[BoxButton("Delete", self._delete, is_destructive=True)],
+            prefers_cancel=True,
+        )
+
+    def _delete(self) -> None:
         self._kept.forget_all()
         self._refresh()
 
@@ -188,10 +204,14 @@ class PreferencesDialog(QDialog):
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
-        self.kept = None if kept is None else KeptPromptsRow(kept, preferences, "Cached Prompts")
+        self.kept = (
+            None
+            if kept is None
+            else KeptPromptsRow(kept, preferences, "Cached Prompts", _PROMPTS_DELETED)
+        )
         self.traces = None
         if traces is not None:
-            self.traces = KeptPromptsRow(traces, preferences, "Recorded Tokens")
+            self.traces = KeptPromptsRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Settings")
         self._problem = label("", "fault", 0.95, is_wrapped=True)

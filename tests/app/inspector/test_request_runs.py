@@ -16,7 +16,7 @@ from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.support.shown import whole_window
-from tests.ui.driving import eventually
+from tests.ui.driving import confirm_deletion, eventually
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.inspector.stop_tabs import MatcherTab
@@ -200,6 +200,7 @@ async def test_each_of_several_choices_can_be_shown(theme: Theme, stage: Stage) 
             seen.append(shown.trace)
         assert len({id(trace) for trace in seen}) == 3
         inspector.bar.forget.click()
+        await confirm_deletion(inspector)
         assert window.inspector.shown is not None
         assert window.inspector.shown.trace is None
         assert inspector.bar.choice.currentIndex() == 2, "the chosen answer stays"

@@ -7,12 +7,12 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QTextEdit, QWidget
+from PySide6.QtWidgets import QMessageBox, QTextEdit, QWidget
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import sentence_of_stop
-from tests.ui.driving import eventually
+from tests.ui.driving import confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import TABS, InspectorWindow
@@ -129,6 +129,9 @@ async def test_forgetting_all_leaves_the_reason(
 ) -> None:
     await ask(window, COUNT, "6")
     inspector.bar.forget.click()
+    await eventually(lambda: bool(inspector.findChildren(QMessageBox)))
+    assert inspector.bar.save.isEnabled(), "nothing is deleted before it is confirmed"
+    await confirm_deletion(inspector)
     assert inspector.head.sentence.text() == sentence_of_stop("6")
     assert "forgotten" in inspector.head.steps.text()
     assert inspector.tape.toPlainText() == ""

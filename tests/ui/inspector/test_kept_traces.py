@@ -18,7 +18,7 @@ from engine.recording.run_trace import RunTrace, packed, unpacked
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
@@ -182,6 +182,7 @@ def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_fo
                 await eventually(lambda: "HTTP/1.1 200" in api.page.toPlainText())
                 assert api.api.isVisible()
                 inspector.bar.forget.click()
+                assert " kB of disk" in await confirm_deletion(inspector)
                 assert count() == 0
         await asyncio.to_thread(traces.close)
         await store.close()

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import CacheOwner, DiskCache
 from tests.support.kept import preferences_state
-from tests.ui.driving import eventually
+from tests.ui.driving import confirm_deletion, eventually
 from ui.kit.theme import Theme
 from ui.preferences import STORAGE
 from ui.preferences_state import PreferencesState
@@ -46,6 +46,8 @@ async def test_it_says_how_much_is_kept_and_forgets_it(
     assert row.said.accessibleName() == "Cached Prompts on Disk: 2.0 kB"
     await eventually(row.forget.isEnabled)
     qtbot.mouseClick(row.forget, Qt.MouseButton.LeftButton)
+    assert len(disk.folder.files()) == 2, "nothing is deleted before it is confirmed"
+    assert "2.0 kB" in await confirm_deletion(dialog)
     await eventually(lambda: row.said.text() == "0 bytes")
     assert not row.forget.isEnabled()
     assert disk.folder.files() == []
