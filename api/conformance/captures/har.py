@@ -44,11 +44,11 @@ def answers_of_archive(text: str, begin: int) -> Iterator[Framed]:
             entry = mapping(parsed(raw))
             request, response = mapping(entry.get("request")), mapping(entry.get("response"))
             url = str(request.get("url") or "")
-            asked = _value(mapping(request.get("postData")).get("text"))
-            if _is_model_api(url, asked):
+            sent = _value(mapping(request.get("postData")).get("text"))
+            if _is_model_api(url, sent):
                 number += 1
                 yield replace(
-                    _answer(response), stops=stops_of_body(asked), label=f"{number}: {url}"
+                    _answer(response), stops=stops_of_body(sent), label=f"{number}: {url}"
                 )
     except ValueError:
         sentence = "The archive is cut off or damaged: the rest was not read."
@@ -56,10 +56,10 @@ def answers_of_archive(text: str, begin: int) -> Iterator[Framed]:
         yield Framed(BodyForm.NONE, is_cut=True, label=f"{number + 1}", notes=(note,))
 
 
-def _is_model_api(url: str, asked: Any) -> bool:
+def _is_model_api(url: str, body: Any) -> bool:
     if _PATH.search(url.partition("?")[0]):
         return True
-    return isinstance(asked, dict) and any(name in asked for name in _REQUEST_FIELDS)
+    return isinstance(body, dict) and any(name in body for name in _REQUEST_FIELDS)
 
 
 def _value(text: Any) -> Any:

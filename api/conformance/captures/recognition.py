@@ -37,10 +37,10 @@ _BEGINNING_CHARS = 64 * 1024
 _MARKUP = re.compile(r"\s*<[!?a-zA-Z]")
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
 FORMATS = (
-    "a JSON body, server-sent events, NDJSON, the output of curl -i or -v, and HAR, of Messages, "
-    "Chat Completions, Completions, Responses, /generate and Ollama"
+    "a JSON body, server-sent events, NDJSON, the output of curl -i or -v, and HAR, with answers "
+    "of Messages, Chat Completions, Completions, Responses, /generate or Ollama"
 )
-_UNKNOWN = f"This is not an answer that can be read: {FORMATS}."
+_UNKNOWN = f"This is not an answer in a supported format. Supported are {FORMATS}."
 _ReadWhole = Callable[[Draft, dict[str, Any]], None]
 _ReadStream = Callable[[Draft, tuple[Frame, ...]], None]
 

@@ -40,7 +40,9 @@ def decoded(content: bytes) -> str:
         NotReadable: It is compressed or binary, or text of another encoding than UTF-8.
     """
     if b"\0" in content[:_SAMPLE_BYTES] or content.startswith(b"\x1f\x8b"):
-        raise NotReadable(f"it is not UTF-8 text, but compressed or binary; {FORMATS} can be read")
+        raise NotReadable(
+            f"it is not UTF-8 text, but compressed or binary. Supported are {FORMATS}"
+        )
     return content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 

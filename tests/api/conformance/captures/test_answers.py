@@ -89,7 +89,9 @@ def test_an_unsupported_form_is_refused_with_the_forms_that_are_read(form: str) 
     assert capture.dialect is None
     [finding] = diagnose(capture)
     assert finding.code == "unknown_dialect"
-    assert "NDJSON, the output of curl -i or -v, and HAR, of Messages" in finding.sentence
+    assert (
+        "NDJSON, the output of curl -i or -v, and HAR, with answers of Messages" in finding.sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,9 @@ def test_an_unsupported_form_is_refused_with_the_forms_that_are_read(form: str) 
 def test_a_file_that_is_not_utf8_text_is_refused_with_the_forms_that_are_read(
     content: bytes,
 ) -> None:
-    with pytest.raises(NotReadable, match="not UTF-8 text, but compressed or binary; a JSON body"):
+    with pytest.raises(
+        NotReadable, match=r"not UTF-8 text, but compressed or binary\. Supported are a JSON body"
+    ):
         read(content)
 
 
