@@ -167,9 +167,7 @@ def run(options: GreetOptions) -> int:
     )
     assert "greet               greet somebody" in said(tree, *program, "--help")
     assert "--times N" in said(tree, *program, "greet", "--help")
-    assert said(tree, *program, "completion", "bash", "--", "fullstop", "greet", "--l") == (
-        "--loudly\n"
-    )
+    assert "--loudly" in said(tree, *program, "completion", "bash")
     made = "from tests.support.readme_lists import LISTS; print(LISTS['options of greet'](''))"
     assert "| `--times N` | how often (default 1) |" in said(tree, "-c", made)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -102,7 +101,7 @@ def test_the_list_has_a_line_for_each_model_and_only_names_on_request(site: Hub,
     assert json.loads(run("list", "--names", "--json")[1]) == {"models": ["demo-model"]}
 
 
-def test_a_folder_that_the_window_added_is_listed_and_completed(
+def test_a_folder_that_the_window_added_is_listed(
     site: Hub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
 ) -> None:
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
@@ -111,11 +110,6 @@ def test_a_folder_that_the_window_added_is_listed_and_completed(
     SettingsFile(tmp_path).save(settings)
 
     assert run("list", "--names") == (0, "demo-model\nadded-model\n", "")
-    line = ["completion", "bash", "--", "fullstop", "ask", "--model", "added"]
-    completed = subprocess.run(
-        [sys.executable, "-m", "app", *line], cwd=REPOSITORY, capture_output=True, check=True
-    )
-    assert completed.stdout.decode().split() == ["added-model"]
 
 
 def test_a_search_shows_each_model_and_whether_it_fits(site: Hub, run: Run) -> None:
