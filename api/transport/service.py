@@ -435,6 +435,10 @@ def _came_at(status: ModelStatus) -> float:
         return 0.0
 
 
+# What a chat template holds whose model can reason.
+_THINKING_SIGNS = ("<think>", "enable_thinking", "<|channel|>analysis")
+
+
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """What a model can do.
@@ -479,7 +483,7 @@ async def abilities_of(service: Service, name: str) -> Abilities:
         return Abilities(info.can_think, info.can_call_tools, info.vocabulary_size)
     template = await asyncio.to_thread(chat_template, status.folder)
     return Abilities(
-        can_think=any(sign in template for sign in ("<think>", "enable_thinking")),
+        can_think=any(sign in template for sign in _THINKING_SIGNS),
         can_call_tools="tools" in template,
     )
 

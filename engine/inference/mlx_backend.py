@@ -84,7 +84,11 @@ class MlxBackend:
         can_call = info.can_call_tools or (
             info.takes_tools and bool(family.call_style or family.has_headers)
         )
-        self.info = replace(info, longest_token_bytes=longest, can_call_tools=can_call)
+        # mlx-lm knows reasoning between tags only; gpt-oss's is a message.
+        can_think = info.can_think or family.has_headers
+        self.info = replace(
+            info, longest_token_bytes=longest, can_call_tools=can_call, can_think=can_think
+        )
         self._template = chat_template(tokenizer, family.json_marks)
         is_known = bool(family.call_style or family.has_headers)
         self._shows_tools = is_known and (

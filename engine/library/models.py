@@ -252,7 +252,7 @@ class ModelInfo:
         vocabulary_size: The number of ids that it reads and produces: [0, vocabulary_size). Its
             tokenizer may have more.
         eos: The ids that end generation.
-        can_think: Whether its vocabulary has tags for reasoning.
+        can_think: Whether its answers can have reasoning.
         can_call_tools: Whether a parser for its tool calls is known.
         size_bytes: Size of the weight files.
         loaded_at: When it was loaded, in Unix seconds.
