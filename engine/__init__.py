@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         EngineClosed,
         EngineError,
         EngineStuck,
+        HelperUnavailable,
         InvalidRequest,
         MemoryShort,
         ModelLoadFailed,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from engine.inference.loader import (
         Loader,
         compare_with_plain_loop,
-        load_model,
         mlx_in_use,
     )
     from engine.library.models import ModelInfo
@@ -146,6 +146,7 @@ _NAMES_BY_MODULE = {
         "EngineClosed",
         "EngineError",
         "EngineStuck",
+        "HelperUnavailable",
         "InvalidRequest",
         "MemoryShort",
         "ModelLoadFailed",
@@ -158,7 +159,7 @@ _NAMES_BY_MODULE = {
     "engine.conversation.template_check": ("TemplateReport",),
     "engine.inference.backend": ("LoadCancelled", "LoadProgress"),
     "engine.inference.cache.folder": ("DiskCache",),
-    "engine.inference.loader": ("Loader", "compare_with_plain_loop", "load_model", "mlx_in_use"),
+    "engine.inference.loader": ("Loader", "compare_with_plain_loop", "mlx_in_use"),
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),

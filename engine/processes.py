@@ -360,7 +360,7 @@ _NICENESS = 10
 T = TypeVar("T")
 
 
-def done_quietly(work: Callable[[], T], stack_bytes: int = 0) -> T:
+def done_quietly(work: Callable[[], T]) -> T:
     """Do work on a thread of low priority; return its result, or raise its exception.
 
     Only for native code that lets other threads run meanwhile: if it held the interpreter's lock,
@@ -368,7 +368,6 @@ def done_quietly(work: Callable[[], T], stack_bytes: int = 0) -> T:
 
     Args:
         work: The work.
-        stack_bytes: The size of its stack; 0 for the system's default.
     """
     done: Future[T] = Future()
 
@@ -380,11 +379,7 @@ def done_quietly(work: Callable[[], T], stack_bytes: int = 0) -> T:
             done.set_exception(error)
 
     thread = threading.Thread(target=run, name="fullstop-quiet", daemon=True)
-    before = threading.stack_size(stack_bytes)
-    try:
-        thread.start()
-    finally:
-        threading.stack_size(before)
+    thread.start()
     return done.result()
 
 
