@@ -218,7 +218,7 @@ class _Meter:
         if progress.total_bytes:
             done = percent(progress.done_bytes, progress.total_bytes)
             full = _BAR_CHARS * done // 100
-            words = f"[{'#' * full}{'.' * (_BAR_CHARS - full)}] {done:3} %  {words}"
+            words = f"[{'#' * full}{'.' * (_BAR_CHARS - full)}] {done:3}%  {words}"
         return words[: columns_of(sys.stderr) - 1]
 
 

@@ -386,7 +386,7 @@ class Preferences:
         most=TEXT_PERCENTS[-1],
         place=GENERAL,
         label="Text size",
-        choices={percent: f"{percent} %" for percent in TEXT_PERCENTS},
+        choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     code_wraps: bool = declare(
         False,

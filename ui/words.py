@@ -5,7 +5,6 @@ Pure, without Qt; any thread.
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from difflib import SequenceMatcher
 from enum import StrEnum
 
@@ -351,15 +350,3 @@ def _whole(words: list[tuple[str, int]]) -> Spans:
         return []
     word, at = seen[-1]
     return [(seen[0][1], at + len(word))]
-
-
-def day_words(unix_s: float, now: datetime | None = None) -> str:
-    """Return the day of a time; the year is included if it is not this year.
-
-    Args:
-        unix_s: Unix time, in seconds.
-        now: The time at which it is read; the present by default.
-    """
-    moment = datetime.fromtimestamp(unix_s)
-    is_this_year = moment.year == (now or datetime.now()).year
-    return moment.strftime("%d %b" if is_this_year else "%d %b %Y").lstrip("0")

@@ -427,7 +427,7 @@ def _cells(measurement: Measurement) -> tuple[str, ...]:
         return (*cells, "", "", "")
     if not guessed:  # what the clock says of both is chance
         return (*cells, "", "0", "does not pay here")
-    return (*cells, f"{measurement.gain:.2f}", f"{guessed:,}", f"{100 * accepted / guessed:.0f} %")
+    return (*cells, f"{measurement.gain:.2f}", f"{guessed:,}", f"{100 * accepted / guessed:.0f}%")
 
 
 def _words(first: Sequence[Difference]) -> str:

@@ -66,11 +66,11 @@ def figures(finished: Finished) -> tuple[str, ...]:
 
 
 def acceptance(speculation: Speculation) -> str:
-    """Return how many guesses were right, such as ``9 of 12 (75 %)``; empty without guesses."""
+    """Return how many guesses were right, such as ``9 of 12 (75%)``; empty without guesses."""
     if not speculation.guessed:
         return ""
     share = 100 * speculation.accepted / speculation.guessed
-    return f"{speculation.accepted:,} of {speculation.guessed:,} ({share:.0f} %)"
+    return f"{speculation.accepted:,} of {speculation.guessed:,} ({share:.0f}%)"
 
 
 def guess_sources(speculation: Speculation) -> str:

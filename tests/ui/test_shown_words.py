@@ -6,15 +6,20 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import QLocale
 
 from engine import AnswerContext, acceptance, escaped, figures, quoted, visible
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Speculation, Timing, Usage
 from engine.values.verdict import position, verdict_words
+from ui.inspector.shown_run import when_words
 from ui.kit import icons
+from ui.kit.dates import day_words, time_words
+from ui.records.runs import Run
+from ui.server.request_log import RequestColumn, cell
+from ui.server.requests import RequestEntry
 from ui.words import (
     Tone,
-    day_words,
     differences,
     guess_words,
     needs_escapes,
@@ -106,11 +111,32 @@ def test_an_answer_without_a_token_says_so() -> None:
     assert position(end, AnswerContext(12)) == "before the first token"
 
 
-def test_the_year_is_named_where_it_is_another_one() -> None:
-    moment = datetime(2023, 11, 4, 12).timestamp()
-    assert day_words(moment, datetime(2023, 11, 22)) == "4 Nov"
-    assert day_words(moment, datetime(2024, 1, 1)) == "4 Nov 2023"
-    assert day_words(0) == datetime.fromtimestamp(0).strftime("%d %b %Y").lstrip("0")
+@pytest.mark.parametrize(
+    ("locale", "day", "time", "exact"),
+    [
+        ("de_DE", "04.11.23", "15:07", "15:07:09"),
+        ("en_US", "11/4/23", "3:07 PM", "3:07:09 PM"),
+        ("en_GB", "04/11/2023", "15:07", "15:07:09"),
+    ],
+)
+def test_days_and_times_are_written_as_the_system_locale_says(
+    locale: str, day: str, time: str, exact: str
+) -> None:
+    moment = datetime(2023, 11, 4, 15, 7, 9).timestamp()
+    entry = RequestEntry("req_1", moment, "127.0.0.1", "", "POST", "/v1/messages")
+    before = QLocale()
+    QLocale.setDefault(QLocale(locale))
+    try:
+        shown = (
+            day_words(moment),
+            time_words(moment),
+            cell(entry, RequestColumn.TIME),
+            when_words(Run(started_at=moment)),
+        )
+    finally:
+        QLocale.setDefault(before)
+    plain = tuple(words.replace("\u202f", " ") for words in shown)
+    assert plain == (day, time, exact, f"{day} {time}")
 
 
 def parts(text: str, spans: list[tuple[int, int]]) -> list[str]:
@@ -155,11 +181,11 @@ def test_an_answer_without_guesses_says_so() -> None:
     [
         (
             Speculation(passes=1, guessed=3, accepted=0),
-            "Guesses were checked in 1 pass: the model confirmed 0 of 3 (0 %).",
+            "Guesses were checked in 1 pass: the model confirmed 0 of 3 (0%).",
         ),
         (
             Speculation(passes=3, guessed=12, accepted=9),
-            "Guesses were checked in 3 passes: the model confirmed 9 of 12 (75 %). "
+            "Guesses were checked in 3 passes: the model confirmed 9 of 12 (75%). "
             "9 of 40 tokens took no pass of their own.",
         ),
         (
@@ -171,7 +197,7 @@ def test_an_answer_without_guesses_says_so() -> None:
                 draft_accepted=1,
                 head_accepted=20,
             ),
-            "Guesses were checked in 9 passes: the model confirmed 33 of 40 (82 %). "
+            "Guesses were checked in 9 passes: the model confirmed 33 of 40 (82%). "
             "They came from repetition (12), the draft model (1) and the model’s own draft head "
             "(20). 33 of 40 tokens took no pass of their own.",
         ),
@@ -184,7 +210,7 @@ def test_an_answer_without_guesses_says_so() -> None:
             Speculation(
                 passes=2, guessed=5, accepted=3, prediction_accepted=3, prediction_rejected=2
             ),
-            "Guesses were checked in 2 passes: the model confirmed 3 of 5 (60 %). "
+            "Guesses were checked in 2 passes: the model confirmed 3 of 5 (60%). "
             "They came from the prediction (3). "
             "Of 5 tokens of the request’s prediction, 3 were confirmed. "
             "3 of 40 tokens took no pass of their own.",
@@ -198,7 +224,7 @@ def test_guesses_are_told_in_words_and_figures(found: Speculation, words: str) -
 def test_acceptance_is_empty_where_nothing_was_guessed() -> None:
     assert acceptance(Speculation(passes=1, forced=4)) == ""
     assert (
-        acceptance(Speculation(passes=400, guessed=1200, accepted=1100)) == "1,100 of 1,200 (92 %)"
+        acceptance(Speculation(passes=400, guessed=1200, accepted=1100)) == "1,100 of 1,200 (92%)"
     )
 
 

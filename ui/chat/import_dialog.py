@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QDateTime, QLocale, QObject, Qt
+from PySide6.QtCore import QAbstractListModel, QObject, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 from engine import counted
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.buttons import CheckBox, CheckDelegate
+from ui.kit.dates import day_words
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
@@ -176,8 +177,7 @@ class ImportDialog(QDialog):
 
 
 def _row_text(conversation: ListedConversation) -> str:
-    when = QDateTime.fromSecsSinceEpoch(int(conversation.updated_at)).date()
-    day = QLocale().toString(when, QLocale.FormatType.ShortFormat)
+    day = day_words(conversation.updated_at)
     return f"{conversation.title}  ·  {counted(conversation.messages, 'message')}, {day}"
 
 

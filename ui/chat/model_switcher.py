@@ -205,7 +205,7 @@ def _progress(model: AnsweringModel) -> str:
     progress, loading_s = model.progress, model.loaded.loading_s
     words = []
     if progress is not None and progress.phase == "weights":
-        words.append(f" {percent(progress.done_bytes, progress.total_bytes)} %")
+        words.append(f" {percent(progress.done_bytes, progress.total_bytes)}%")
     if loading_s >= 1:
         words.append(f" {passed(loading_s)}")
     return ",".join(words)

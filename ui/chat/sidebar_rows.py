@@ -24,11 +24,11 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem,
 from engine import counted
 from ui.chat.session.conversation_list import ConversationList, ConversationRole, row_value
 from ui.kit import icons
+from ui.kit.dates import day_words, time_words
 from ui.kit.icons import draw_row_ground
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.words import day_words
 
 # Filters ``ConversationList`` by the archive.
 
@@ -412,5 +412,5 @@ def when_words(updated_at: float) -> str:
     if time.time() - updated_at < 60:
         return "now"
     if moment.date() == datetime.now().date():
-        return moment.strftime("%H:%M")
+        return time_words(updated_at)
     return day_words(updated_at)

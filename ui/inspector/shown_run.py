@@ -7,7 +7,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import IntFlag, StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -30,9 +29,10 @@ from engine import (
 from engine.recording.replay import Recording, replay
 from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
+from ui.kit.dates import day_words, time_words
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
-from ui.words import ORIGIN_WORDS, day_words
+from ui.words import ORIGIN_WORDS
 
 if TYPE_CHECKING:
     from api.conformance.probe.values import ProbeOptions, Progress, Report
@@ -146,8 +146,7 @@ def when_words(run: Run) -> str:
     """Return when a run began, in a few words; a dash where nobody recorded that."""
     if run.started_at <= 0:
         return "\u2013"
-    time_of_day = datetime.fromtimestamp(run.started_at).strftime("%H:%M")
-    return f"{day_words(run.started_at)} {time_of_day}"
+    return f"{day_words(run.started_at)} {time_words(run.started_at)}"
 
 
 def ended_words(run: Run) -> str:
@@ -317,15 +316,15 @@ def chip_text(token: TokenTrace) -> str:
 
 
 def percent(probability: float) -> str:
-    """Return a probability with two or three digits: ``97 %``, ``0.42 %``, ``< 0.01 %``."""
+    """Return a probability with two or three digits: ``97%``, ``0.42%``, ``< 0.01%``."""
     share = probability * 100
     if share >= 99.95:
-        return "100 %"
+        return "100%"
     if share >= 10:
-        return f"{share:.0f} %"
+        return f"{share:.0f}%"
     if share >= 1:
-        return f"{share:.1f} %"
-    return f"{share:.2f} %" if share >= 0.01 else "< 0.01 %"
+        return f"{share:.1f}%"
+    return f"{share:.2f}%" if share >= 0.01 else "< 0.01%"
 
 
 def alternatives(token: TokenTrace, vocabulary: Vocabulary | None) -> str:

@@ -575,7 +575,7 @@ class OddsCurve(QWidget):
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
             painter.setPen(QColor(colors.muted))
             box = QRectF(0, y - line / 2, area.left() - 8, line)
-            painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft), f"{value * 100:.0f} %")
+            painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft), f"{value * 100:.0f}%")
         likely = area.bottom() - LIKELY * area.height()
         painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))

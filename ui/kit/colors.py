@@ -214,10 +214,10 @@ _LEAST = 0.9
 
 
 def of_glyphs(text_percent: int) -> float:
-    """Return the factor for icons and controls beside text; 1 at a text size of 100 %."""
+    """Return the factor for icons and controls beside text; 1 at a text size of 100%."""
     return max(_LEAST, text_percent / 100)
 
 
 def of_gaps(text_percent: int) -> float:
-    """Return the factor for gaps and margins; 1 at a text size of 100 %."""
+    """Return the factor for gaps and margins; 1 at a text size of 100%."""
     return max(_LEAST, (1 + text_percent / 100) / 2)

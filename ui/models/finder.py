@@ -417,7 +417,7 @@ class Possession(QObject):
         if download is not None:
             progress = download.progress
             return {
-                "running": f"Downloading {percent(progress.done_bytes, progress.total_bytes)} %",
+                "running": f"Downloading {percent(progress.done_bytes, progress.total_bytes)}%",
                 "cancelled": "Download paused",
                 "failed": "Download failed",
                 "done": "",

@@ -1,6 +1,5 @@
 """The requests of other programs, like the network panel of a browser. Main thread."""
 
-import time
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from PySide6.QtCore import (
     QAbstractTableModel,
     QEvent,
+    QLocale,
     QModelIndex,
     QObject,
     QPoint,
@@ -32,6 +32,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted, escaped, figure, seconds, sentence
 from ui.kit.buttons import ChipButton, Choice, IconButton
+from ui.kit.dates import time_words
 from ui.kit.dialogs import choose_target
 from ui.kit.fields import add_clear_button
 from ui.kit.labels import label, rescale
@@ -98,7 +99,7 @@ def cell(entry: RequestEntry, column: RequestColumn, rate: float | None = None) 
     """
     match column:
         case RequestColumn.TIME:
-            return time.strftime("%H:%M:%S", time.localtime(entry.began_at))
+            return time_words(entry.began_at, has_seconds=True)
         case RequestColumn.CLIENT:
             return program_of(entry.agent) or entry.client
         case RequestColumn.DIALECT:
@@ -335,6 +336,7 @@ _WIDTHS = {
     RequestColumn.SPEED: (48, 56),
     RequestColumn.TOTAL: (60, 70),
 }
+_AM_PM_PX = 22
 # What a request's own pane says, too: left out first where there is little room.
 _SPARE = (
     RequestColumn.STREAM,
@@ -398,7 +400,13 @@ class RequestView(QTableView):
 
 def _widths() -> dict[int, tuple[int, int]]:
     theme = current_theme()
-    return {column: (theme.px(least), theme.px(most)) for column, (least, most) in _WIDTHS.items()}
+    widths: dict[int, tuple[int, int]] = {
+        column: (theme.px(least), theme.px(most)) for column, (least, most) in _WIDTHS.items()
+    }
+    if "a" in QLocale().timeFormat(QLocale.FormatType.ShortFormat).casefold():
+        least, most = widths[RequestColumn.TIME]
+        widths[RequestColumn.TIME] = (least + theme.px(_AM_PM_PX), most + theme.px(_AM_PM_PX))
+    return widths
 
 
 class _ToneDelegate(QStyledItemDelegate):

@@ -6,7 +6,6 @@ first opened, and does no work while it is hidden.
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QFont, QHideEvent, QResizeEvent, QTextOption
@@ -29,6 +28,7 @@ from PySide6.QtWidgets import (
 from engine import counted, figures, seconds, sentence, size_in_words
 from engine.files.causes import os_cause
 from ui.kit.buttons import CheckBox, ChipButton, CopyButton, IconButton, ToggleSwitch
+from ui.kit.dates import day_words, time_words
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_from, copy_text, empty_menu, passing_menu
@@ -153,8 +153,8 @@ class RequestDetail(QFrame):
             facts.add("Error", message)
         if not entry.ends and entry.status == CLIENT_LEFT:
             facts.add("Why it stopped", "The client disconnected before the answer was ready")
-        began = datetime.fromtimestamp(entry.began_at)
-        facts.add("Time", began.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3])
+        time_of_day = time_words(entry.began_at, has_seconds=True)
+        facts.add("Time", f"{day_words(entry.began_at)} {time_of_day}")
         if entry.took_s is not None:
             facts.add("Took", seconds(entry.took_s))
         agent = entry.agent or "unknown client"

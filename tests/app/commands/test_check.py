@@ -147,5 +147,5 @@ def test_ctrl_c_ends_it_without_a_trace(tokens: str, moment: str, codes: set[int
 def test_no_gain_is_told_of_drafts_that_were_not_made() -> None:
     drafted = check.Measurement("a list", "prompt lookup", 1.5, 1.33, guessed=8, accepted=4)
     idle = replace(drafted, guessed=0, accepted=0)
-    assert check._cells(drafted) == ("a list", "prompt lookup", "1.5", "1.33", "8", "50 %")
+    assert check._cells(drafted) == ("a list", "prompt lookup", "1.5", "1.33", "8", "50%")
     assert check._cells(idle) == ("a list", "prompt lookup", "1.5", "", "0", "does not pay here")

@@ -264,7 +264,7 @@ def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
 ) -> None:
     site.holds_after = {"model.safetensors": 2 << 20}
     loading = spawn("download", NAME)
-    loading.expect(r"\[#+\.*\] +\d+ %")
+    loading.expect(r"\[#+\.*\] +\d+%")
     loading.sendintr()
     loading.expect("the same command resumes it")
     loading.expect(pexpect.EOF)

@@ -25,7 +25,7 @@ def test_a_run_with_guesses_differs_from_one_without_only_in_the_guesses(record:
     found = compare(plain, guessed)
     assert found.sentence == "Both answers are identical."
     assert found.rows == (
-        ("Draft tokens accepted", "none", f"{counts.accepted} of {counts.guessed} (100 %)"),
+        ("Draft tokens accepted", "none", f"{counts.accepted} of {counts.guessed} (100%)"),
         ("Drafted by", "", f"repetition ({counts.accepted})"),
         ("Verification passes", "0", f"{counts.passes}"),
     )

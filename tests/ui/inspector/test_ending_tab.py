@@ -46,9 +46,9 @@ def place_of(curve: OddsCurve, token: int) -> QPoint:
 
 def test_the_mouse_shows_the_probability_of_each_token(curve: OddsCurve) -> None:
     assert place_of(curve, 12).x() < place_of(curve, 14).x()
-    assert curve.toolTip() == "Token 14: 25 %"
+    assert curve.toolTip() == "Token 14: 25%"
     place_of(curve, 15)
-    assert curve.toolTip() == "Token 15: 100 %, where the answer ended"
+    assert curve.toolTip() == "Token 15: 100%, where the answer ended"
 
 
 def test_a_click_on_the_curve_chooses_that_token(curve: OddsCurve, qtbot: QtBot) -> None:
@@ -131,7 +131,7 @@ def test_the_end_itself_does_not_count_as_a_near_miss(record: Record) -> None:
     odds = ending_odds(trace_of(record(["a", "b"], level=TraceLevel.FULL)))
     assert odds is not None
     assert odds.has_end
-    assert odds.sentence == "Ending was never likely before the end: at most < 0.01 %."
+    assert odds.sentence == "Ending was never likely before the end: at most < 0.01%."
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_end_token_that_is_also_a_stop_is_not_a_near_miss(
     assert odds is not None
     assert trace.tokens[-1].special == "<|end|>"
     assert (odds.has_end, odds.likely) == (True, ())
-    assert "at most < 0.01 %" in odds.sentence
+    assert "at most < 0.01%" in odds.sentence
 
 
 def test_an_answer_of_only_an_end_token_says_so(record: Record) -> None:

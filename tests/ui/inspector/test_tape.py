@@ -89,12 +89,12 @@ def test_a_token_is_described_in_a_line(record: Record) -> None:
     ):
         assert part in words
     assert "rank 1" in words
-    assert "“aE” 100 %" in alternatives(trace.tokens[0], trace.vocabulary)
+    assert "“aE” 100%" in alternatives(trace.tokens[0], trace.vocabulary)
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(1.0, "100 %"), (0.42, "42 %"), (0.0123, "1.2 %"), (0.0005, "0.05 %"), (0.0, "< 0.01 %")],
+    [(1.0, "100%"), (0.42, "42%"), (0.0123, "1.2%"), (0.0005, "0.05%"), (0.0, "< 0.01%")],
 )
 def test_probabilities_have_as_many_digits_as_help(value: float, words: str) -> None:
     assert percent(value) == words

@@ -63,7 +63,7 @@ def full_words(count: Count) -> str:
 
 def share_words(count: Count) -> str:
     """Return how full the context would be, and how full it is without the files."""
-    after = f"{count.share * 100:.0f} %"
+    after = f"{count.share * 100:.0f}%"
     if count.without_files is None or not count.context:
         return after
     return f"{count.without_files / count.context * 100:.0f} → {after}"

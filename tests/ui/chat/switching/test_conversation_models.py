@@ -100,7 +100,7 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     loading: SeveralModels, held: Held
 ) -> None:
     loading.answering.choose(loading.folder / "alpha")
-    await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40 %"))
+    await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40%"))
     composer = loading.window.chat.composer
     composer.input.setPlainText("Count from 1 to 3")
     assert composer.action.isEnabled()
@@ -171,7 +171,7 @@ async def test_a_load_that_reads_nothing_for_long_still_shows_every_second_that_
         shown, detailed = set(), set()
 
         def has_moved() -> bool:
-            if loading.header.name.text().startswith("Loading alpha… 40 %, "):
+            if loading.header.name.text().startswith("Loading alpha… 40%, "):
                 shown.add(loading.header.name.text())
                 detailed.add(loading.header.name.toolTip())
             return len(shown) > 2
@@ -200,7 +200,7 @@ async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tr
     composer.action.click()
     waiting = loading.workspace.current.conversation.messages[-1].run
     assert waiting is not None
-    await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40 %"))
+    await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40%"))
     loading.header.cancel.click()
     await eventually(lambda: waiting.is_over)
     assert waiting.state is RunState.REFUSED

@@ -58,7 +58,7 @@ def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
 
 
 def test_a_list_that_drops_down_has_one_frame(theme: Theme, qapp: QApplication) -> None:
-    choice = Choice("Size", [(str(n), f"{n} %") for n in range(5)])
+    choice = Choice("Size", [(str(n), f"{n}%") for n in range(5)])
     choice.show()
     hint = QStyle.StyleHint.SH_ComboBox_Popup
     option = QStyleOptionComboBox()

@@ -46,7 +46,7 @@ def test_guesses_are_reported_where_there_were_any() -> None:
     counts = Speculation(passes=3, guessed=12, accepted=9, forced=4)
     run.apply(Finished(STOP, Usage(8, 2, 30), Timing(total_s=1), speculation=counts))
     report = markdown_report(run)
-    assert "| Guessed tokens | 9 of 12 (75 %) confirmed, in 3 passes |" in report
+    assert "| Guessed tokens | 9 of 12 (75%) confirmed, in 3 passes |" in report
     assert "| Forced tokens | 4 |" in report
 
 
