@@ -157,9 +157,7 @@ class MlxBackend:
             return PLAIN
         if not may_call(request) or (family.needs_tools and request.continues_answer):
             return family.narrowed(thinks=True, calls=False)
-        at_start = request.constraint is None and not request.continues_answer
-        names = (tool.name for tool in request.tools)
-        return family.with_untagged_calls(names, at_start=at_start)
+        return family.with_untagged_calls(tool.name for tool in request.tools)
 
     def _family_of(self, request: GenerationRequest) -> Family:
         """Return the family; without tools, what looks like a call is text."""

@@ -431,15 +431,6 @@ JSON_OBJECT = _beginnings(
 )
 """``{"name": "f", "parameters": {`` at the beginning of an answer, as Llama 3.1 writes it."""
 
-
-def objects_naming(tools: Iterable[str]) -> BareCalls:
-    """Return ``{"name": "f", "arguments": {`` at the beginning of an answer, for these tools."""
-    names = "|".join(re.escape(tool) for tool in tools)
-    given = "|".join(key for key, _ in _GIVEN)
-    head = rf'[\s;]*\{{\s*"name"\s*:\s*"(?:{names})"\s*,\s*"(?:{given})"\s*:\s*\{{'
-    return BareCalls(re.compile(head), JSON_OBJECT.begun)
-
-
 _CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
 
 PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"\s*", "="))

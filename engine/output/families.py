@@ -20,7 +20,6 @@ from engine.output.channels import (
     Switch,
     TagSplitter,
     end_of_last,
-    objects_naming,
     read_turn,
     unquoted,
 )
@@ -164,14 +163,8 @@ class Family(Protocol):
         """
         ...
 
-    def with_untagged_calls(self, names: Iterable[str], *, at_start: bool) -> "Family":
-        """Return the family of an answer in which calls of these tools may lack their tag.
-
-        Args:
-            names: The tools.
-            at_start: Whether the answer begins with free text of its own, so that its first
-                characters can be a call.
-        """
+    def with_untagged_calls(self, names: Iterable[str]) -> "Family":
+        """Return the family of an answer in which calls of these tools may lack their tag."""
         ...
 
     def call_header(self, name: str) -> OutputFrame | None:
@@ -207,7 +200,7 @@ class TagFamily:
     parts: Mapping[int, str] = field(default_factory=dict)
     call_style: str = ""
     untagged: Mapping[str, str] = field(default_factory=dict)
-    """How calls begin that lack their tag, and how such a call ends; for JSON, the tools' names."""
+    """How calls begin that lack their tag, and how such a call ends."""
 
     has_headers = False
     answer_frame = OutputFrame()
@@ -260,8 +253,6 @@ class TagFamily:
         """Return a fresh splitter for an answer that begins there."""
         edges = {channel: self._edges(channel) for channel in Channel}
         bare = _BARE_CALLS.get(self.call_style) if self.tool_start else None
-        if self.call_style == JSON_CALLS and self.untagged:
-            bare = objects_naming(self.untagged)
         if bare is not None:
             return BareCallSplitter(self.tags, self.parts, edges, beginning.channel, bare)
         return TagSplitter(self.tags, self.parts, edges, beginning.channel, self.untagged)
@@ -322,11 +313,8 @@ class TagFamily:
             untagged=self.untagged if calls else {},
         )
 
-    def with_untagged_calls(self, names: Iterable[str], *, at_start: bool) -> "TagFamily":
+    def with_untagged_calls(self, names: Iterable[str]) -> "TagFamily":
         """Return the family of an answer in which calls of these tools may lack their tag."""
-        if self.call_style == JSON_CALLS and self.tool_start:
-            # An object inside a text may be an example; only a text that begins with it is a call.
-            return replace(self, untagged=dict.fromkeys(names, "")) if at_start else self
         tags = TAGS.get(self.call_style)
         if tags is None or not tags.call_end or not self.tool_start:
             return self
@@ -526,7 +514,7 @@ class HeaderFamily:
         """Return the family itself: every message keeps its header."""
         return self
 
-    def with_untagged_calls(self, names: Iterable[str], *, at_start: bool) -> "HeaderFamily":
+    def with_untagged_calls(self, names: Iterable[str]) -> "HeaderFamily":
         """Return the family itself: a call is a message."""
         return self
 

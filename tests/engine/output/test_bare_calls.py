@@ -107,44 +107,6 @@ def test_stops_count_in_text_that_was_held_and_not_in_a_call(tmp_path: Path) -> 
     assert whole.finished.stop.kind is StopKind.TOOL_CALL
 
 
-# -- Hermes and Qwen 3, whose calls have tags -------------------------------------------------
-
-HERMES = "</tool_call>"
-UNTAGGED = '{"name": "add", "arguments": {"a": "x; }{"}}'
-
-
-def hermes(folder: Path, *script: str, **values: Any) -> Answer:
-    stage = Stage(
-        folder, {"go": script}, special=["<tool_call>", HERMES], template=tool_template(HERMES)
-    )
-    return scripted_answer(stage, "go", **{"tools": (ADD,), **values})
-
-
-@pytest.mark.parametrize("end", ["", HERMES])
-@pytest.mark.parametrize("size", [1, 3, 200])
-def test_json_call_without_its_opening_tag_is_a_call(tmp_path: Path, size: int, end: str) -> None:
-    raw = f"{UNTAGGED}\n"
-    found = hermes(tmp_path, *(raw[at : at + size] for at in range(0, len(raw), size)), end)
-    assert calls(found) == [("add", {"a": "x; }{"})]
-    assert (found.text.strip(), found.finished.stop.kind) == ("", StopKind.TOOL_CALL)
-
-
-@pytest.mark.parametrize(
-    ("raw", "values"),
-    [
-        (UNTAGGED.replace("add", "other"), {}),
-        (f"Such as {UNTAGGED}", {}),
-        ('{"name": "add", "age": 5}', {}),
-        (UNTAGGED, {"tools": ()}),
-    ],
-)
-def test_json_that_names_no_tool_or_stands_in_text_stays_text(
-    tmp_path: Path, raw: str, values: dict[str, Any]
-) -> None:
-    found = hermes(tmp_path, *raw, **values)
-    assert (found.tool_calls, found.text) == ((), raw)
-
-
 # -- Gemma 3 ----------------------------------------------------------------------------------
 
 GEMMA = "<start_of_turn>"

@@ -250,6 +250,7 @@ def _gemma4(calls: Any) -> str:
 WRITERS: dict[str, Callable[[Any], str]] = {
     "command": _command,
     "deepseek": _deepseek,
+    "deepseek_v3": _deepseek,
     "dsml": _dsml,
     "function_gemma": _each(_gemma, f"{CLOSE}{OPEN}"),
     "gemma4": _gemma4,
