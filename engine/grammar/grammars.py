@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -13,7 +13,7 @@ from engine.errors import InvalidRequest
 from engine.grammar.call_formats import JsonFrame, ParameterFormat, call_format
 from engine.grammar.call_parameters import ParameterRules
 from engine.grammar.lark_text import Spell, in_slashes, quoted, spelled_marks
-from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds, pointed_at
+from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds
 from engine.grammar.schema_support import Enforceable, enforceable
 from engine.output.families import Family
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
@@ -116,247 +116,86 @@ def _texts(form: TextForm) -> tuple[str, ...]:
     return form.choices or ((form.grammar or ""),)
 
 
-# JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that
-# is constrained by such a schema may add keys until it reaches a limit. Objects for which the
-# schema itself decides about further keys stay as they are. A schema that names no key at all
-# stands for any object.
-#
-# Differences from JSON Schema (https://json-schema.org/draft/2020-12/json-schema-core), all of
-# them stricter: an object without ``additionalProperties`` (or ``unevaluatedProperties``) has the
-# keys of its ``properties``, ``patternProperties`` and ``required`` only. Parts that are combined
-# (``allOf``, ``$ref`` with siblings, ``anyOf`` and ``oneOf`` beside ``properties``) may each use
-# the keys of the others.
-
-Schema = Any
-"""A JSON schema: an object, true or false."""
-
-# Closing a schema with more parts, or with alternatives that repeat more keys, takes too long.
-_MAX_PARTS = 10_000
-# How many references may follow one another in the same place.
-_DEEPEST = 100
-_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTS = ("prefixItems", "items")
-_SINGLES = ("items", "additionalItems", "unevaluatedItems", "additionalProperties")
-_CHOICES = ("anyOf", "oneOf")
-_NAMING = ("properties", "patternProperties")
-_DEFINITIONS = ("$defs", "definitions")
-_ABOUT_OBJECTS = frozenset({"properties", "patternProperties", "required", "allOf", *_CHOICES})
-_SAYS_MORE = frozenset({"additionalProperties", "unevaluatedProperties"})
-_POINTER = re.compile(r"#(?:/.*)?")
-
-_Names = tuple[str, ...]
+_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_LISTS = (*_BRANCHES, "prefixItems", "items")
+_SINGLES = ("items", "additionalItems", "additionalProperties")
+_DECIDING = frozenset({"additionalProperties", "unevaluatedProperties"})
+_NAMING = frozenset({"properties", "patternProperties", *_DECIDING})
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema whose objects have only the keys that it names."""
-    whole: dict[str, Any] = _Closer(schema).close(schema)
+    """Return a schema whose objects have only the keys that it names.
+
+    JSON Schema allows further keys where ``additionalProperties`` is absent, and a model may write
+    them until its limit. A schema that combines objects stays as it is: each of them would forbid
+    the others' keys.
+    """
+    if any(map(_is_combining, _nodes(schema))):
+        return dict(schema)
+    whole: dict[str, Any] = _closed(schema)
     return whole
 
 
-@dataclass
-class _Keys:
-    """The keys that the combined parts of an object name, in their order."""
-
-    names: dict[str, int] = field(default_factory=dict)
-    patterns: dict[str, None] = field(default_factory=dict)
-    is_open: bool = False
-
-    def add(self, part: Mapping[str, Any]) -> None:
-        """Add the keys that one part names."""
-        for name in _named(part):
-            self.names[name] = self.names.get(name, 0) + 1
-        self.patterns.update(dict.fromkeys(_mapping(part, "patternProperties")))
-        self.is_open |= any(part.get(key, False) is not False for key in _SAYS_MORE)
-
-    @property
-    def shared(self) -> frozenset[str]:
-        """The names that occur in more than one part."""
-        return frozenset(name for name, count in self.names.items() if count > 1)
+def _closed(node: Any) -> Any:
+    if not isinstance(node, Mapping):
+        return node
+    inner = dict(node)
+    for key, value in node.items():
+        if key in _MAPS and isinstance(value, Mapping):
+            inner[key] = {name: _closed(part) for name, part in value.items()}
+        elif key in _LISTS and isinstance(value, list):
+            inner[key] = [_closed(part) for part in value]
+        elif key in _SINGLES:
+            inner[key] = _closed(value)
+    named = inner.get("properties")
+    if isinstance(named, Mapping) and not node.keys() & _DECIDING:
+        unnamed = (name for name in _required(node) if name not in named)
+        inner["properties"] = {**named, **dict.fromkeys(unnamed, True)}
+        inner["additionalProperties"] = False
+    return inner
 
 
-class _Closer:
-    """Closes one document."""
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._left = _MAX_PARTS
-
-    def close(self, node: Schema, extra: _Names = ()) -> Schema:
-        """Return a part with its objects closed."""
-        self._count(1 + len(extra))
-        if not isinstance(node, Mapping):
-            return _only(extra) if node is True and extra else node
-        if "allOf" in node:
-            return self._close_sole(node, extra) or self._merge(node, extra)
-        if "$ref" in node:
-            if node.keys() & _ABOUT_OBJECTS:
-                return self._merge(node, extra)
-            target = self._target(node)
-            if extra and target is not None:
-                return self.close(target, extra)
-            return self._with_definitions(node)
-        choices = [key for key in _CHOICES if isinstance(node.get(key), list)]
-        if len(choices) > 1:
-            return self._merge(node, extra)
-        inner = self._with_inner(node)
-        if node.keys() & _SAYS_MORE:
-            # The schema itself decides about further keys; the parts beside it stay as they are.
-            return inner
-        if choices:
-            names = (*extra, *_named(node))
-            inner[choices[0]] = [self.close(branch, names) for branch in node[choices[0]]]
-        elif extra or any(isinstance(node.get(key), Mapping) for key in _NAMING):
-            if not isinstance(node.get("properties", {}), Mapping):
-                return inner
-            allowed = dict.fromkeys((*_named(node), *extra), True)
-            inner["properties"] = {**inner.get("properties", {}), **_without(allowed, node)}
-            inner["additionalProperties"] = False
-        return inner
-
-    def _close_sole(self, node: Mapping[str, Any], extra: _Names) -> Schema | None:
-        """Close an ``allOf`` of a single part, which is how some libraries write references."""
-        parts = node["allOf"]
-        is_sole = isinstance(parts, list) and len(parts) == 1
-        if not is_sole or node.keys() & (_ABOUT_OBJECTS | _SAYS_MORE | {"$ref"}) - {"allOf"}:
-            return None
-        return {**self._with_inner(node), "allOf": [self.close(parts[0], extra)]}
-
-    def _merge(self, node: Mapping[str, Any], extra: _Names) -> Schema:
-        """Close parts that are combined; each may use the keys of all of them."""
-        parts = list(self._parts(node))
-        keys = _Keys()
-        for part in parts:
-            if part is None:
-                return self._with_definitions(node)
-            self._learn(keys, part)
-        if keys.is_open:
-            return self._with_definitions(node)
-        shared = keys.shared
-        own = self._opened(parts[0], shared)
-        others = [self._opened(part, shared) for part in parts[1:] if part is not None]
-        merged = {**own, **({"allOf": others} if others else {})}
-        if keys.names or keys.patterns or extra:
-            allowed = dict.fromkeys((*keys.names, *extra), True)
-            properties = {**_mapping(merged, "properties")}
-            merged["properties"] = {**properties, **_without(allowed, merged)}
-            patterns = {**_mapping(merged, "patternProperties")}
-            if keys.patterns:
-                merged["patternProperties"] = {**dict.fromkeys(keys.patterns, True), **patterns}
-            merged["additionalProperties"] = False
-        return merged
-
-    def _parts(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any] | None]:
-        """Yield the parts that apply to the same value, this one first; None for unknown ones."""
-        self._count()
-        if not isinstance(node, Mapping):
-            if node is not True:
-                yield None
-            return
-        if depth > _DEEPEST:
-            raise ValueError("it refers to itself without end")
-        yield {key: value for key, value in node.items() if key not in ("allOf", "$ref")}
-        if "$ref" in node:
-            target = self._target(node)
-            if target is None:
-                yield None
-            else:
-                yield from self._parts(target, depth + 1)
-        inner = node.get("allOf", [])
-        for branch in inner if isinstance(inner, list) else [None]:
-            yield from self._parts(branch, depth + 1)
-
-    def _learn(self, keys: _Keys, part: Mapping[str, Any]) -> None:
-        """Add the keys of a part and of its alternatives."""
-        keys.add(part)
-        for choice in _CHOICES:
-            branches = part.get(choice)
-            for branch in branches if isinstance(branches, list) else ():
-                for inner in self._parts(branch):
-                    if inner is None:
-                        keys.is_open |= branch is not False
-                    else:
-                        self._learn(keys, inner)
-
-    def _opened(self, part: Mapping[str, Any] | None, shared: frozenset[str]) -> dict[str, Any]:
-        """Return a part whose own keys are open and whose values are closed.
-
-        Values of keys that occur in several parts stay open: each would forbid the others' keys.
-        """
-        assert part is not None, "an unknown part is not opened"
-        opened = self._with_inner(part)
-        if shared and "properties" in opened:
-            opened["properties"] = {
-                name: part["properties"][name] if name in shared else value
-                for name, value in opened["properties"].items()
-            }
-        for choice in _CHOICES:
-            branches = part.get(choice)
-            if isinstance(branches, list):
-                opened[choice] = [self._opened_whole(branch, shared) for branch in branches]
-        return opened
-
-    def _opened_whole(self, branch: Schema, shared: frozenset[str]) -> Schema:
-        if not isinstance(branch, Mapping):
-            return branch
-        own, *others = [self._opened(part, shared) for part in self._parts(branch)]
-        return {**own, "allOf": others} if others else own
-
-    def _with_definitions(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of a part in which only its definitions are closed."""
-        return {**node, **self._with_inner({k: v for k, v in node.items() if k in _DEFINITIONS})}
-
-    def _with_inner(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of a part in which the values below it are closed."""
-        inner = dict(node)
-        for key in _MAPS:
-            if isinstance(value := node.get(key), Mapping):
-                inner[key] = {name: self.close(inner_node) for name, inner_node in value.items()}
-        for key in _LISTS:
-            if isinstance(value := node.get(key), list):
-                inner[key] = [self.close(inner_node) for inner_node in value]
-        for key in _SINGLES:
-            if isinstance(value := node.get(key), Mapping):
-                inner[key] = self.close(value)
-        return inner
-
-    def _target(self, node: Mapping[str, Any]) -> Schema | None:
-        """Return the target of a reference; None where it is not in this document."""
-        reference = node["$ref"]
-        if not isinstance(reference, str) or not _POINTER.fullmatch(reference):
-            return None
-        target = pointed_at(self._root, reference)
-        if isinstance(target, Mapping) and target is self._root:
-            # Its definitions stay where they are.
-            return {key: value for key, value in target.items() if key not in _DEFINITIONS}
-        return target
-
-    def _count(self, parts: int = 1) -> None:
-        self._left -= parts
-        if self._left < 0:
-            raise ValueError(f"it has more than {_MAX_PARTS} parts")
+def _is_combining(node: Mapping[str, Any]) -> bool:
+    """Return whether the keys of several parts of a schema apply to one object."""
+    if "$ref" in node and node.keys() & {*_NAMING, *_BRANCHES}:
+        return True
+    lists = [node[key] for key in _BRANCHES if isinstance(node.get(key), list)]
+    known = node.get("properties", {})
+    naming = [
+        any(
+            isinstance(part, Mapping)
+            and (
+                bool(part.keys() & {*_NAMING, *_BRANCHES, "$ref"})
+                or any(name not in known for name in _required(part))
+            )
+            for part in parts
+        )
+        for parts in lists
+    ]
+    is_several = isinstance(parts := node.get("allOf"), list) and len(parts) > 1
+    return any(naming) and (is_several or len(lists) > 1 or bool(node.keys() & _NAMING))
 
 
-def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = node.get(key)
-    return value if isinstance(value, Mapping) else {}
+def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema and all schemas in it."""
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            yield node
+            for key, value in node.items():
+                if key in _MAPS and isinstance(value, Mapping):
+                    stack += value.values()
+                elif key in _LISTS and isinstance(value, list):
+                    stack += value
+                elif key in _SINGLES:
+                    stack.append(value)
 
 
-def _named(node: Mapping[str, Any]) -> _Names:
-    """Return the keys that a part names, required ones too."""
+def _required(node: Mapping[str, Any]) -> list[str]:
     required = node.get("required")
-    listed = required if isinstance(required, list) else []
-    listed = [name for name in listed if isinstance(name, str)]
-    return tuple(dict.fromkeys((*_mapping(node, "properties"), *listed)))
-
-
-def _without(allowed: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that a part's properties do not describe."""
-    known = _mapping(node, "properties")
-    return {name: value for name, value in allowed.items() if name not in known}
-
-
-def _only(names: _Names) -> dict[str, Any]:
-    return {"properties": dict.fromkeys(names, True), "additionalProperties": False}
+    return [x for x in required if isinstance(x, str)] if isinstance(required, list) else []
 
 
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
