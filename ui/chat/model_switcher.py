@@ -93,12 +93,12 @@ class GoneBar(QFrame):
             loaded = None  # it is the one that is gone
         where = [] if folder is None else [f"It was in {folder}."]
         if answers:
-            self.words.setText(f"The folder of {answering.name} is gone.")
-            says = [*where, "It goes on answering until it is unloaded."]
+            self.words.setText(f"{answering.name}’s folder can’t be found.")
+            says = [*where, f"{answering.name} stays available until it is unloaded."]
         else:
-            self.words.setText(f"{answering.name} is no longer on this computer.")
-            before = ["It answered this conversation."] if answering.has_answered else []
-            says = [*before, *where, "Choose another model to continue; the messages stay."]
+            was_here = "is not" if folder is None else "is no longer"
+            self.words.setText(f"{answering.name} {was_here} on this computer.")
+            says = [*where, "Choose another model to continue this conversation."]
         self.detail.setText(" ".join(says))
         self.use.setVisible(loaded is not None)
         if loaded is not None:

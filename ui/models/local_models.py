@@ -131,7 +131,7 @@ class ModelCard(QFrame):
         if found.trouble:
             return found.trouble
         if not self._is_listed:
-            return "Its folder was not found. It goes on answering until it is unloaded."
+            return "Its folder can’t be found. It stays available until it is unloaded."
         return fit_words(self.model.need, self.model.fit, memory)
 
     def _button(self, *, is_loaded: bool) -> QPushButton | None:

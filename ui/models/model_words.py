@@ -80,10 +80,8 @@ def newer_words(newer: HubModel) -> str:
 
 def deletion_question(name: str, freed_bytes: int) -> str:
     """Return the question that a person is asked before a model is deleted."""
-    return (
-        f"Delete {name}? This frees {size_in_words(freed_bytes)} and cannot be undone: to use the "
-        "model again, you would have to download it again."
-    )
+    freed = size_in_words(freed_bytes)
+    return f"Delete “{name}”? This frees {freed}. You can download it again later."
 
 
 def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:

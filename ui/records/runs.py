@@ -148,10 +148,9 @@ class LeftOut:
     def sentence(self) -> str:
         """What was left out, for the person."""
         count = counted(self.messages, "earlier message")
-        is_one = self.messages == 1
         if self.is_summarized:
-            return f"{count} {'is' if is_one else 'are'} sent as a summary"
-        words = f"{count} {'is' if is_one else 'are'} not sent"
+            return f"{count} included as a summary"
+        words = f"{count} not included"
         if not self.problem:
             return words
         return f"{words}; no summary could be made: {self.problem.rstrip('.')}"

@@ -450,7 +450,7 @@ async def test_forty_turns_in_a_context_of_1024_tokens_are_all_answered(tmp_path
         await tools.finish()
     answers = [one.text for one in session.conversation.messages if one.run is not None]
     assert answers == [f"It is {n}." for n in range(40)]
-    left_out = [line for line in printer.said if line.endswith("earlier messages are not sent")]
+    left_out = [line for line in printer.said if line.endswith("earlier messages not included")]
     assert 1 < len(left_out) < 12, "said once for each change"
     last = session.conversation.messages[-1].run
     assert last is not None

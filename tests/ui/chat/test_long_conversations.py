@@ -70,7 +70,7 @@ async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
         cached = [run.prompt_cached / run.prompt_total for run in runs[60:]]
         left_out = runs[-1].left_out
         assert left_out is not None
-        assert left_out.sentence == f"{left_out.messages} earlier messages are not sent"
+        assert left_out.sentence == f"{left_out.messages} earlier messages not included"
         assert runs[0].left_out is None
         begins = sum(run.left_out != before.left_out for before, run in pairwise(runs))
         assert begins < 20, "the prompt begins with the same messages for several questions"
@@ -166,7 +166,7 @@ async def test_without_a_summary_the_oldest_messages_are_left_out_in_words(
     await ended(scripted, chat)
     assert run.left_out is not None
     assert run.left_out.sentence.endswith(
-        "are not sent; no summary could be made: The model wrote nothing"
+        "not included; no summary could be made: The model wrote nothing"
     )
     assert "Summary" not in scripted.requests[1].messages[0].content
 

@@ -90,7 +90,7 @@ async def test_a_loaded_model_whose_folder_is_gone_has_a_card_from_which_it_is_u
     await eventually(lambda: not library.is_looking)
     names = [one.model.found.name for one in both.models.local.cards]
     assert names == ["alpha", "gamma", "beta"]
-    assert any("goes on answering" in one.text() for one in both.card("beta").findChildren(QLabel))
+    assert any("stays available" in one.text() for one in both.card("beta").findChildren(QLabel))
     entries(both.card("beta"))["Unload"].trigger()
     await eventually(lambda: both.loaded == {"alpha"})
     await eventually(lambda: len(both.models.local.cards) == 2)

@@ -376,8 +376,7 @@ class AnswerView(QWidget):
             self._held.setVisible(bool(run.held))
         if run.held:
             self._held.setText(
-                f"{visible(run.held)}   held back for {run.held_s:.1f} s, because it could become "
-                "a stop sequence"
+                f"Holding “{visible(run.held)}” ({run.held_s:.1f} s): possible stop sequence"
             )
         if not run.is_over or self._has("_progress"):
             self._progress.show_run(run)

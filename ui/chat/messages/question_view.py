@@ -44,7 +44,7 @@ class PromptLine(QWidget):
         self._summary = summary if is_summarized else ""
         self._editor: MessageEditor | None = None
         self.words = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
-        self.setAccessibleName(f"The prompt begins here: {left_out.sentence}")
+        self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
         self.fold = QPushButton("Show the Summary")
         self.fold.setProperty("kind", "fold")

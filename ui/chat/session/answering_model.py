@@ -108,15 +108,6 @@ class AnsweringModel(QObject):
         return choice is not None and choice == self._gone and self.stage == "ready"
 
     @property
-    def has_answered(self) -> bool:
-        """Whether the model has answered the conversation before."""
-        choice = self.choice
-        runs = (message.run for message in self._conversation.tree)
-        return choice is not None and any(
-            run is not None and run.model_id == choice.name and bool(run.text) for run in runs
-        )
-
-    @property
     def name(self) -> str:
         """The model's name; empty if there is none."""
         choice = self.choice

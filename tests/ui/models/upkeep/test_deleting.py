@@ -17,9 +17,9 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     opened: OpenedModels, repository_folder: Path
 ) -> None:
     choose(opened, "Delete…")
-    await asked(opened, f"Delete {REPOSITORY}? This frees 4.")
+    await asked(opened, f"Delete “{REPOSITORY}”? This frees 4.")
     question = opened.models.question
-    assert "cannot be undone" in question.words.text()
+    assert "download it again" in question.words.text()
     assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
     opened.answer("Cancel")
     assert is_there(repository_folder)
