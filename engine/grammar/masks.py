@@ -80,7 +80,7 @@ class ConstraintTokens:
     def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
         self.eos = vocabulary.eos
         size = vocabulary.size
-        self.opening, self.closing, call_start = (
+        self.opening, self.closing, self.call_start = (
             token_id if token_id is not None and token_id < size else None
             for token_id in (family.think_start_id, family.think_end_id, family.call_start_id)
         )
@@ -96,8 +96,9 @@ class ConstraintTokens:
         self.only_eos = bytes(only_eos)
         reasoning = bytearray(b"\xff" * words)
         _clear(reasoning, self.eos)
-        if call_start is not None:
-            _clear(reasoning, [call_start])
+        self.reasoning_or_call = bytes(reasoning)
+        if self.call_start is not None:
+            _clear(reasoning, [self.call_start])
         self.while_reasoning = bytes(reasoning)
 
     def forced(self, matcher: Any) -> list[int]:
@@ -152,6 +153,12 @@ class TokenConstraint:
         self._gap = 0
         # The tokens that must follow, as far as they are known.
         self._forced: list[int] = []
+        # Models call tools in the middle of their reasoning, too.
+        self._may_call = (
+            phase is not ConstraintPhase.ANSWER
+            and tokens.call_start is not None
+            and matcher.validate_tokens([tokens.call_start]) == 1
+        )
 
     def advance(self, token_id: int) -> None:
         """Take the next token of the answer."""
@@ -163,6 +170,8 @@ class TokenConstraint:
         elif self._phase is ConstraintPhase.REASONING:
             if token_id == tokens.closing:
                 self._phase = ConstraintPhase.GAP
+            elif self._may_call and token_id == tokens.call_start:
+                self._consume(token_id)
         elif self._phase is ConstraintPhase.GAP and token_id in tokens.gap:
             self._gap += 1
             if self._gap == _GAP_TOKENS:
@@ -208,7 +217,8 @@ class TokenConstraint:
         is allowed.
         """
         if self._phase is ConstraintPhase.REASONING:
-            return self._tokens.while_reasoning
+            tokens = self._tokens
+            return tokens.reasoning_or_call if self._may_call else tokens.while_reasoning
         if (only := self.only()) is not None:
             bits = bytearray(len(self._tokens.only_eos))
             _set(bits, [only])
@@ -237,6 +247,7 @@ class TokenConstraint:
         matcher = self._matcher.deep_copy()
         fork = TokenConstraint(matcher, self._tokens, self._phase, is_own=self.is_own)
         fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
+        fork._may_call = self._may_call
         return fork
 
     def expected(self, limit: int, habits: Mapping[bytes, int]) -> list[int]:

@@ -76,16 +76,17 @@ def test_a_model_that_prefers_to_talk_has_to_call(tmp_path: Path) -> None:
     check_call(answer, ADD)
 
 
-def test_a_required_call_comes_after_reasoning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [["</think>", "\n\n"], []], ids=["after", "in"])
+def test_a_required_call_comes_after_reasoning_or_in_it(tmp_path: Path, end: list[str]) -> None:
     # What is forced has the tokens of the tokenizer: one for each letter.
     frame = list('\n{"name": "add", "arguments": {')
     call = ["<tool_call>", *frame, '"a":', "4", "}}\n", "</tool_call>"]
-    script = ["hm", "<tool_call>", "hm", "</think>", "\n\n", *call]
+    script = ["hm", "hm", *end, *call]
     stage = json_calls(tmp_path, script, plain=TAGS, template=OPENED)
     choice = ToolChoice("required")
     answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=choice, max_tokens=200)
     check_call(answer, ADD)
-    assert answer.thinking.startswith("hm")
+    assert answer.thinking == "hmhm"
     assert json.loads(answer.tool_calls[0].arguments) == {"a": 4}
 
 
