@@ -131,10 +131,6 @@ class RequestCancelled(EngineError):
     """The request was cancelled before its answer began: on purpose, or for another model."""
 
 
-class HelperUnavailable(EngineError):
-    """The process that tries grammars does not start or does not answer, so none can be tried."""
-
-
 class EngineClosed(EngineError):
     """The engine has been shut down."""
 

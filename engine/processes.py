@@ -360,7 +360,7 @@ _NICENESS = 10
 T = TypeVar("T")
 
 
-def done_quietly(work: Callable[[], T]) -> T:
+def done_quietly(work: Callable[[], T], stack_bytes: int = 0) -> T:
     """Do work on a thread of low priority; return its result, or raise its exception.
 
     Only for native code that lets other threads run meanwhile: if it held the interpreter's lock,
@@ -368,6 +368,7 @@ def done_quietly(work: Callable[[], T]) -> T:
 
     Args:
         work: The work.
+        stack_bytes: The size of its stack; 0 for the system's default.
     """
     done: Future[T] = Future()
 
@@ -379,7 +380,11 @@ def done_quietly(work: Callable[[], T]) -> T:
             done.set_exception(error)
 
     thread = threading.Thread(target=run, name="fullstop-quiet", daemon=True)
-    thread.start()
+    before = threading.stack_size(stack_bytes)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
     return done.result()
 
 

@@ -13,7 +13,6 @@ from engine import (
     EngineError,
     EngineStuck,
     Finished,
-    HelperUnavailable,
     InvalidRequest,
     MemoryShort,
     NoModel,
@@ -38,7 +37,6 @@ _RESTART = (
     ": choose Restart This Model in the Models window, or unload it (POST /api/generate with "
     '"keep_alive": 0), and the next request loads it again'
 )
-_HELPER_RETRY_S = 1.0
 _STUCK_RETRY_S = 10.0
 # Most characters of one name in a path, and of the path: clients choose some names, and an error
 # may contain a path twice.
@@ -206,8 +204,6 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
             )
         case RequestCancelled():
             return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
-        case HelperUnavailable():
-            return ApiError(ErrorKind.UNAVAILABLE, str(error), retry_after_s=_HELPER_RETRY_S)
         case _:
             return ApiError(ErrorKind.INTERNAL, str(error))
 

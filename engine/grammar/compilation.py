@@ -1,18 +1,11 @@
-"""Compiles grammars with llguidance, and tries them out in a process that may die of them."""
+"""Compiles grammars with llguidance, within limits."""
 
-import itertools
-import os
 import random
 import re
-import sys
-import threading
-from array import array
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from json import dumps, loads
 from typing import Any
-
-from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
 _MAX_REASON = 200
@@ -154,110 +147,38 @@ def in_words(error: str) -> str:
     return reason
 
 
-# The process that compiles each grammar of a client first. It reads frames from its standard input
-# and answers each on its standard output. A frame is a line of JSON; for a vocabulary, the sizes of
-# its tokens (four bytes each) and their bytes follow:
-#
-#   {"tokens": n, "special": [ids], "eos": [ids]}                        → {}
-#   {"tokens": 0, "grammar": text, "cpu_s": s, "most_bytes": n}          → {} or {"refused": reason}
-#   {"tokens": 0, "translate": text, "cpu_s": s, "most_bytes": n}        → {"lark": text} or refused
-#
-# It has limits that the program itself does not have (time, memory and a small stack), so a grammar
-# that compiles here also compiles safely there.
-
-_TOKENIZER_CPU_S = 120.0
-_STACK_BYTES = 3 << 19
-# How many tokens are drawn from the grammar, as a model would: computing masks is native code that
-# may crash, too.
-_DRAWN = 48
+# The first tokens of a grammar are tried before an answer uses it: a place that is too wide is
+# refused as a fault of the request, which then begins no answer.
+_TRIED_TOKENS = 48
+_MAX_TRIED_S = 0.5
 
 
-def main() -> None:
-    """Answer frames until the input ends."""
-    give_way()
-    threading.stack_size(_STACK_BYTES)
-    # Output that a library prints must not get between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    tokenizer: Any = None
-    while (frame := read_frame(sys.stdin.buffer)) is not None:
-        head, _, rest = frame.partition(b"\n")
-        asked = loads(head)
-        if asked["tokens"]:
-            allow_memory(None)
-            tokenizer = None
-            with CpuTimer(_TOKENIZER_CPU_S):
-                raw = _cut(rest, asked["tokens"])
-                tokenizer = new_tokenizer(ModelTokens(raw, asked["special"], asked["eos"]))
-            answer: dict[str, Any] = {}
-        else:
-            allow_memory(asked["most_bytes"])
-            with CpuTimer(asked["cpu_s"]):
-                answer = _answer(tokenizer, asked)
-        write_frame(answers, dumps(answer).encode())
-
-
-def _cut(joined: bytes, count: int) -> list[bytes]:
-    """Return the tokens whose sizes and bytes follow one another."""
-    sizes = array("I", joined[: 4 * count])
-    ends = itertools.accumulate(sizes, initial=4 * count)
-    return [joined[start:end] for start, end in itertools.pairwise(ends)]
-
-
-def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """Translate a grammar, or compile it and draw some tokens, on a thread with a small stack."""
-    answers: list[dict[str, Any]] = []
-
-    def work() -> None:
-        answer: dict[str, Any] = {}
-        try:
-            if "translate" in asked:
-                answer["lark"] = as_lark(asked["translate"])
-            else:
-                _follow(new_matcher(tokenizer, asked["grammar"]), _openings(tokenizer))
-        except ValueError as error:
-            answers.append({"refused": str(error)})
-        except MemoryError:
-            answers.append({"refused": "it takes too much memory"})
-        except BaseException as error:
-            if not is_panic(error):
-                raise
-            answers.append({"refused": "the compiler failed"})
-        else:
-            answers.append(answer)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    return answers[0]
-
-
-def _openings(tokenizer: Any) -> list[int]:
-    """Return the tokens that begin an object and a list, if such tokens exist."""
+def check_beginning(matcher: Any, tokenizer: Any) -> None:
+    """Follow a compiled grammar at random, and once into every object and list that may begin."""
     written = (tokenizer.greedy_tokenize(text) for text in "{[")
-    return [ids[0] for ids in written if len(ids) == 1]
+    openings = [ids[0] for ids in written if len(ids) == 1]
+    try:
+        for prefers_openings in (False, True):
+            _follow(matcher.deep_copy(), openings, prefers_openings=prefers_openings)
+    except BaseException as error:
+        if isinstance(error, Exception) or not is_panic(error):
+            raise
+        raise ValueError(f"the compiler failed: {in_words(str(error))}") from error
 
 
-def _follow(matcher: Any, openings: Sequence[int] = ()) -> None:
-    """Follow a grammar at random, and a second time into every possible object and list."""
-    second = matcher.deep_copy()
-    _draw(matcher, openings, prefers=False)
-    if openings:
-        _draw(second, openings, prefers=True)
-
-
-def _draw(matcher: Any, openings: Sequence[int], *, prefers: bool) -> None:
+def _follow(matcher: Any, openings: Sequence[int], *, prefers_openings: bool) -> None:
     draws = random.Random(0)
-    for _ in range(_DRAWN):
+    ends_at_s = time.thread_time() + _MAX_TRIED_S
+    for _ in range(_TRIED_TOKENS):
         bits = matcher.compute_bitmask()
         matcher.compute_ff_bytes()
-        if matcher.is_error() or matcher.is_stopped():
+        if matcher.is_error() or matcher.is_stopped() or time.thread_time() > ends_at_s:
             return
-        begun = [token for token in openings if bits[token >> 3] >> (token & 7) & 1]
-        for token in begun:
+        allowed = [token for token in openings if bits[token >> 3] >> (token & 7) & 1]
+        for token in allowed:
             _open(matcher.deep_copy(), token, openings)
-        if prefers and begun:
-            token = begun[0]
+        if prefers_openings and allowed:
+            token = allowed[0]
         else:
             start = draws.randrange(len(bits))
             left = bits[start:].lstrip(b"\0") or bits.lstrip(b"\0")
@@ -278,7 +199,3 @@ def _open(matcher: Any, token: int, openings: Sequence[int], levels: int = 2) ->
     for inner in openings if levels > 1 else ():
         if bits[inner >> 3] >> (inner & 7) & 1:
             _open(matcher.deep_copy(), inner, openings, levels - 1)
-
-
-if __name__ == "__main__":
-    main()

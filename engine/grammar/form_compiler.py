@@ -1,18 +1,14 @@
-"""Compiles the forms of one model, each tried out first where it may do no harm."""
+"""Compiles the forms of one model's answers, on another thread than the engine's."""
 
-import signal
 import threading
-from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from json import dumps, loads
 from typing import Any
 
-from engine.errors import EngineClosed, HelperUnavailable, InvalidRequest
-from engine.grammar import compilation
-from engine.grammar.compilation import ModelTokens, new_matcher
+from engine.errors import InvalidRequest
+from engine.grammar.compilation import as_lark, check_beginning, new_matcher
 from engine.grammar.grammars import (
     AnswerGrammar,
     FormDraft,
@@ -23,7 +19,6 @@ from engine.grammar.grammars import (
     field_of,
     form_field,
     form_grammar,
-    is_own_form,
     is_same_form,
     may_call,
     parameters_field,
@@ -44,160 +39,11 @@ from engine.grammar.masks import (
 from engine.grammar.schema_bounds import MAX_CHARACTERS
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
-from engine.processes import (
-    HelperClosed,
-    HelperDied,
-    HelperNotStarted,
-    HelperProcess,
-    done_quietly,
-)
+from engine.processes import done_quietly
 from engine.values.request import GenerationRequest, Tool
 
-# A grammar that crashes the process is refused; the next one gets a new process. Blocks; one
-# thread asks at a time, any thread may close.
-
-_START_PATIENCE_S = 180.0
-_MEBIBYTE = 1 << 20
-# Memory that the process may keep for compiled grammars, beyond the vocabulary.
-_MAX_KEPT_BYTES = 64 << 20
-_NOT_STARTED = (
-    "forms of answers cannot be compiled: the process that compiles them first did not start"
-)
-_AT_THE_MOMENT = "forms of answers cannot be compiled at the moment"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a grammar must not be compiled."""
-
-    reason: str
-    is_lasting: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class TrialLimits:
-    """The limits for one grammar."""
-
-    cpu_s: float = 3.0
-    max_bytes: int = 256 << 20
-    patience_s: float = 30.0
-
-
-class GrammarHelper:
-    """At most one trial process, started by the first grammar."""
-
-    def __init__(self, limits: TrialLimits | None = None) -> None:
-        self._limits = limits or TrialLimits()
-        self._asking = threading.Lock()
-        self._process = HelperProcess(compilation.__name__)
-        self._why_closed = ""
-        # The number of the last process that got a vocabulary, and that vocabulary.
-        self._knows: tuple[int, ModelTokens] | None = None
-        self._max_kept_bytes = _MAX_KEPT_BYTES
-
-    @property
-    def starts(self) -> int:
-        """How many processes were started."""
-        return self._process.starts
-
-    @property
-    def pid(self) -> int | None:
-        """The process's id, None while there is none."""
-        return self._process.pid
-
-    def refusal(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
-        """Try a grammar; return why it is refused, None where it can be compiled."""
-        answer = self._tried(tokens, {"grammar": grammar})
-        return answer if isinstance(answer, Refusal) else None
-
-    def translated(self, tokens: ModelTokens, grammar: str) -> str | Refusal:
-        """Return a request's own grammar in Lark, or why it cannot be translated.
-
-        Has the same arguments and errors as ``refusal``.
-        """
-        answer = self._tried(tokens, {"translate": grammar})
-        return answer if isinstance(answer, Refusal) else str(answer["lark"])
-
-    def close(self, why: str = "the engine has been shut down") -> None:
-        """End the process at once; later calls fail with the reason given."""
-        self._why_closed = why
-        self._process.close()
-        with self._asking:
-            self._process.forget()
-
-    def _tried(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
-        with self._asking:
-            try:
-                try:
-                    return self._asked(tokens, question)
-                except HelperDied as death:
-                    if death.code is None or not death.is_foreign:
-                        raise
-                    return self._asked(tokens, question)
-            except HelperDied as death:
-                if death.code is None:  # it hangs, or the machine is too busy
-                    raise HelperUnavailable(
-                        f"{_AT_THE_MOMENT} ({_cause(death, self._limits)}); try again"
-                    ) from death
-                reason = f"this form could not be compiled: {_cause(death, self._limits)}"
-                return Refusal(reason, not death.is_foreign)
-            except HelperNotStarted as error:
-                raise HelperUnavailable(f"{_NOT_STARTED} ({error})") from error
-            except HelperClosed:
-                raise EngineClosed(self._why_closed) from None
-
-    def _asked(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
-        self._prepare(tokens)
-        limits = self._limits
-        bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.max_bytes}
-        answer = self._ask(question | bounds, limits.patience_s)
-        if self._process.memory_bytes > self._max_kept_bytes:
-            self._process.rest()  # the next grammar gets a new process
-        reason = answer.get("refused")
-        return answer if reason is None else Refusal(str(reason))
-
-    def _prepare(self, tokens: ModelTokens) -> None:
-        """Make sure that a process runs and knows the vocabulary."""
-        number = self._process.start()
-        if self._knows is None or self._knows[0] != number or self._knows[1] is not tokens:
-            given = {"special": list(tokens.special), "eos": list(tokens.eos)}
-            sizes = array("I", map(len, tokens.raw)).tobytes()
-            try:
-                self._ask(given, _START_PATIENCE_S, (sizes, *tokens.raw))
-            except HelperDied as death:
-                cause = _cause(death, TrialLimits(patience_s=_START_PATIENCE_S))
-                raise HelperUnavailable(f"{_NOT_STARTED} ({cause})") from death
-            self._knows = number, tokens
-            self._max_kept_bytes = self._process.memory_bytes + _MAX_KEPT_BYTES
-
-    def _ask(
-        self, question: dict[str, Any], patience_s: float, more: Sequence[bytes] = ()
-    ) -> dict[str, Any]:
-        head = dumps(question | {"tokens": max(len(more) - 1, 0)}).encode() + b"\n"
-        parts = (head, b"".join(more))
-        answer: dict[str, Any] = loads(self._process.ask(sum(map(len, parts)), parts, patience_s))
-        return answer
-
-
-def _cause(death: HelperDied, limits: TrialLimits) -> str:
-    """Return in plain words how a process ended."""
-    if death.code is None:
-        return f"it took longer than {limits.patience_s:.0f} s"
-    if death.took_too_much_time:
-        return f"it takes more than {limits.cpu_s:.0f} s of computing; make it smaller"
-    if death.code == -signal.SIGABRT:
-        limit = limits.max_bytes // _MEBIBYTE
-        return (
-            f"the compiler failed, or needed more than {limit} MB of memory; make the form smaller"
-        )
-    if death.code < 0:
-        return f"the compiler crashed ({death.signal_name}); make it simpler"
-    return f"the compiler ended (exit code {death.code})"
-
-
-# Grammars are compiled on another thread than the engine's, and only after the trial process has
-# compiled them without crashing. The engine thread gets the result, a ``Form``.
-
+# The library recurses over the rules of a grammar: its 65,536 characters may be a chain of 7,000.
+_STACK_BYTES = 64 << 20
 _MAX_COMPILED = 64
 # Most characters of all kept grammars: a compiled one takes some 200 bytes per character.
 _MAX_COMPILED_CHARACTERS = 512 * 1024
@@ -291,8 +137,8 @@ class FormCompiler:
     def _form(self, matcher: Any, grammar: AnswerGrammar) -> Form:
         return Form(self, matcher.deep_copy(), grammar.left_out)
 
-    def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
-        """Compile the grammar of an answer, first in the trial process. Blocks.
+    def prepare(self, draft: FormDraft) -> Form:
+        """Compile the grammar of an answer. Blocks.
 
         One thread at a time, and not the engine thread: compiling may take seconds.
         """
@@ -302,35 +148,30 @@ class FormCompiler:
         self._learn_tokenizer(request)
         try:
             try:
-                matcher, grammar = self._answer(request, helper)
+                matcher, grammar = self._answer(request)
             except ValueError:
-                request, loosened = self._loosened(request, helper)
+                request, loosened = self._loosened(request)
                 if not loosened:
                     raise
-                matcher, grammar = self._answer(request, helper)
+                matcher, grammar = self._answer(request)
                 left_out += tuple(loosened)
             grammar = replace(grammar, left_out=(*grammar.left_out, *left_out))
         except ValueError as error:
-            refused = self._culprit(request, str(error), helper)
-            if not isinstance(error, _Refused) or error.is_lasting:
-                self._keep_refused(draft.digest, refused)
+            refused = self._culprit(request, str(error))
+            self._keep_refused(draft.digest, refused)
             raise InvalidRequest(*refused) from error
         self._keep_compiled(draft.digest, matcher, grammar)
         return self._form(matcher, grammar)
 
-    def _answer(
-        self, request: GenerationRequest, helper: GrammarHelper
-    ) -> tuple[Any, AnswerGrammar]:
+    def _answer(self, request: GenerationRequest) -> tuple[Any, AnswerGrammar]:
         """Return the compiled grammar of an answer, with the grammar."""
         family, spell = self.family_of(request), self.grammar_vocabulary.spell
         if family is not self._calling_family:
             request = replace(request, tools=())  # a model without a format of calls makes none
-        grammar = answer_grammar(request, family, spell, self._lark_of(request, helper))
-        return self._compile(grammar.text, None if is_own_form(request) else helper), grammar
+        grammar = answer_grammar(request, family, spell, self._lark_of(request))
+        return self._compile(grammar.text), grammar
 
-    def _loosened(
-        self, request: GenerationRequest, helper: GrammarHelper
-    ) -> tuple[GenerationRequest, list[str]]:
+    def _loosened(self, request: GenerationRequest) -> tuple[GenerationRequest, list[str]]:
         """Return the request without the parts of its tools' schemas that do not compile.
 
         One such schema among many would otherwise refuse them all. Returns those parts' fields too.
@@ -339,9 +180,7 @@ class FormCompiler:
 
         def compiles(schema: Mapping[str, Any]) -> bool:
             try:
-                self._compile(
-                    schema_grammar(schema, allows_more_keys=request.allows_more_keys), helper
-                )
+                self._compile(schema_grammar(schema, allows_more_keys=request.allows_more_keys))
             except ValueError:
                 return False
             return True
@@ -383,50 +222,40 @@ class FormCompiler:
             ):
                 kept.popitem(last=False)
 
-    def _culprit(
-        self, request: GenerationRequest, reason: str, helper: GrammarHelper
-    ) -> tuple[str, str]:
+    def _culprit(self, request: GenerationRequest, reason: str) -> tuple[str, str]:
         """Find the part that does not compile; return its field and the reason."""
         for field, schema in schemas_of(request):
             try:
                 more = request.allows_more_keys
-                self._compile(schema_grammar(schema, allows_more_keys=more), helper)
+                self._compile(schema_grammar(schema, allows_more_keys=more))
             except ValueError as error:
                 return field, str(error)
         if (form := text_form_of(request)) is not None:
             try:
-                self._compile(form_grammar(form, self._lark_of(request, helper)), helper)
+                self._compile(form_grammar(form, self._lark_of(request)))
             except ValueError as error:
                 return field_of(form), str(error)
         return form_field(request), reason
 
-    def _lark_of(self, request: GenerationRequest, helper: GrammarHelper) -> str | None:
+    def _lark_of(self, request: GenerationRequest) -> str | None:
         """Return the request's own grammar in Lark; None if it has none."""
         form = text_form_of(request)
         if form is None or form.grammar is None:
             return None
-        tokens = self.grammar_vocabulary.library_tokens
-        assert tokens is not None, "the tokenizer was checked"
-        lark = helper.translated(tokens, form.grammar)
-        if isinstance(lark, Refusal):
-            raise _Refused(lark)
-        return checked_lark(lark)
+        return checked_lark(as_lark(form.grammar))
 
-    def _compile(self, grammar: str, helper: GrammarHelper | None) -> Any:
-        """Compile a grammar, after the helper has done so without crashing.
-
-        What a client has written is compiled twice, because a compiled grammar cannot leave its
-        process, and compiling it here first could end the streams of all others. Our own grammars
-        need no helper.
-        """
+    def _compile(self, grammar: str) -> Any:
+        """Compile a grammar; a thread of low priority does it, and other threads run meanwhile."""
         if len(grammar) > MAX_CHARACTERS:
             raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
-        tokens = self.grammar_vocabulary.library_tokens
-        assert tokens is not None, "the tokenizer was checked"
-        if helper is not None and (refusal := helper.refusal(tokens, grammar)) is not None:
-            raise _Refused(refusal)
         adapter = self.grammar_vocabulary.adapter
-        return done_quietly(lambda: new_matcher(adapter, grammar))
+
+        def compiled() -> Any:
+            matcher = new_matcher(adapter, grammar)
+            check_beginning(matcher, adapter)
+            return matcher
+
+        return done_quietly(compiled, stack_bytes=_STACK_BYTES)
 
     def learn_if_large(self) -> None:
         """Hand a large vocabulary to the library, which blocks all threads for a while.
@@ -442,14 +271,6 @@ class FormCompiler:
         if (problem := self.grammar_vocabulary.hand_over(self.tokens)) is not None:
             reason = f"this model's answers cannot be constrained to a form: {problem}"
             raise InvalidRequest(form_field(request), reason)
-
-
-class _Refused(ValueError):
-    """The helper has refused a grammar."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.reason)
-        self.is_lasting = refusal.is_lasting
 
 
 class Constraints:

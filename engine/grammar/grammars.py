@@ -24,6 +24,8 @@ from engine.wording import counted
 
 MAX_REGEX_CHARACTERS = 16_384
 MAX_GRAMMAR_CHARACTERS = 65_536
+# The library's work for a token grows with the square of the parts that may be empty.
+MAX_OPTIONAL_PARTS = 1_000
 MAX_CHOICES = 10_000
 MAX_CHOICE_CHARACTERS = 128 * 1024
 SCHEMA_FIELD = "constraint.json_schema"
@@ -33,6 +35,7 @@ OWN_GRAMMAR = "own"
 # Texts, regular expressions and comments of Lark, which may contain anything.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*')
 _SPECIAL_TOKEN = re.compile(r"<[^<>\n]*>")
+_OPTIONAL = re.compile(r"[?*]|\{\s*(?:0|,)[\s,]*(\d*)")
 _DIRECTIVE = re.compile(r"%(\w+)|@(\w+)")
 _ALLOWED_DIRECTIVES = frozenset({"ignore", "import", "llguidance"})
 _OPTIONS_LINE = re.compile(r"^\s*%llguidance\s*\{\s*\}\s*$", re.MULTILINE)
@@ -107,6 +110,13 @@ def checked_lark(lark: str) -> str:
             raise ValueError(f"{directive.group()[:80]} is not supported in a grammar")
         if directive[1] == "llguidance":
             raise ValueError("options of %llguidance are not supported")
+    # The library halves long repetitions, so a longer one takes hardly more.
+    counts = (min(int(found[1] or 1), 20) for found in _OPTIONAL.finditer(bare))
+    if (total := sum(counts)) > MAX_OPTIONAL_PARTS:
+        raise ValueError(
+            f"it has {total} optional or repeated parts, at most {MAX_OPTIONAL_PARTS} are "
+            "supported; write repetitions of single characters as regular expressions"
+        )
     return lark
 
 
@@ -213,14 +223,6 @@ def may_call(request: GenerationRequest) -> bool:
     """Return whether a constrained answer can be a tool call."""
     choice = request.tool_choice.mode
     return choice == "required" or (choice == "auto" and bool(request.tools))
-
-
-def is_own_form(request: GenerationRequest) -> bool:
-    """Whether the grammar of an answer is ours: any JSON object, without a client's schema."""
-    constraint = request.constraint
-    if constraint is None or may_call(request):
-        return False
-    return constraint.json_schema is None and constraint.text_form is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote
 
@@ -24,9 +25,11 @@ def pointed_at(root: Mapping[str, Any], reference: str) -> Any:
     return node
 
 
-# The compiler of grammars (llguidance) recurses over references and computes with 64 bit
-# integers: beyond these bounds it crashes the process or takes seconds. This module walks a
-# schema without recursion, and stops at the first bound that is exceeded.
+# The compiler of grammars (llguidance) recurses over references, computes with 64 bit integers,
+# and has no limit of its own where it intersects patterns (each costs 2.6 times the one before),
+# compares names' patterns with one another, or counts to a multiple: beyond these bounds it crashes
+# the process or takes seconds. This module walks a schema without recursion, and stops at the first
+# bound that is exceeded.
 
 MAX_CHARACTERS = 256 * 1024
 MAX_PARTS = 20_000
@@ -36,6 +39,9 @@ MAX_REFERENCES = 2_000
 MAX_PROPERTIES = 5_000
 MAX_CHOICES = 10_000
 MAX_PATTERN_CHARACTERS = 4_000
+MAX_NAME_PATTERNS = 100
+MAX_COMBINED_PATTERNS = 12
+MAX_MULTIPLES = 100_000
 MAX_COUNT = 2**31 - 1
 # The library rounds limits to doubles, cuts them to 64 bits and then negates them. Negating -2**63
 # overflows and crashes the process, so numbers that round to -2**63 are refused as well.
@@ -47,6 +53,12 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
            "minContains", "maxContains")  # fmt: skip
 # Their values reach the compiler in the same way as limits.
 _CHECKED = frozenset({"const", "enum"})
+# Parts that apply to the same value as the part that holds them.
+_APPLIED = ("allOf", "anyOf", "oneOf", "$ref")
+_COMBINED = frozenset(
+    {*_APPLIED, "properties", "items", "prefixItems", "additionalProperties", "pattern", "format",
+     "multipleOf"}
+)  # fmt: skip
 _ANNOTATIONS = frozenset({"default", "example", "examples", "required"})
 _SCHEMAS_BY_NAME = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -67,10 +79,13 @@ class Bounds:
         self._references = 0
         self._properties = 0
         self._choices = 0
+        self._name_patterns = 0
+        self._multiples = 0
 
     def check(self, schema: Mapping[str, Any]) -> None:
         """Check that a schema keeps within the bounds."""
         targets: dict[int, list[Any]] = {}
+        combined = _Combined()
         stack = [_Place(schema, _SCHEMA, 1, None)]
         while stack:
             place = stack.pop()
@@ -79,6 +94,7 @@ class Bounds:
                 raise ValueError(f"nested too deeply: at most {MAX_LEVELS} levels are supported")
             if place.kind is _SCHEMA and isinstance(node, Mapping):
                 self._check_keywords(schema, place, targets)
+                combined.add(place)
             self._count(place)
             stack.extend(_inner(place))
         if targets and _depth(schema, targets) > MAX_LEVELS_REFERRED:
@@ -86,6 +102,7 @@ class Bounds:
                 f"its references are nested too deeply: at most {MAX_LEVELS_REFERRED} levels "
                 "are supported"
             )
+        combined.check()
 
     def _count(self, place: "_Place") -> None:
         node = place.node
@@ -129,6 +146,16 @@ class Bounds:
                     f"a pattern at {place.path()} is longer than {MAX_PATTERN_CHARACTERS} "
                     "characters"
                 )
+        self._name_patterns += _size(node.get("patternProperties"))
+        if self._name_patterns > MAX_NAME_PATTERNS:
+            raise ValueError(f"it has more than {MAX_NAME_PATTERNS} patternProperties")
+        if _is_number(multiple := node.get("multipleOf")):
+            self._multiples += _counted_to(multiple)
+            if self._multiples > MAX_MULTIPLES:
+                raise ValueError(
+                    f"multipleOf at {place.path()}: without their powers of ten, the numbers of "
+                    f"all multipleOf together may be up to {MAX_MULTIPLES}"
+                )
         self._properties += _size(node.get("properties")) + _size(node.get("patternProperties"))
         if self._properties > MAX_PROPERTIES:
             raise ValueError(f"it has more than {MAX_PROPERTIES} properties")
@@ -140,6 +167,52 @@ class Bounds:
             if self._references > MAX_REFERENCES:
                 raise ValueError(f"it has more than {MAX_REFERENCES} references")
             targets[id(node)] = _target(root, reference)
+
+
+class _Combined:
+    """What may apply to one value at once, where a schema combines parts.
+
+    Patterns apply to one value only if they are at properties of one name, or at least one of them
+    is where it has no name (in items, definitions and the like).
+    """
+
+    def __init__(self) -> None:
+        self._is_combining = False
+        self._patterns: dict[str | int | None, set[object]] = {None: set()}
+        self._multiple = 1
+
+    def add(self, place: "_Place") -> None:
+        """Note a part's patterns and multiples."""
+        node: Mapping[str, Any] = place.node
+        applied = [key for key in _APPLIED if key in node]
+        if applied:
+            parts = node.get("allOf")
+            is_several = isinstance(parts, list) and len(parts) > 1
+            self._is_combining |= is_several or len(node.keys() & _COMBINED) > 1
+        if _is_number(multiple := node.get("multipleOf")):
+            self._multiple = math.lcm(self._multiple, _counted_to(multiple))
+        found = {
+            (key, node[key]) for key in ("pattern", "format") if isinstance(node.get(key), str)
+        }
+        if found:
+            self._patterns.setdefault(place.name(), set()).update(found)
+
+    def check(self) -> None:
+        """Check that combined parts keep within the bounds."""
+        if not self._is_combining:
+            return
+        if self._multiple > MAX_MULTIPLES:
+            raise ValueError(
+                f"it combines parts, and the least common multiple of its multipleOf is larger "
+                f"than {MAX_MULTIPLES}"
+            )
+        unnamed = self._patterns.pop(None)
+        most = max((len(unnamed | named) for named in self._patterns.values()), default=0)
+        if max(most, len(unnamed)) > MAX_COMBINED_PATTERNS:
+            raise ValueError(
+                f"it combines parts, and more than {MAX_COMBINED_PATTERNS} patterns or formats may "
+                "apply to one value"
+            )
 
 
 _SCHEMA, _NAMES, _CHECKED_VALUE, _VALUE = object(), object(), object(), object()
@@ -162,6 +235,18 @@ class _Place(NamedTuple):
             steps.append(str(step)[:_SHOWN])
         text = "#" + "".join(f"/{step}" for step in reversed(steps))
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+    def name(self) -> str | int | None:
+        """Return the name of the property that it describes; None where it has none."""
+        place: _Place = self
+        while place.above is not None:
+            above, step = place.above
+            if above.kind is _NAMES and above.above is not None:
+                return step if above.above[1] == "properties" else None
+            if step not in _APPLIED and not isinstance(step, int):
+                return None
+            place = above
+        return None
 
 
 def is_nested_too_deeply(value: Any) -> bool:
@@ -263,6 +348,12 @@ def _is_finite(value: float) -> bool:
     if isinstance(value, int):
         return value.bit_length() <= sys.float_info.max_exp
     return math.isfinite(value)
+
+
+def _counted_to(multiple: float) -> int:
+    """Return how far the compiler counts for a multiple: its digits, without powers of ten."""
+    digits = Decimal(str(multiple)).normalize().as_tuple().digits
+    return max(1, int("".join(map(str, digits))))
 
 
 def _is_tightened(key: str, value: float) -> bool:

@@ -1,14 +1,7 @@
-"""What is prepared for requests on other threads, so that none delays a running answer.
-
-Prompts are rendered and tokenised on three threads: one for short prompts, one for long prompts,
-and one for prompts that are only counted or shown, so that short prompts never wait for the others.
-A job that takes too long is ended. The forms of answers are compiled on a fourth. No MLX.
-"""
+"""Prepares prompts and grammars on threads beside the engine's, so that no answer waits. No MLX."""
 
 import asyncio
-import ctypes
 import logging
-import queue
 import threading
 import time
 import weakref
@@ -25,28 +18,41 @@ from engine.scheduling.generation import cause_of
 from engine.values.request import GenerationRequest
 
 if TYPE_CHECKING:
-    from engine.grammar.form_compiler import FormCompiler, GrammarHelper
+    from engine.grammar.form_compiler import FormCompiler
     from engine.grammar.grammars import FormDraft
     from engine.inference.mlx_backend import MlxBackend
 
+MAX_WAITING = 64
 _log = logging.getLogger(__name__)
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT = 32_000
-
-
-class TookTooLong(BaseException):
-    """Raised inside a job that takes too long. No ``Exception``, because libraries catch those."""
+_CLOSED = "the engine has been shut down"
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One task for a prompt."""
+    """One task for a prompt; its outcome is reported once."""
 
     work: Callable[[], object]
     done: Callable[[object], None]
     is_dropped: bool = False
+    started_s: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_done: bool = False
+
+    def run(self) -> None:
+        """Do the task and report its outcome."""
+        if self.is_dropped:
+            return
+        self.started_s = time.monotonic()
+        outcome: object
+        try:
+            outcome = self.work()
+        except Exception as error:
+            outcome = error
+        except BaseException as error:  # panics of native libraries are such exceptions
+            outcome = EngineError(f"the prompt could not be read: {cause_of(error)}")
+        self.finish(outcome)
 
     def finish(self, outcome: object) -> None:
         """Report the outcome, unless one was reported already."""
@@ -57,110 +63,69 @@ class Job:
         self.done(outcome)
 
 
-class _PromptThread:
-    """One thread and the jobs in line for it."""
+class _Lane:
+    """One thread, its queue, and the deadline of each of its jobs."""
 
     def __init__(self, name: str, max_s: float) -> None:
         self._name = name
         self._max_s = max_s
-        self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._began: tuple[Job, float] | None = None
-        self._is_told = False
+        self._jobs: dict[Job, None] = {}
+        self._pool = ThreadPoolExecutor(1, name)
         self._why_closed: EngineError | None = None
-        self._thread: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        return len(self._jobs)
 
     def put(self, job: Job) -> None:
         with self._lock:
-            if self._why_closed is not None:
-                job.finish(self._why_closed)
+            if (why := self._why_closed) is None:
+                self._jobs[job] = None
+                self._pool.submit(self._run, job)
+        if why is not None:
+            job.finish(why)
+
+    def _run(self, job: Job) -> None:
+        job.run()
+        with self._lock:
+            self._jobs.pop(job, None)
+
+    def check_deadline(self) -> None:
+        """Refuse a job that takes too long; the others get a new thread."""
+        with self._lock:
+            job = next(iter(self._jobs), None)
+            if job is None or job.started_s is None or self._why_closed is not None:
                 return
-            self.jobs.put(job)
-            if self._thread is None:
-                self._start()
+            if time.monotonic() - job.started_s < self._max_s:
+                return
+            _log.error("a prompt takes too long; the others get a new thread")
+            del self._jobs[job]
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = ThreadPoolExecutor(1, self._name)
+            for waiting in self._jobs:
+                self._pool.submit(self._run, waiting)
+        job.finish(_too_long(self._max_s))
 
     def close(self, why: EngineError) -> None:
         with self._lock:
             self._why_closed = why
-            began = self._began
-        while not self.jobs.empty():
-            try:
-                job = self.jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is not None:
-                job.finish(why)
-        if began is not None:
-            began[0].finish(why)
-        self.jobs.put(None)
-
-    def look(self) -> None:
-        """End a job that takes too long; a thread that cannot be interrupted is left behind."""
-        with self._lock:
-            thread, began = self._thread, self._began
-            if thread is None or thread.ident is None or began is None:
-                return
-            job, began_s = began
-            over_s = time.monotonic() - began_s - self._max_s
-            if over_s < 0:
-                return
-            if not self._is_told:
-                self._is_told = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread.ident), ctypes.py_object(TookTooLong)
-                )
-                return
-            if over_s < self._max_s:
-                return
-            _log.error("a prompt's thread is stuck and is left behind")
-            self._began = None
-            self._start()
-        job.finish(_too_long(self._max_s))
-
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            try:
-                job = self.jobs.get()
-                if job is None:
-                    return
-                self._do(job)
-                if threading.current_thread() is not self._thread:
-                    return
-            except TookTooLong:
-                continue  # the interruption came just after the job had ended
-
-    def _do(self, job: Job) -> None:
-        if job.is_dropped:
-            return
-        with self._lock:
-            self._began, self._is_told = (job, time.monotonic()), False
-        outcome: object
-        try:
-            outcome = job.work()
-        except TookTooLong:
-            outcome = _too_long(self._max_s)
-        except Exception as error:
-            outcome = error
-        except BaseException as error:  # panics of native libraries are such exceptions
-            outcome = EngineError(f"the prompt could not be read: {cause_of(error)}")
-        finally:
-            with self._lock:
-                if self._began is not None and self._began[0] is job:
-                    self._began = None
-        job.finish(outcome)
+            jobs = list(self._jobs)
+            self._jobs.clear()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        for job in jobs:
+            job.finish(why)
 
 
 class Preparation:
-    """Prepares prompts for the model. Any thread."""
+    """Renders and tokenises prompts for the model. Any thread.
+
+    Three threads: short prompts wait neither for long ones nor for those that are only counted.
+    """
 
     def __init__(self, max_s: float) -> None:
-        self._short = _PromptThread("fullstop-prompts", max_s)
-        self._long = _PromptThread("fullstop-long-prompts", max_s)
-        self._asides = _PromptThread("fullstop-counting", max_s)
+        self._short = _Lane("fullstop-prompts", max_s)
+        self._long = _Lane("fullstop-long-prompts", max_s)
+        self._asides = _Lane("fullstop-counting", max_s)
 
     def render(
         self,
@@ -180,18 +145,18 @@ class Preparation:
 
     @property
     def asides(self) -> int:
-        """How many such jobs wait."""
-        return self._asides.jobs.qsize()
+        """The number of such jobs that wait or run."""
+        return len(self._asides)
 
-    def look(self) -> None:
-        """End jobs that take too long."""
-        for thread in (self._short, self._long, self._asides):
-            thread.look()
+    def check_deadlines(self) -> None:
+        """Refuse jobs that take too long."""
+        for lane in (self._short, self._long, self._asides):
+            lane.check_deadline()
 
     def close(self, why: EngineError) -> None:
         """Refuse the jobs that wait, and end the threads."""
-        for thread in (self._short, self._long, self._asides):
-            thread.close(why)
+        for lane in (self._short, self._long, self._asides):
+            lane.close(why)
 
 
 def _rendered(backend: "MlxBackend", requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
@@ -252,38 +217,16 @@ def _too_long(max_s: float) -> InvalidRequest:
     )
 
 
-# A request whose schemas were prepared recently gets the form of its answer at once. Any other
-# waits for one thread, which lets the trial process compile it first.
-
-MAX_WAITING = 64
-_CLOSED = "the engine has been shut down"
-
-
 class Forms:
-    """The forms of one engine's answers."""
+    """The forms of one engine's answers, compiled one after another on one thread."""
 
     def __init__(self) -> None:
-        # Tries grammars; made with the first one.
-        self._helper: GrammarHelper | None = None
         self._lock = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = 0
         self._why_closed: str | None = None
         # By the names of the models. Weak references, so that a model's memory can be freed.
         self._makers: dict[str | None, weakref.ref[FormCompiler]] = {}
-
-    @property
-    def helper(self) -> "GrammarHelper":
-        """The helper that tries grammars."""
-        with self._lock:
-            return self._made_helper()
-
-    def _made_helper(self) -> "GrammarHelper":
-        if self._helper is None:
-            from engine.grammar.form_compiler import GrammarHelper
-
-            self._helper = GrammarHelper()
-        return self._helper
 
     def maker(self, model: str | None = None) -> "FormCompiler | None":
         """Return the compiler of a model's forms; None if the model is not loaded.
@@ -304,7 +247,6 @@ class Forms:
         Raises:
             InvalidRequest: It cannot be compiled; the message names the field.
             QueueFull: Too many other forms wait to be compiled.
-            HelperUnavailable: The trial process does not start, or does not answer.
             EngineClosed: ``close`` was called.
         """
         form = maker.ready(draft)
@@ -322,13 +264,10 @@ class Forms:
             ) from None  # by ``close``, which took it from the queue
 
     def close(self, why: str = _CLOSED) -> None:
-        """End the trial process and refuse waiting forms. The first reason is kept. Any thread."""
+        """Refuse waiting forms. The first reason is kept. Any thread."""
         with self._lock:
-            why = self._why_closed = self._why_closed or why
+            self._why_closed = self._why_closed or why
             thread = self._thread
-            helper = self._helper
-        if helper is not None:
-            helper.close(why)
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
 
@@ -341,7 +280,7 @@ class Forms:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "fullstop-grammars")
             self._waiting += 1
-            future = self._thread.submit(maker.prepare, draft, self._made_helper())
+            future = self._thread.submit(maker.prepare, draft)
         future.add_done_callback(self._leave)
         return future
 

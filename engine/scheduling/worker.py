@@ -179,7 +179,7 @@ class EngineThread:
 
     def _look(self) -> None:
         """End renderings that take too long, and notice a stuck thread; the watch's thread."""
-        self._preparation.look()
+        self._preparation.check_deadlines()
         now_s = time.monotonic()
         since_s, self._looked_s = now_s - self._looked_s, now_s
         work = self._pulse.work

@@ -21,7 +21,7 @@ def optional(count: int) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-# Given to the compiler of grammars (llguidance 1.9), these end its process.
+# Given to the compiler of grammars (llguidance 1.9), these end its process or take it minutes.
 DEADLY: dict[str, dict[str, Any]] = {
     "limits of -1e19": {"type": "integer", "minimum": -1e19, "maximum": -1e19},
     "limits of -2**63": {"type": "integer", "minimum": -(2**63), "maximum": -(2**63)},
@@ -34,6 +34,13 @@ DEADLY: dict[str, dict[str, Any]] = {
     "enum": {"type": "integer", "enum": [1, -1e19]},
     "chain of 1,500": chain(1500),
     "4,000 aliases": aliases(4000),
+    "20 patterns at once": {"allOf": [{"pattern": f".*{n}.{{{n}}}"} for n in range(20)]},
+    "20 patterns of one property": {
+        "allOf": [{"properties": {"a": {"pattern": f"a{n}.*z"}}} for n in range(20)]
+    },
+    "multiples": {"type": "integer", "multipleOf": 10_000_019},
+    "multiples of both": {"allOf": [{"multipleOf": 9973}, {"multipleOf": 9967}]},
+    "4,000 patterns of names": {"patternProperties": {f"^k{n}[a-z]+$": {} for n in range(4000)}},
 }
 
 

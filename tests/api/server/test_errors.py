@@ -7,7 +7,6 @@ from api.dialects.openai.write import error_to_wire as chat_error
 from api.transport.errors import ApiError, ErrorKind, failure_of, field_path, from_engine
 from engine.errors import (
     EngineClosed,
-    HelperUnavailable,
     InvalidRequest,
     MemoryShort,
     ModelLoadFailed,
@@ -105,7 +104,6 @@ def test_the_engines_names_of_fields_become_those_of_the_client(
         (QueueFull(3), ErrorKind.RATE_LIMITED),
         (MemoryShort("2.0 GB", "1.0 GB"), ErrorKind.OVERLOADED),
         (EngineClosed(), ErrorKind.UNAVAILABLE),
-        (HelperUnavailable("the process does not answer; try again"), ErrorKind.UNAVAILABLE),
         (ModelLoadFailed("no such folder"), ErrorKind.INTERNAL),
         (UnknownModel("gpt-4o", ["gpt-oss-20b"]), ErrorKind.NOT_FOUND),
     ],

@@ -142,14 +142,3 @@ async def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_
             with pytest.raises(InvalidRequest, match="constrained to a form: no such kind"):
                 await ask(engine, "{}", constraint=EMPTY)
         assert (await ask(engine, "{}")).text == "{}"
-
-
-async def test_json_without_a_schema_is_compiled_once_and_a_client_s_schema_twice(
-    tmp_path: Path,
-) -> None:
-    stage = Stage(tmp_path, {"{}": ["{", "}"]})
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        assert (await ask(engine, "{}", constraint=OutputConstraint())).text == "{}"
-        assert engine.forms.helper.starts == 0
-        await ask(engine, "{}", constraint=EMPTY)
-        assert engine.forms.helper.starts == 1

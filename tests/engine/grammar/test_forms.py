@@ -1,12 +1,11 @@
-"""Schemas are compiled beside the engine thread, and first where they can do no harm."""
+"""Schemas and grammars are compiled beside the engine thread, within bounds."""
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,14 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[3]
 
-# Runs where a death ends no test: each schema as the answer's form and as a tool's arguments, and
-# then a good one; at last two with the bounds off, so that only the helper stands in between.
+# Runs where a death ends no test: each schema as the answer's form and as a tool's arguments, then
+# the deepest grammars, and a good schema.
 PROGRAM = """
 import asyncio, json
 from pathlib import Path
 from engine.values.request import Tool
 from engine.errors import InvalidRequest
-from engine.values.request import OutputConstraint, ToolChoice
-from engine.grammar.schema_bounds import Bounds
+from engine.values.request import OutputConstraint, TextForm, ToolChoice
 from engine.scheduling.service import Engine
 from tests.support.asking import ask
 from tests.support.schemas import DEADLY
@@ -54,30 +52,31 @@ async def main():
     engine = Engine()
     await engine.load(Path("assets/demo-model"))
     bounded = {name: await refused(engine, schema) for name, schema in DEADLY.items()}
-    await ask(engine, "Say: x", constraint=OutputConstraint({"const": 5}))
-    starts = [engine.forms.helper.starts]
-    Bounds.check = lambda *_: None
-    unbounded = {name: await refused(engine, DEADLY[name]) for name in ("const", "chain of 1,500")}
+    deep = []
+    for name in ("a", "A"):
+        rules = [f"{name}{n}:{name}{n + 1}" for n in range(4500)]
+        lark = chr(10).join([f"start:{name}0", *rules, f'{name}4500:"x"'])
+        form = OutputConstraint(text_form=TextForm(grammar=lark))
+        deep.append((await ask(engine, "Say: x", constraint=form)).text)
     good = await ask(engine, "Say: x", constraint=OutputConstraint({"const": 7}))
-    starts.append(engine.forms.helper.starts)
     await engine.aclose()
-    print(json.dumps([bounded, unbounded, good.text, starts]))
+    print(json.dumps([bounded, deep, good.text]))
 
 asyncio.run(main())
 """
 
 
-def test_no_schema_ends_the_program() -> None:
+def test_hostile_schemas_and_deep_grammars_do_not_end_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=300
     )
-    bounded, unbounded, good, starts = json.loads(done.stdout)
+    bounded, deep, good = json.loads(done.stdout)
     assert bounded.keys() == DEADLY.keys()
     # A tool's schema that does not compile is left out of the grammar.
-    for name, fields in [*bounded.items(), *unbounded.items()]:
+    for name, fields in bounded.items():
         assert fields == ["constraint.json_schema"], name
+    assert deep == ["x", "x"]
     assert good == "7"
-    assert starts[0] == 1 < starts[1]
 
 
 def held(schema: dict[str, Any]) -> OutputConstraint:
@@ -99,17 +98,15 @@ def test_nothing_is_compiled_on_the_engine_thread(
     assert set(names) == {"fullstop-quiet"}
 
 
-def test_a_refused_schema_is_refused_again_without_another_trial(engine: Engine) -> None:
-    # Within the bounds, beyond what the compiler's own limits allow.
-    schema = {"type": "integer", "multipleOf": 10**9 + 7}
+def test_a_refused_schema_is_refused_again_without_compiling(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "string", "pattern": "(refused"}
     for _ in range(2):
-        with pytest.raises(InvalidRequest, match="fuel") as refusal:
+        with pytest.raises(InvalidRequest, match="regex") as refusal:
             run(ask(engine, "Say: x", constraint=held(schema)))
         assert refusal.value.field == "constraint.json_schema"
-        pid = engine.forms.helper.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)  # it would answer nothing more
-    os.kill(pid, signal.SIGCONT)
+        monkeypatch.delattr(form_compiler, "new_matcher", raising=False)
 
 
 async def loaded(folder: Path) -> Engine:
@@ -118,20 +115,26 @@ async def loaded(folder: Path) -> Engine:
     return engine
 
 
-async def stopped_helper(engine: Engine) -> int:
-    """Have the helper started, and stop it in its tracks."""
-    await ask(engine, "Say: x", constraint=held({"const": 1}))
-    pid = engine.forms.helper.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    return pid
+@pytest.fixture
+def goes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Until it is set, no schema compiles but ``{"const": 1}``."""
+    event = threading.Event()
+
+    def waiting(tokenizer: Any, grammar: str) -> Any:
+        if '"const": 1' not in grammar:
+            event.wait(60)
+        return new_matcher(tokenizer, grammar)
+
+    monkeypatch.setattr(form_compiler, "new_matcher", waiting)
+    yield event
+    event.set()
 
 
 async def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_waits_for_it(
-    demo_model_path: Path,
+    demo_model_path: Path, goes_on: threading.Event
 ) -> None:
     engine = await loaded(demo_model_path)
-    pid = await stopped_helper(engine)
+    await ask(engine, "Say: x", constraint=held({"const": 1}))
     leaving = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
     free = await ask(engine, "Say: x", max_tokens=3)
     known = await ask(engine, "Say: x", constraint=held({"const": 1}))
@@ -139,39 +142,43 @@ async def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_w
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leaving
-    os.kill(pid, signal.SIGCONT)
+    goes_on.set()
     after = await ask(engine, "Say: x", constraint=held({"const": 3}))
     await engine.aclose()
     assert free.finished.usage.output_tokens > 0
     assert (known.text, after.text) == ("1", "3")
 
 
-async def test_closing_the_engine_ends_the_wait(demo_model_path: Path) -> None:
+async def test_closing_the_engine_ends_the_wait(
+    demo_model_path: Path, goes_on: threading.Event
+) -> None:
     engine = await loaded(demo_model_path)
-    await stopped_helper(engine)
-    waiting = [
+    await ask(engine, "Say: x", constraint=held({"const": 1}))
+    compiling, waiting = (
         asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": number})))
         for number in (2, 3)
-    ]
-    await asyncio.sleep(0)
+    )
+    await asyncio.sleep(0.1)
     await engine.aclose()
-    for task in waiting:
-        with pytest.raises(EngineClosed):
-            await task
+    with pytest.raises(EngineClosed):
+        await waiting
+    goes_on.set()
+    with pytest.raises(EngineClosed):
+        await compiling
 
 
 async def test_too_many_schemas_at_once_are_refused_for_now(
-    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo_model_path: Path, goes_on: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparation, "MAX_WAITING", 1)
 
     engine = await loaded(demo_model_path)
-    pid = await stopped_helper(engine)
+    await ask(engine, "Say: x", constraint=held({"const": 1}))
     waiting = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.1)
     with pytest.raises(QueueFull):
         await ask(engine, "Say: x", constraint=held({"const": 3}))
-    os.kill(pid, signal.SIGCONT)
+    goes_on.set()
     assert (await waiting).text == "2"
     await engine.aclose()
 

@@ -11,7 +11,7 @@ import llguidance
 import pytest
 
 from engine.grammar import form_compiler
-from engine.grammar.compilation import _follow, new_matcher
+from engine.grammar.compilation import new_matcher
 from engine.grammar.form_compiler import FormCompiler
 from engine.processes import done_quietly
 from engine.scheduling.service import Engine
@@ -83,16 +83,6 @@ def test_a_matcher_knows_its_first_token_before_an_answer_uses_it(
     # first could write nothing in between.
     assert "compute_ff_bytes" not in matcher.asked
     assert "compute_ff_bytes" in [name for copy in matcher.copies for name in copy.asked]
-
-
-def test_all_that_an_answer_asks_of_its_grammar_is_tried_in_the_other_process_first(
-    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    matcher = compiled(demo_model_path, monkeypatch)
-    matcher.asked.clear()
-    _follow(matcher)
-
-    assert matcher.asked.count("compute_ff_bytes") == matcher.asked.count("compute_bitmask") > 1
 
 
 def test_a_schema_is_checked_on_another_thread_than_the_loop_s(

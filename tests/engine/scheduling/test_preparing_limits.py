@@ -89,7 +89,8 @@ async def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> No
 
 async def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) -> None:
     held = HeldRendering(
-        stage_of(tmp_path), lambda _: threading.current_thread().name == "fullstop-counting"
+        stage_of(tmp_path),
+        lambda _: threading.current_thread().name.startswith("fullstop-counting"),
     )
 
     async with loaded_engine(tmp_path, Limits(max_waiting=20), loader=held.load) as engine:

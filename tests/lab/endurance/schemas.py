@@ -130,7 +130,6 @@ async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str
     draws, form_draws = Draws(seed), random.Random(seed)
     ends: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    crashes: list[Any] = []
     left = iter(range(count))
 
     async def ask() -> None:
@@ -150,8 +149,6 @@ async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str
                 answer = await (await engine.generate(request)).collect()
             except InvalidRequest as refusal:
                 ends["refused"] += 1
-                if "could not be compiled" in refusal.reason:
-                    crashes.append([refusal.reason, repr(wanted)])
                 reasons[re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "…", refusal.reason)[:90]] += 1
             else:
                 ends[answer.finished.stop.kind.value] += 1
@@ -159,14 +156,11 @@ async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str
                     reasons[f"ERROR {answer.finished.error[:120]}"] += 1
 
     await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
-    starts = engine.forms.helper.starts
     await engine.aclose()
     return {
         "schemas": count,
         "seed": seed,
         "ends": dict(ends),
-        "helpers started": starts,
-        "refused by the helper's end": crashes,
         "reasons": dict(reasons.most_common(40)),
     }
 

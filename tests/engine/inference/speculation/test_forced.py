@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.grammar.compilation import new_matcher
-from engine.grammar.form_compiler import Constraints, GrammarHelper
+from engine.grammar.form_compiler import Constraints
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.sources import GrammarDrafts
@@ -130,11 +130,7 @@ def constraints(demo_model_path: Any) -> Constraints:
 
 
 def begun(constraints: Constraints, request: GenerationRequest) -> TokenConstraint:
-    helper = GrammarHelper()
-    try:
-        form = constraints.compiler.prepare(constraints.compiler.draft(request), helper)
-    finally:
-        helper.close()
+    form = constraints.compiler.prepare(constraints.compiler.draft(request))
     constraint = constraints.hold(request, [1], form, thinks=False)
     assert constraint is not None
     return constraint
