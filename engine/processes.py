@@ -79,11 +79,6 @@ class HelperDied(Exception):
         self.code = code
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether the cause may be something other than the question."""
-        return self.code is None or -self.code in _FOREIGN
-
-    @property
     def took_too_much_time(self) -> bool:
         """Whether the process ended because it computed for too long."""
         return self.code in (-signal.SIGPROF, -signal.SIGXCPU)
@@ -176,17 +171,6 @@ class HelperProcess:
             process.wait(_ENDING_S)
         process.kill()
         raise self._end(None if has_passed.is_set() else process.wait())
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory that the process takes; 0 if there is none, or that cannot be found out."""
-        import psutil  # not every start of the program needs it
-
-        pid = self.pid
-        try:
-            return 0 if pid is None else int(psutil.Process(pid).memory_info().rss)
-        except psutil.Error:
-            return 0
 
     def close(self) -> None:
         """End the process at once; it cannot be asked any more."""
