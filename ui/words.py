@@ -247,10 +247,10 @@ def _character(name: str, digits: str) -> str:
 
 ORIGIN_NAMES = {
     TokenOrigin.SAMPLED: "",
-    TokenOrigin.LOOKUP: "Guessed: repetition",
-    TokenOrigin.PREDICTION: "Guessed: prediction",
-    TokenOrigin.DRAFT: "Guessed: draft model",
-    TokenOrigin.HEAD: "Guessed: own draft head",
+    TokenOrigin.LOOKUP: "Draft: prompt lookup",
+    TokenOrigin.PREDICTION: "Draft: predicted output",
+    TokenOrigin.DRAFT: "Draft: draft model",
+    TokenOrigin.HEAD: "Draft: MTP head",
     TokenOrigin.FORCED: "Forced",
     TokenOrigin.BUDGET: "Forced: budget",
 }

@@ -201,7 +201,7 @@ class VerdictHead(QWidget):
                 self._say("chat", Tone.QUIET, "No model is loaded", ["Open a model to begin."])
             else:
                 words = "Send a message, or open a saved run, to see why an answer ends."
-                self._say("stop-match", Tone.QUIET, "No run is shown", [words])
+                self._say("stop-match", Tone.QUIET, "No Answer Selected", [words])
             return
         run, finished = shown.run, shown.run.finished
         if run.state is RunState.REFUSED:

@@ -94,7 +94,7 @@ class PromptTab(InspectorTab):
     def _ask(self) -> None:
         shown = self._inspector.shown
         if shown is None:
-            self.note.setText("No run is shown.")
+            self.note.setText("No answer selected.")
         elif shown.request is None:
             self.note.setText(
                 "The prompt of this run was not kept: its tokens were not recorded, or have been "
@@ -208,7 +208,7 @@ class ApiTab(InspectorTab):
     def _ask(self) -> None:
         shown = self._inspector.shown
         if shown is None:
-            self.note.setText("No run is shown.")
+            self.note.setText("No answer selected.")
         elif not shown.run.is_over:
             self.note.setText("This appears when the answer has ended.")
         elif shown is not self._rendered:

@@ -132,8 +132,8 @@ def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -
     return ask(
         parent,
         "How to report a problem",
-        "Write what you did, what you expected and what happened instead, to whoever gave you "
-        "Fullstop. Copy Details puts this on the clipboard; it has nothing of your conversations "
+        "Describe what you did, what you expected and what happened. Copy Details puts this on the "
+        "clipboard; it has nothing of your conversations "
         f"but why the last answer ended:\n\n{details}",
         answers=answers,
         title="Report a Problem",

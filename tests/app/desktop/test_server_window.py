@@ -273,6 +273,6 @@ def test_another_apps_answer_opens_in_the_inspector(use: Use) -> None:
         assert (found.run.text, found.run.stops) == ("1\n2\n3\n", ("4",))
         assert (found.run.max_tokens, found.question) == (60, COUNT)
         inspector.bar.back.click()
-        assert inspector.head.sentence.text() == "No run is shown"
+        assert inspector.head.sentence.text() == "No Answer Selected"
 
     use(steps)

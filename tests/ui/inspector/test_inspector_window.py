@@ -27,7 +27,7 @@ from ui.window.main_window import MainWindow
 async def test_before_any_run_it_says_what_to_do(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
-    assert inspector.head.sentence.text() == "No run is shown"
+    assert inspector.head.sentence.text() == "No Answer Selected"
     assert not inspector.bar.copy.isEnabled()
     for number in range(inspector.tabs.count()):
         inspector.tabs.setCurrentIndex(number)

@@ -138,8 +138,8 @@ def test_a_guessed_token_is_called_so_in_its_line_and_in_the_table(record: Recor
     table.show_trace(trace)
     column = COLUMNS.index("Origin")
     cells = [line.split("\t")[column] for line in table.as_tsv().splitlines()[1:]]
-    assert (cells[alone], cells[guessed]) == ("", "Guessed: repetition")
-    table.set_filter("guessed")
+    assert (cells[alone], cells[guessed]) == ("", "Draft: prompt lookup")
+    table.set_filter("draft: ")
     assert table.rowCount() == origins.count(TokenOrigin.LOOKUP)
 
 

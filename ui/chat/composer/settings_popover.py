@@ -379,7 +379,7 @@ class SettingsPopover(Popover):
         never_sideways(self.system_prompt)
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = NumberField(
-            "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+            "Maximum length, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
         )
         self.max_tokens.setSuffix(" tokens")
         self.thinking_budget = NumberField(
@@ -462,7 +462,7 @@ class SettingsPopover(Popover):
     def _lay_out(self) -> None:
         form, rare = _grid(), _grid()
         titles = {option.name: option.title for option in SAMPLING_OPTIONS}
-        titles |= {"max_tokens": "Longest answer", "thinking_budget": "Thinking budget"}
+        titles |= {"max_tokens": "Maximum length", "thinking_budget": "Thinking budget"}
         for name, control in self._fields().items():
             self._add_number(form if name in _COMMON else rare, name, titles[name], control)
         for option in _STOP_OPTIONS:
