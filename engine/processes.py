@@ -55,8 +55,6 @@ def write_parts(stream: IO[bytes], size: int, parts: Iterable[bytes | bytearray]
 _LARGE_BLOCK = 1 << 20
 # Python takes a moment to end after it has closed its files.
 _ENDING_S = 10.0
-# Signals that may come from outside: the question may be asked once more.
-_FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT})
 
 
 class HelperNotStarted(Exception):
