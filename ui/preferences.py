@@ -176,6 +176,17 @@ class ServerPreferences:
         says="The server at launch",
         choices={"as_left": "Last State", "on": "On", "off": "Off"},
     )
+    task_max_tokens: int = declare(
+        1_000,
+        help="most tokens of the answer to a task that a client sets in the background without a "
+        "limit, such as Open WebUI's titles and tags; 0 for no limit",
+        least=0,
+        most=1_000_000,
+        place=SERVER,
+        label="Background tasks",
+        says="Maximum length of answers to background tasks, in tokens",
+        unit="tokens",
+    )
     was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
 
     @property

@@ -369,6 +369,7 @@ class LocalServer:
                 is_open_here=not wanted.is_key_required,
                 allowed_origins=wanted.allowed_origins,
                 allowed_hosts=wanted.allowed_hosts,
+                task_max_tokens=wanted.task_max_tokens,
                 are_models_chosen=self._are_models_chosen,
             )
         except ConfigError as error:

@@ -300,3 +300,29 @@ def post(url: str) -> int:
         urllib.request.urlopen(url, b"{}", timeout=60)
     with raised.value as error:
         return int(error.code)
+
+
+async def test_background_tasks_are_limited_by_the_preference(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"### Task:\nName it": ["word "] * 50})
+    engine = Engine(loader=stage.load)
+    await engine.load(tmp_path)
+    wanted = ServerPreferences(port=free_port(), task_max_tokens=7)
+    server = LocalServer(engine, preferences=lambda: wanted, key=_a_key)
+    url = await server.start()
+
+    def ask() -> tuple[str | None, Any]:
+        messages = [{"role": "user", "content": "### Task:\nName it"}]
+        body = json.dumps({"model": "m", "messages": messages}).encode()
+        request = urllib.request.Request(f"{url}/v1/chat/completions", data=body)
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.headers["x-fullstop-task-max-tokens"], json.loads(answer.read())
+
+    try:
+        limit, answer = await asyncio.to_thread(ask)
+        assert limit == "7"
+        assert answer["usage"]["completion_tokens"] == 7
+        assert answer["choices"][0]["finish_reason"] == "length"
+    finally:
+        await server.stop()
+        await engine.aclose()
