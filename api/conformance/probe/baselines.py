@@ -1,8 +1,10 @@
 """Asks a server without stops, as the baseline for all other checks."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.client import Client
@@ -19,6 +21,8 @@ from api.conformance.probe.plan import (
 from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 
 MAX_TOKENS = 128
+# A Fullstop server sends both vendors' names of a request's id.
+_OWN_HEADERS = frozenset({"request-id", "x-request-id"})
 _QUICK_TOKENS = 40
 # Limits for a server with a small context, and for a model that thinks long.
 _FEWEST_TOKENS = 16
@@ -65,7 +69,7 @@ async def baselines(client: Client, options: ProbeOptions, short_s: float = 0.0)
         usable=tuple(asking.usable),
         runs=tuple(asking.runs),
         faults=tuple(asking.faults),
-        conclusions=opening.conclusions,
+        conclusions=(*opening.conclusions, *await _end_token(client, opening)),
         odd=tuple(asking.odd),
     )
 
@@ -171,6 +175,35 @@ async def _opening(client: Client, prompt: str, options: ProbeOptions) -> _Openi
         if run.is_answer and not _is_cut_short(run):
             conclusions.append(f"Answers may have {ask.max_tokens} tokens: the model thinks long.")
     return _Opening(ask, run, tuple(conclusions))
+
+
+async def _end_token(client: Client, opening: _Opening) -> tuple[str, ...]:
+    """Return where the end token of the first answer is named, if a Fullstop server reports it."""
+    if not (opening.run.is_answer and opening.run.headers.keys() >= _OWN_HEADERS):
+        return ()
+    body = client.driver.body(opening.ask, client.model)
+    run = await client.send({**body, "fullstop": {"report": True}})
+    try:
+        stop = _find_stop(json.loads(run.text))
+    except ValueError:
+        return ()
+    if stop.get("source") != "template":
+        return ()
+    token = stop.get("token_text")
+    return (f"Answers end at {token}, which the chat template names and no file of the model.",)
+
+
+def _find_stop(answer: Any) -> dict[str, Any]:
+    """Return the stop in the object ``fullstop``, which dialects put in different places."""
+    if isinstance(answer, dict):
+        own = answer.get("fullstop")
+        if isinstance(own, dict) and isinstance(own.get("stop"), dict):
+            return dict(own["stop"])
+        answer = list(answer.values())
+    for part in answer if isinstance(answer, list) else ():
+        if found := _find_stop(part):
+            return found
+    return {}
 
 
 def _is_cut_short(run: Exchange) -> bool:

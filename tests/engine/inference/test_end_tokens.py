@@ -20,8 +20,10 @@ _GO = "{% if add_generation_prompt %}" + GO + "{% endif %}"
 CLOSED = _OPEN + TURN_END + "\n{% endfor %}" + _GO
 
 
-def stage(folder: Path, template: str = CLOSED, **options: Any) -> Stage:
-    script = ["a", "b", TURN_END, "user: more", WRONG]
+def stage(
+    folder: Path, template: str = CLOSED, text: tuple[str, ...] = ("a", "b"), **options: Any
+) -> Stage:
+    script = [*text, TURN_END, "user: more", WRONG]
     options = {"special": [TURN_END], "eos": WRONG, **options}
     made = Stage(folder, {"go": script}, template=template, **options)
     made._script_of = lambda _: made.scripts["go"]  # type: ignore[method-assign]
