@@ -153,7 +153,9 @@ async def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_mod
         model.stage, model.name = "ready", MODEL.id
         model.changed.emit()
         tokens = panel.editor.end_tokens
-        await eventually(lambda: "End token <|im_end|>, token 2, from tokenizer" in names(tokens))
+        await eventually(
+            lambda: "End token <|im_end|>, token 2, named by the tokenizer" in names(tokens)
+        )
         await eventually(lambda: column.height() >= column.minimumSizeHint().height())
         await eventually(lambda: tokens.height() >= tokens.sizeHint().height())
         frames.look()
