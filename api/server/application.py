@@ -303,7 +303,7 @@ def _observed(observer: RequestObserver, pending: PendingReports) -> Middleware:
     @web.middleware
     async def observed(request: web.Request, handler: Handler) -> web.StreamResponse:
         observation = request[_OBSERVATION] = Observation(
-            observer.wanted_trace(), observer.wanted_content()
+            observer.requested_trace(), observer.requested_content()
         )
         observe(observation)
         config = request.app[SERVICE].config

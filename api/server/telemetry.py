@@ -243,11 +243,11 @@ class Telemetry:
             }
             self._providers.append(meters)
 
-    def wanted_trace(self) -> tuple[TraceLevel, int]:
+    def requested_trace(self) -> tuple[TraceLevel, int]:
         """Return that no token traces are wanted."""
         return TraceLevel.OFF, 0
 
-    def wanted_content(self) -> Content:
+    def requested_content(self) -> Content:
         """Return whether prompts and answers are wanted."""
         return Content.TEXTS if self._with_content else Content.NONE
 
@@ -320,7 +320,7 @@ class Telemetry:
         if self._histograms is None:
             return
         tokens, duration, first_token, output_token = self._histograms.values()
-        # A client can make up none of the values: the model is the one that answered.
+        # Values of clients would be unbounded labels: the model is the one that answered.
         labels = _common_attributes(ended)
         if ended.model:
             labels["gen_ai.request.model"] = labels["gen_ai.response.model"] = ended.model

@@ -266,10 +266,10 @@ class Facts(TypedDict, total=False):
 class RequestObserver(Protocol):
     """Is told when requests begin and end. Called on the server's loop; must return at once."""
 
-    def wanted_trace(self) -> tuple[TraceLevel, int]:
+    def requested_trace(self) -> tuple[TraceLevel, int]:
         """Return how much detail of each token is wanted, and how many alternatives."""
 
-    def wanted_content(self) -> Content:
+    def requested_content(self) -> Content:
         """Return how much of a request's content to keep."""
         ...
 
@@ -388,20 +388,20 @@ class Observers:
     def __init__(self, observers: Sequence[RequestObserver]) -> None:
         self._observers = tuple(observers)
 
-    def wanted_trace(self) -> tuple[TraceLevel, int]:
+    def requested_trace(self) -> tuple[TraceLevel, int]:
         """Return the most detailed token trace that any of them wants."""
         levels = list(TraceLevel)
         return max(
-            (observer.wanted_trace() for observer in self._observers),
+            (observer.requested_trace() for observer in self._observers),
             key=lambda wanted: (levels.index(wanted[0]), wanted[1]),
             default=(TraceLevel.OFF, 0),
         )
 
-    def wanted_content(self) -> Content:
+    def requested_content(self) -> Content:
         """Return the content that any of them wants to have kept."""
         content = Content.NONE
         for observer in self._observers:
-            content |= observer.wanted_content()
+            content |= observer.requested_content()
         return content
 
     def request_began(self, began: RequestBegan) -> None:

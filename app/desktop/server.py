@@ -56,21 +56,21 @@ class RequestFeed:
         self,
         loop: asyncio.AbstractEventLoop,
         deliver: Callable[[list[RequestEntry]], None],
-        wanted_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
+        requested_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
         keep_trace: Callable[[str, RunTrace], None] = lambda _id, _trace: None,
     ) -> None:
         self._loop = loop
         self._deliver = deliver
-        self._wanted_trace = wanted_trace
+        self._requested_trace = requested_trace
         self._keep_trace = keep_trace
         self._lock = threading.Lock()
         self._waiting: list[_Note] = []
 
-    def wanted_trace(self) -> tuple[TraceLevel, int]:
+    def requested_trace(self) -> tuple[TraceLevel, int]:
         """Return how much detail of each token is wanted."""
-        return self._wanted_trace()
+        return self._requested_trace()
 
-    def wanted_content(self) -> Content:
+    def requested_content(self) -> Content:
         """Return that the whole content of a request is wanted."""
         return EVERYTHING
 

@@ -499,7 +499,7 @@ def server_window(
     feed = RequestFeed(
         loop,
         log.take,
-        wanted_trace=lambda: window.workspace.traces.wanted,
+        requested_trace=lambda: window.workspace.traces.wanted,
         keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
     )
     server = LocalServer(

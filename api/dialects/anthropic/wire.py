@@ -77,7 +77,7 @@ class SearchResultBlock(WireModel):
 
 
 class ThinkingBlock(WireModel):
-    """``{"type": "thinking"}`` of an earlier answer; one that was not shown is in its signature."""
+    """``{"type": "thinking"}`` of an earlier answer; omitted text is in the signature."""
 
     type: Literal["thinking"]
     thinking: str | None = None
@@ -137,7 +137,7 @@ class ToolChangeBlock(WireModel):
 
 
 class ForeignBlock(WireModel):
-    """A block of a tool that ran on another server, or one of an unknown type: what is read of it.
+    """The readable parts of a block of another server's tool, or of an unknown type.
 
     Attributes:
         type: Its type.

@@ -36,7 +36,7 @@ from api.transport.service import (
 from engine import NoModel
 from engine.library.models import weight_figures
 
-# Clients ask for the version to learn what they may send; we follow the reference of this version.
+# Codex and others require a minimum version; routes follow the reference of this one.
 API_VERSION = "0.32.15"
 
 _TAG = ":latest"

@@ -179,7 +179,7 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "web_search_options": RefusedParameter("searching the web", ()),
 }
 
-# Objects in which a parameter means what it means outside of them.
+# Objects whose parameters mean the same as at the top level.
 PARAMETER_OBJECTS = frozenset({"options", "sampling_params", "structured_outputs"})
 
 # Values that mean the default of parameters that are otherwise named.

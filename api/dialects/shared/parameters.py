@@ -482,7 +482,7 @@ def with_template_options(
 
 
 def given_effort(effort: str | None) -> str | None:
-    """Return a word for the effort of reasoning; None for one that leaves it open."""
+    """Return the reasoning effort; None for a word that means the default."""
     return None if effort is None or _plain(effort) in _OPEN_EFFORTS else effort
 
 

@@ -16,7 +16,7 @@ def sealed(text: str, mark: str) -> str:
 
 
 def opened(content: str, mark: str) -> str | None:
-    """Return the text that a client kept; None for one that this server did not seal."""
+    """Return the sealed text; None where the seal is not of this server."""
     if not content.startswith(mark):
         return None
     try:

@@ -45,10 +45,10 @@ class Notebook:
 
     trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)
 
-    def wanted_trace(self) -> tuple[TraceLevel, int]:
+    def requested_trace(self) -> tuple[TraceLevel, int]:
         return self.trace
 
-    def wanted_content(self) -> Content:
+    def requested_content(self) -> Content:
         return EVERYTHING
 
     def request_began(self, began: RequestBegan) -> None:

@@ -261,10 +261,10 @@ def test_a_collector_gets_the_requests_that_the_windows_log_gets(
         def __init__(self) -> None:
             self.ended: list[RequestEnded] = []
 
-        def wanted_trace(self) -> tuple[TraceLevel, int]:
+        def requested_trace(self) -> tuple[TraceLevel, int]:
             return TraceLevel.OFF, 0
 
-        def wanted_content(self) -> Content:
+        def requested_content(self) -> Content:
             return EVERYTHING
 
         def request_began(self, began: RequestBegan) -> None:

@@ -143,7 +143,7 @@ def _image_message() -> str:
 
 # -- Codex ------------------------------------------------------------------------------------
 
-_CODEX = """
+CODEX_CONFIG = """
 model = "m"
 model_context_window = 40000
 model_provider = "here"
@@ -169,7 +169,7 @@ def judge_codex(agent: Agent, report: Report) -> None:
         home = agent.folder / case / "codex"
         home.mkdir(parents=True, exist_ok=True)
         key = 'env_key = "HERE_KEY"' if variables else ""
-        (home / "config.toml").write_text(_CODEX.format(url=server.url, key=key))
+        (home / "config.toml").write_text(CODEX_CONFIG.format(url=server.url, key=key))
         given = {"CODEX_HOME": str(home), **variables}
         done = agent.run("exec", "--skip-git-repo-check", *more, text, case=case, **given)
         lines = (done.stdout + done.stderr).splitlines()

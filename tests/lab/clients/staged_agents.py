@@ -27,7 +27,7 @@ from api.transport.config import ServerConfig
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Limits
-from tests.lab.clients.agents import _CODEX, Agent
+from tests.lab.clients.agents import CODEX_CONFIG, Agent
 from tests.lab.clients.environments import node_environment
 from tests.lab.clients.servers import SAID, Server
 from tests.lab.real_families import real_stage
@@ -123,7 +123,7 @@ def _run_claude(agent: Agent, server: Server, text: str, turn: int) -> str:
 def _run_codex(agent: Agent, server: Server, text: str, turn: int) -> str:
     home = agent.folder / "turns" / "codex"
     home.mkdir(parents=True, exist_ok=True)
-    config = _CODEX.format(url=server.url, key="").replace("40000", str(_CONTEXT))
+    config = CODEX_CONFIG.format(url=server.url, key="").replace("40000", str(_CONTEXT))
     (home / "config.toml").write_text(config.replace("read-only", "danger-full-access"))
     more = ("resume", "--last") if turn else ()
     done = agent.run(

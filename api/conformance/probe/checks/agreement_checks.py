@@ -37,7 +37,7 @@ _LEAST_CHARACTERS = 6
 # Servers that make several tokens a step make some behind a stop.
 _MOST_BEHIND = 3
 # A text that more requests than these get is not that of one of them.
-_MOST_MIXED = 3
+_MAX_MIXED = 3
 # So many answers must say the same before another one is wrong.
 _FEWEST = 3
 
@@ -397,7 +397,7 @@ def _fulls(answers: Sequence[_Answer]) -> dict[str, _Answer]:
 
 
 def _usual(answers: Sequence[_Answer]) -> dict[str, str]:
-    """Return what is usually said to the same words, where that was seen some times."""
+    """Return the most frequent answer to each prompt that was asked several times."""
     texts: dict[str, Counter[str]] = {}
     for answer in answers:
         if not answer.stops and not answer.has_ids:
@@ -441,7 +441,7 @@ def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
         if setting.is_varying:
             # What several get now and then, and nobody usually, is no answer to another request.
             others = {words for words in others if usual.get(words) == answer.text}
-            is_own |= len(known.get(answer.text, ())) > _MOST_MIXED
+            is_own |= len(known.get(answer.text, ())) > _MAX_MIXED
         if not is_own and others:
             said = "The answer is that of another request."
             found.append((answer, Judgement("mixed_up", said, full.text, answer.text)))
