@@ -35,7 +35,6 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Limits, Message, Sampling
-from tests.lab.benchmarks.caches.agent import tool
 from tests.lab.real_models import NAME
 
 ROOT = Path(__file__).parents[2]
@@ -139,6 +138,17 @@ class Case:
     text: str
     token: int
     stop: str
+
+
+def _tool(number: int) -> dict[str, Any]:
+    """Return a typical tool of an agent: a description, and an object with a few fields."""
+    fields = {name: {"type": "string", "description": f"The {name}"} for name in ("path", "text")}
+    schema = {"type": "object", "properties": fields, "required": ["path"]}
+    return {
+        "name": f"tool_{number}",
+        "description": "Does a thing to a file",
+        "input_schema": schema,
+    }
 
 
 def cases_of(answers: Sequence[Known], count: int, seed: int = 1) -> list[Case]:
@@ -466,7 +476,7 @@ def check_agents(port: int, *, tools: int = 20, words: int = 150) -> int:
     system = "You are an agent that works on files. " * (words // 8)
     call = {"type": "tool_use", "id": "toolu_1", "name": "tool_1", "input": {"path": "a.txt"}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "three lines"}
-    offered = [tool(number) for number in range(tools)]
+    offered = [_tool(number) for number in range(tools)]
     messages = [
         {"role": "user", "content": "Read a.txt"},
         {"role": "assistant", "content": [{"type": "text", "text": "I read it."}, call]},

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -42,6 +43,31 @@ def bare_environment(home: Path, **more: str) -> dict[str, str]:
     """Return the environment of a program that knows nothing of its user; its home is separate."""
     home.mkdir(parents=True, exist_ok=True)
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **more}
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A program that is installed, and a folder of its own for each case."""
+
+    program: Path
+    folder: Path
+
+    def run(
+        self, *arguments: str, case: str, stdin: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it once in the folder of a case, with its own home folder there."""
+        work = self.folder / case / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        return subprocess.run(
+            [self.program, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=work,
+            env=bare_environment(self.folder / case / "home", **variables),
+            timeout=180,
+            check=False,
+        )
 
 
 def _run(command: list[str], folder: Path | None = None) -> None:

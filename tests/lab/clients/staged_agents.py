@@ -27,8 +27,7 @@ from api.transport.config import ServerConfig
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Limits
-from tests.lab.clients.agents import CODEX_CONFIG, Agent
-from tests.lab.clients.environments import node_environment
+from tests.lab.clients.environments import Agent, node_environment
 from tests.lab.clients.servers import SAID, Server
 from tests.lab.real_families import real_stage
 from tests.support.families.stage import FamilyStage
@@ -38,6 +37,23 @@ FAMILIES_OF_AGENTS = ("qwen38", "qwen3coder", "gptoss", "gemma4", "mistral")
 TURNS = 5
 _CALLS = 2
 _CONTEXT = 131_072
+_CODEX_CONFIG = """
+model = "m"
+model_context_window = 40000
+model_provider = "here"
+approval_policy = "never"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+[model_providers.here]
+name = "Fullstop"
+base_url = "{url}/v1"
+wire_api = "responses"
+{key}
+[analytics]
+enabled = false
+[otel]
+exporter = "none"
+"""
 _PLAN = re.compile(r"@@PLAN:(\w+):(\d+):(\w+):(\w+)@@")
 
 
@@ -123,7 +139,7 @@ def _run_claude(agent: Agent, server: Server, text: str, turn: int) -> str:
 def _run_codex(agent: Agent, server: Server, text: str, turn: int) -> str:
     home = agent.folder / "turns" / "codex"
     home.mkdir(parents=True, exist_ok=True)
-    config = CODEX_CONFIG.format(url=server.url, key="").replace("40000", str(_CONTEXT))
+    config = _CODEX_CONFIG.format(url=server.url, key="").replace("40000", str(_CONTEXT))
     (home / "config.toml").write_text(config.replace("read-only", "danger-full-access"))
     more = ("resume", "--last") if turn else ()
     done = agent.run(
