@@ -19,7 +19,6 @@ from engine.files.causes import without_folders
 from engine.grammar.masks import Form
 from engine.output.answer import RunSetting
 from engine.output.vocabulary import Vocabulary
-from engine.stopping.matcher import Automaton
 from engine.values.events import (
     Event,
     Finished,
@@ -57,7 +56,6 @@ class Generation:
         vocabulary: The model's vocabulary; None until the request is accepted.
         written_tokens: Tokens of the answer so far; the engine thread counts them.
         finished: The end, once it has been read.
-        automata: The automata of its stops, kept alive for the matchers that use them.
         form: The form that the answer must have; None for any.
         not_applied: Parts of the request without effect on this model, each named as the client
             spelled it; complete once the request is accepted.
@@ -75,7 +73,6 @@ class Generation:
         self.setting = RunSetting()
         self.vocabulary: Vocabulary | None = None
         self.finished: Finished | None = None
-        self.automata: tuple[Automaton, ...] = ()
         self.form: Form | None = None
         self.not_applied = request.not_applied
         self._loop = loop

@@ -38,7 +38,6 @@ from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.preparation import Forms, prompts_size
 from engine.scheduling.pulse import Work
 from engine.scheduling.worker import EngineThread
-from engine.stopping.matcher import prepared
 from engine.stopping.record import StopKind
 from engine.values.request import (
     CacheOwner,
@@ -313,8 +312,7 @@ class Engine:
                 self.forms.learn(missing.maker, model_id)
         raise EngineError("the model keeps changing; try again")
 
-    # Stops become automata and schemas become forms here, so that a long list or a large schema
-    # does not slow the engine thread.
+    # Schemas become forms here, so that a large one does not slow the engine thread.
 
     async def _form_of(self, request: GenerationRequest, model_id: str | None) -> Form | None:
         """Return the form of an answer; None where it is free, or cannot be prepared yet."""
@@ -338,10 +336,8 @@ class Engine:
     ) -> list[Generation]:
         loop = asyncio.get_running_loop()
         generations = [Generation(request, loop, self._cancel) for request in requests]
-        automata = {id(request.stops): prepared(request.stops) for request in requests}
         for generation, form in zip(generations, forms, strict=True):
             generation.form = form
-            generation.automata = automata[id(generation.request.stops)]
         size = prompts_size(requests)
         self._send(Submit(tuple(generations), time.perf_counter(), size, model))
         try:

@@ -10,7 +10,6 @@ import pytest
 from engine.errors import InvalidRequest, QueueFull
 from engine.scheduling.inbox import Submit
 from engine.scheduling.worker import EngineThread
-from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import Limits, OutputConstraint
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
@@ -105,30 +104,6 @@ async def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_name
         with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
             await engine.generate_together([request("short")] * 5)
         assert caught.value.field == "n"
-
-
-async def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from engine.stopping.matcher import Automaton
-
-    made: list[tuple[str, ...]] = []
-    real = Automaton.__init__
-
-    def spy(self: Any, strings: tuple[str, ...]) -> None:
-        made.append(strings)
-        real(self, strings)
-
-    monkeypatch.setattr(Automaton, "__init__", spy)
-    stage = stage_of(tmp_path, plain=["<think>", "</think>", "<tool_call>", "</tool_call>"])
-    stops = ("never-in-this-test-1", "never-in-this-test-2")
-    rules = StopRules.of(*stops, scope=StopScope.ALL)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        generations = await engine.generate_together([request("short", rules=rules)] * 8)
-        await asyncio.gather(*(one.collect() for one in generations))
-    assert made.count(stops) == 1
-    assert [one for one in made if one and one != stops] == []
 
 
 async def test_the_prompt_of_the_first_constrained_request_is_rendered_once(tmp_path: Path) -> None:
