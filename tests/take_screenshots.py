@@ -137,12 +137,12 @@ async def take_sides(window: MainWindow, folder: Path, question: str, stop: str)
     shown = window.workspace.current.conversation
     window.workspace.new_conversation()
     window.chat.composer.set_text(question)
-    window.twice.ask()
-    sheet = window.twice.sheet
-    assert sheet is not None
-    sheet.forms[0].stops.setPlainText(stop)
-    sheet.buttons.accepted.emit()
-    await until(lambda: "marked" in window.chat.sides.words.text())
+    window.comparing.ask()
+    dialog = window.comparing.dialog
+    assert dialog is not None
+    dialog.form.stops.setPlainText(stop)
+    dialog.buttons.accepted.emit()
+    await until(lambda: "marked" in window.chat.sides.summary.text())
     window.theme.set_mode("dark")
     await save(window, folder / "side-by-side-dark.png")
     window.chat.sides.columns[1].keep.click()

@@ -103,13 +103,13 @@ class Tour:
         """Ask in a conversation of its own and wait for the end."""
         self.begin(*stops, **settings)
         self.window.workspace.send(question)
-        await until(lambda: not self.window.workspace.current.session.is_running)
+        await until(lambda: not self.window.workspace.current.is_running)
 
     def begin(self, *stops: str, **settings: object) -> None:
         """Open a new conversation."""
         workspace = self.window.workspace
         workspace.new_conversation()
-        workspace.settings.change(ConversationSettings(**settings))  # type: ignore[arg-type]
+        workspace.change_settings(ConversationSettings(**settings))  # type: ignore[arg-type]
         workspace.current.stops.replace_all([StopEntry.of(stop) for stop in stops], "set")
 
     async def chat(self) -> None:
@@ -132,7 +132,7 @@ class Tour:
         workspace.send("Count from 1 to 300, one number per line")
         await until(lambda: len(workspace.current.conversation.messages[-1].text) > 60)
         workspace.current.cancel()
-        await until(lambda: not workspace.current.session.is_running)
+        await until(lambda: not workspace.current.is_running)
         await self.show("cancelled")
         said = [
             ConversationMessage("user", "Show me what you can write"),
@@ -173,7 +173,7 @@ class Tour:
         ]
         workspace.current.stops.replace_all(entries, "set")
         workspace.send(COUNT)
-        await until(lambda: not workspace.current.session.is_running)
+        await until(lambda: not workspace.current.is_running)
         window.stop_panel.editor.table.selectRow(2)
         await self.show("stop-list-with-remarks")
         await self.files()

@@ -105,10 +105,10 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
 async def answered(window: MainWindow, question: str) -> Any:
     """Send a question and return the finished run."""
     assert window.workspace.send(question)
-    run = window.workspace.current.session.run
+    run = window.workspace.current.run
     assert run is not None
     await until(lambda: run.finished is not None)
-    await until(lambda: not window.workspace.current.session.is_running)
+    await until(lambda: not window.workspace.current.is_running)
     return run
 
 
@@ -135,7 +135,7 @@ def test_the_program_ends_although_a_model_hangs_in_a_step(
     async def steps(window: MainWindow) -> None:
         monkeypatch.setattr(RunningBatch, "step", hang)
         assert window.workspace.send(COUNT)
-        run = window.workspace.current.session.run
+        run = window.workspace.current.run
         assert run is not None
         await until(lambda: is_held.is_set() and run.prompt_total)  # the engine has accepted it
 
@@ -180,14 +180,14 @@ def test_stop_ends_the_answer_within_a_step_and_the_next_is_answered_at_once(
 ) -> None:
     async def steps(window: MainWindow) -> None:
         assert window.workspace.send(LONG)
-        run = window.workspace.current.session.run
+        run = window.workspace.current.run
         assert run is not None
         await until(lambda: len(run.text) > 5)
         window.workspace.current.cancel()
         await until(lambda: run.finished is not None)
         assert run.finished is not None
         assert run.finished.stop.kind == "cancelled"
-        await until(lambda: not window.workspace.current.session.is_running)
+        await until(lambda: not window.workspace.current.is_running)
         window.workspace.new_conversation()
         following = await answered(window, "Count from 1 to 3, one number per line")
         assert following.text == "1\n2\n3"
@@ -232,7 +232,7 @@ def test_a_request_to_quit_closes_the_window_during_an_answer_with_the_server_on
         assert window.workspace.server is not None
         window.workspace.server.turn(True)
         assert window.workspace.send(LONG)
-        run = window.workspace.current.session.run
+        run = window.workspace.current.run
         assert run is not None
         await until(lambda: run.text)
         qapp.quit()
@@ -275,8 +275,8 @@ def test_a_tool_is_called_and_its_server_ends_with_the_program_at_sigterm(
         arguments = (str(server), str(marker))
         await host.put(ToolServerConfig("weather", sys.executable, arguments, is_on=True))
         assert not marker.exists(), "the server is not started before it is used"
-        workspace.settings.change_tools(ToolsInUse(("weather",)))
-        session = workspace.current.session
+        workspace.change_tools(ToolsInUse(("weather",)))
+        session = workspace.current
         assert workspace.send("What is the weather in Paris?")
         shown = workspace.current
         await until(lambda: shown.shown_run is not None and shown.shown_run.progress)
@@ -327,7 +327,7 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
         await until(window.chat.welcome.isVisible)
         QTest.keyClicks(window.chat.composer.input, "Count from 1 to 3")
         QTest.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
-        session = window.workspace.current.session
+        session = window.workspace.current
         await until(lambda: window.workspace.current.conversation.messages)
         await until(lambda: not session.is_running)
         answer = window.workspace.current.conversation.messages[-1]

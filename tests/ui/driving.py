@@ -15,7 +15,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, Timing, Usage
 from engine.values.request import CacheOwner, GenerationRequest
 from tests.support.shown import shown
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
 from ui.records.store import ConversationStore, MemoryConversationStore
@@ -180,15 +180,15 @@ def session(
     conversation: Conversation | None = None,
     store: ConversationStore | None = None,
     traces: Traces | None = None,
-) -> ConversationSession:
+) -> ConversationController:
     """Return a session; what a test does not give is kept in memory."""
-    return ConversationSession(
+    context = ChatContext(
         scripted,
-        conversation or Conversation(),
         store or MemoryConversationStore(),
         Traces() if traces is None else traces,
         OneModel(scripted),
     )
+    return ConversationController(context, conversation or Conversation())
 
 
 def push(generation: Generation, events: Iterable[Event]) -> None:

@@ -52,7 +52,7 @@ async def answered(window: MainWindow) -> None:
     window.workspace.current.stops.ensure("6")
     window.workspace.current.stops.ensure(" 6")
     window.workspace.send("Count from 1 to 10, one number per line")
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     await settled()
 
 

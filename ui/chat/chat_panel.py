@@ -32,8 +32,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.model_switcher import GoneBar, ModelBadge
 from ui.chat.problem_bar import ProblemBar
 from ui.chat.session.answering_model import AnsweringModel
-from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides import SidesPage
 from ui.chat.welcome import Suggestion, Welcome
@@ -118,7 +117,7 @@ class ToolsInChat(QObject):
         toolbox.changed.connect(self._refresh)
         toolbox.changed.connect(workspace.meter.recount)
         workspace.opened.connect(self._refresh)
-        workspace.settings.changed.connect(self._refresh)
+        workspace.settings_changed.connect(self._refresh)
         self._refresh()
 
     @property
@@ -128,7 +127,7 @@ class ToolsInChat(QObject):
 
     def _make_popover(self) -> ToolsPopover:
         popover = ToolsPopover(self._dialogs_on, self._toolbox, self)
-        popover.edited.connect(self._workspace.settings.change_tools)
+        popover.edited.connect(self._workspace.change_tools)
         popover.servers_wanted.connect(self.servers_wanted)
         popover.resource_wanted.connect(self._attach)
         popover.prompt_wanted.connect(self._ask_for_arguments)
@@ -141,7 +140,7 @@ class ToolsInChat(QObject):
         self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
         self.popover.pop_up(self._composer.tools)
 
-    def follow_view(self, view: AnswerView, session: ConversationSession | None = None) -> None:
+    def follow_view(self, view: AnswerView, session: ConversationController | None = None) -> None:
         """Connect the cards of an answer's calls with their actions.
 
         Args:
@@ -149,7 +148,7 @@ class ToolsInChat(QObject):
             session: What runs the calls; None for the open conversation's own.
         """
         message = view.message
-        session = session or self._workspace.current.session
+        session = session or self._workspace.current
         view.calls.decided.connect(partial(self._decide, session))
         view.calls.replied.connect(partial(self._reply, session))
         view.calls.picture_wanted.connect(view.picture_wanted)
@@ -160,16 +159,16 @@ class ToolsInChat(QObject):
         view.calls.show_lost(self._lost)
         self.lost_changed.connect(view.calls.show_lost)
 
-    def _decide(self, session: ConversationSession, call_id: str, decision: Decision) -> None:
+    def _decide(self, session: ConversationController, call_id: str, decision: Decision) -> None:
         """Allow or deny a call, and focus the composer, because the buttons disappear."""
         session.decide(call_id, decision)
         self._composer.input.setFocus()
 
-    def _reply(self, session: ConversationSession, call_id: str, reply: QuestionReply) -> None:
+    def _reply(self, session: ConversationController, call_id: str, reply: QuestionReply) -> None:
         session.reply(call_id, reply)
         self._composer.input.setFocus()
 
-    def _continue(self, session: ConversationSession, answer: ConversationMessage) -> None:
+    def _continue(self, session: ConversationController, answer: ConversationMessage) -> None:
         session.continue_calls(answer)
         self._composer.input.setFocus()
 
@@ -265,7 +264,7 @@ class ChatPanel(QWidget):
         super().__init__()
         self.setObjectName("canvas")
         self._workspace = workspace
-        self._opened: OpenConversation | None = None
+        self._opened: ConversationController | None = None
         self.library: ModelLibrary | None = None
         self.header = ChatHeader(workspace.answering)
         self.problem = ProblemBar()
@@ -350,7 +349,7 @@ class ChatPanel(QWidget):
     def edit_last_question(self) -> None:
         """Edit the last question in its place."""
         current = self._workspace.current
-        if current.sides is not None:
+        if current.sides:
             self.composer.say(_KEEP_ONE)
             return
         if current.is_busy:
@@ -379,10 +378,10 @@ class ChatPanel(QWidget):
         workspace = self._workspace
         card = SettingsPopover(self, workspace.presets)
         card.show_settings(workspace.current.conversation.settings)
-        card.edited.connect(workspace.settings.change)
+        card.edited.connect(workspace.change_settings)
         card.kept.connect(self._keep_for_model)
         card.presets.chosen.connect(self._use_preset)
-        card.presets.save_wanted.connect(workspace.settings.save_preset)
+        card.presets.save_wanted.connect(workspace.save_preset)
         return card
 
     def _settings_basis(self) -> SettingsBasis:
@@ -439,8 +438,8 @@ class ChatPanel(QWidget):
         workspace.opened.connect(self._show)
         workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)
-        workspace.settings.changed.connect(self._refresh)
-        workspace.settings.changed.connect(self.column.show_prompt_begin)
+        workspace.settings_changed.connect(self._refresh)
+        workspace.settings_changed.connect(self.column.show_prompt_begin)
         workspace.answering.changed.connect(self._refresh)
         workspace.model.changed.connect(self._tell_of_model)
         workspace.conversations.renamed.connect(self._refresh)
@@ -466,14 +465,16 @@ class ChatPanel(QWidget):
         """Connect the buttons of a message with their actions."""
         message = view.message
         if isinstance(view, QuestionView):
-            view.edited.connect(lambda *asked: self._ask(ConversationSession.edit, message, *asked))
+            view.edited.connect(
+                lambda *asked: self._ask(ConversationController.edit, message, *asked)
+            )
             view.left.connect(self.focus_composer)
         else:
             view.regenerate_wanted.connect(
-                lambda: self._ask(ConversationSession.regenerate, message)
+                lambda: self._ask(ConversationController.regenerate, message)
             )
             view.proceed.clicked.connect(
-                lambda: self._ask(ConversationSession.continue_answer, message)
+                lambda: self._ask(ConversationController.continue_answer, message)
             )
             self.tools.follow_view(view)
             run = view.run
@@ -481,7 +482,7 @@ class ChatPanel(QWidget):
             view.text_view.link_chosen.connect(partial(ask_about_link, self))
         view.action_row.version_stepped.connect(lambda step: self._show_version(message, step))
 
-    def _follow_side(self, view: AnswerView, session: ConversationSession) -> None:
+    def _follow_side(self, view: AnswerView, session: ConversationController) -> None:
         self.tools.follow_view(view, session)
         view.picture_wanted.connect(partial(self.handling.show_picture, view))
 
@@ -502,7 +503,7 @@ class ChatPanel(QWidget):
         if not self._workspace.search.is_active:
             self.column.forget_found()
 
-    def _show(self, opened: OpenConversation) -> None:
+    def _show(self, opened: ConversationController) -> None:
         if self._opened is not None:
             self._opened.sides_changed.disconnect(self._show_sides)
         self._opened = opened
@@ -522,7 +523,7 @@ class ChatPanel(QWidget):
         page: QWidget = self.column if conversation.messages else self.welcome
         if is_gone and wanted is not conversation:
             page = self._loading  # it was deleted, and the next one is still being read
-        self._stack.setCurrentWidget(page if current.sides is None else self.sides)
+        self._stack.setCurrentWidget(page if not current.sides else self.sides)
         placeholder = {
             "none": "Load a model to start chatting",
             "loading": f"Message {model.name} (loading…)",
@@ -533,9 +534,9 @@ class ChatPanel(QWidget):
         }[model.stage]
         if model.is_stuck:
             placeholder = "The model is not responding"
-        if current.sides is not None:
+        if current.sides:
             placeholder = _KEEP_ONE
-        can_send = model.can_answer and current.sides is None
+        can_send = model.can_answer and not current.sides
         self.composer.show_stage(can_send, current.is_running, placeholder)
         self.composer.show_stops(len(conversation.enabled_stops()))
         info = model.info
@@ -544,10 +545,10 @@ class ChatPanel(QWidget):
         self.composer.show_settings(settings_words(settings))
 
     def _show_sides(self) -> None:
-        """Show both answers of the open conversation, or its messages once one answer was kept."""
+        """Show both compared answers, or the messages once one answer was kept."""
         current = self._workspace.current
         self.sides.show_sides(current)
-        if current.sides is None:
+        if not current.sides:
             self.column.show_conversation(current)
             self.column.show_run(current.shown_run)
         self._refresh()
@@ -580,8 +581,8 @@ class ChatPanel(QWidget):
         # The new settings are shown first, because a card applies its values when it closes.
         if self._settings.made is not None:
             self._settings.made.show_settings(preset.settings)
-        self._workspace.settings.use_preset(preset)
+        self._workspace.use_preset(preset)
 
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings
-        self._workspace.settings.change(replace(settings, is_thinking=is_thinking))
+        self._workspace.change_settings(replace(settings, is_thinking=is_thinking))

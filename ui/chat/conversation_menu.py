@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
 from engine import size_in_words
 from ui.chat.chat_panel import ChatPanel
 from ui.chat.import_dialog import ImportDialog
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import named
-from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
 from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
@@ -117,13 +117,13 @@ class ConversationMenu(QObject):
         self._again = add_entry(
             menu,
             "Re&generate",
-            self._with_last_answer(ConversationSession.regenerate),
+            self._with_last_answer(ConversationController.regenerate),
             "Ctrl+Alt+G",
         )
         self._continue = add_entry(
             menu,
             "Cont&inue Answer",
-            self._with_last_answer(ConversationSession.continue_answer),
+            self._with_last_answer(ConversationController.continue_answer),
             "Ctrl+Shift+Return",
         )
         self._earlier = add_entry(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
@@ -281,7 +281,7 @@ class ConversationMenu(QObject):
         self._workspace.files.duplicate(self._workspace.selected)
 
     def _with_last_answer(
-        self, action: Callable[[ConversationSession, ConversationMessage], Run | None]
+        self, action: Callable[[ConversationController, ConversationMessage], Run | None]
     ) -> Callable[[], None]:
         def act() -> None:
             messages = self._workspace.current.conversation.messages

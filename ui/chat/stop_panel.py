@@ -28,7 +28,7 @@ from engine import (
     tokens_per_s,
     visible,
 )
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconBadge, IconButton
 from ui.kit.html import colored, element, joined
@@ -299,7 +299,7 @@ class StopPanel(QDockWidget):
         super().__init__("Stops", window)
         self.setObjectName("stop_dock")
         self._workspace = workspace
-        self._opened: OpenConversation | None = None
+        self._opened: ConversationController | None = None
         self.editor = StopListEditor()
         self.verdict = VerdictView(workspace.model)
         self.source = label("", "muted", 0.93, is_wrapped=True)
@@ -315,8 +315,8 @@ class StopPanel(QDockWidget):
         self.editor.end_tokens.removed.connect(
             lambda token_id: self._change_tokens(lambda ids: tuple(i for i in ids if i != token_id))
         )
-        workspace.settings.changed.connect(self._show_model)
-        workspace.settings.changed.connect(self._offer_to_apply)
+        workspace.settings_changed.connect(self._show_model)
+        workspace.settings_changed.connect(self._offer_to_apply)
         workspace.answering_changed.connect(self._offer_to_apply)
         workspace.stops_edited.connect(self._offer_to_apply)
         workspace.stops_edited.connect(self._say_source)
@@ -379,15 +379,15 @@ class StopPanel(QDockWidget):
         self._area = frame.area
         return frame
 
-    def _show(self, opened: OpenConversation) -> None:
+    def _show(self, opened: ConversationController) -> None:
         if self._opened is not None:
-            self._opened.session.run_changed.disconnect(self._follow)
-            self._opened.session.run_finished.disconnect(self._follow)
-            self._opened.session.text_appended.disconnect(self._follow)
+            self._opened.run_changed.disconnect(self._follow)
+            self._opened.run_finished.disconnect(self._follow)
+            self._opened.text_appended.disconnect(self._follow)
         self._opened = opened
-        opened.session.run_changed.connect(self._follow)
-        opened.session.run_finished.connect(self._follow)
-        opened.session.text_appended.connect(self._follow)
+        opened.run_changed.connect(self._follow)
+        opened.run_finished.connect(self._follow)
+        opened.text_appended.connect(self._follow)
         self.editor.show_model(opened.stops)
         self._show_model()
         self._offer_to_apply()
@@ -426,7 +426,7 @@ class StopPanel(QDockWidget):
     def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
         settings = self._workspace.current.conversation.settings
         ids = change(settings.stop_token_ids)
-        self._workspace.settings.change(replace(settings, stop_token_ids=ids))
+        self._workspace.change_settings(replace(settings, stop_token_ids=ids))
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace

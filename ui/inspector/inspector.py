@@ -23,8 +23,7 @@ from engine import (
 )
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
-from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.inspector.shown_run import (
     RunSource,
@@ -319,7 +318,7 @@ class Inspector(QObject):
         self.prompt = ShownPrompt(engine, self)
         self.choice = 0
         self._request: RequestEntry | None = None
-        self._session: ConversationSession | None = None
+        self._session: ConversationController | None = None
         self._is_tried = False
         self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
         self._growth.timeout.connect(self.grew)
@@ -408,7 +407,7 @@ class Inspector(QObject):
         message = self.message()
         if message is not None and self.can_answer_again:
             self.traces.record(TraceLevel.FULL)
-            self.workspace.ask(ConversationSession.regenerate, message)
+            self.workspace.ask(ConversationController.regenerate, message)
 
     def earlier_runs(self) -> list[ShownRun]:
         """Return the other runs of the open conversation, newest first, to compare with."""
@@ -445,17 +444,17 @@ class Inspector(QObject):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _follow_session(self, opened: OpenConversation) -> None:
+    def _follow_session(self, opened: ConversationController) -> None:
         if self._session is not None:
             self._session.run_changed.disconnect(self._note_growth)
             self._session.text_appended.disconnect(self._note_growth)
             self._session.thinking_appended.disconnect(self._note_growth)
             self._session.run_finished.disconnect(self._note_end)
-        self._session = opened.session
-        opened.session.run_changed.connect(self._note_growth)
-        opened.session.text_appended.connect(self._note_growth)
-        opened.session.thinking_appended.connect(self._note_growth)
-        opened.session.run_finished.connect(self._note_end)
+        self._session = opened
+        opened.run_changed.connect(self._note_growth)
+        opened.text_appended.connect(self._note_growth)
+        opened.thinking_appended.connect(self._note_growth)
+        opened.run_finished.connect(self._note_end)
 
     def _note_growth(self, run: Run, _text: str = "") -> None:
         if self.shown is not None and run is self.shown.run:

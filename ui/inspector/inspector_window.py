@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import StopKind, TraceLevel, figures, quoted, size_in_words, steps
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ConversationController
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
@@ -245,19 +245,19 @@ class VerdictHead(QWidget):
     def _continue(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._inspector.workspace.ask(ConversationSession.continue_answer, message)
+            self._inspector.workspace.ask(ConversationController.continue_answer, message)
 
     def _raise_limit(self) -> None:
         workspace = self._inspector.workspace
         settings = workspace.current.conversation.settings
         if settings.max_tokens is not None:
-            workspace.settings.change(replace(settings, max_tokens=settings.max_tokens * 2))
+            workspace.change_settings(replace(settings, max_tokens=settings.max_tokens * 2))
         self._continue()
 
     def _answer_without(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._inspector.workspace.ask(ConversationSession.answer_without_stop, message)
+            self._inspector.workspace.ask(ConversationController.answer_without_stop, message)
 
     # -- looks -----------------------------------------------------------------------------
 

@@ -25,11 +25,10 @@ from ui.chat.conversation_menu import ConversationMenu
 from ui.chat.messages.find_bar import FindingText
 from ui.chat.model_switcher import ModelSwitcher
 from ui.chat.problem_bar import TransferBar
-from ui.chat.session.open_conversations import OpenConversation
-from ui.chat.session.side_by_side import Side
-from ui.chat.session.workspace import AskingSides, Workspace
+from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
-from ui.chat.sides import SidesSheet
+from ui.chat.sides import CompareDialog
 from ui.chat.stop_panel import StopPanel
 from ui.kit import icons
 from ui.kit.dialogs import choose_folder, tell
@@ -56,7 +55,6 @@ from ui.kit.windows import bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder, Variant
-from ui.records.runs import Run
 from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
 from ui.server.server_switch import WINDOW_TITLE, ServerSwitch
 from ui.window.other_windows import OtherWindows, plain
@@ -154,57 +152,48 @@ class ChoosingModel(QObject):
             self._library.add_folder(folder)
 
 
-class Comparing(Protocol):
-    """The part of the other windows that compares runs."""
-
-    def show_comparison(self, run: Run, other: Run) -> None:
-        """Show the inspector's comparison of two runs."""
-
-
-class AnsweringTwice(QObject):
-    """Opens the sheet, begins both answers, and keeps one of them."""
+class ComparingAnswers(QObject):
+    """Asks what two answers differ in, begins both, and keeps one of them."""
 
     def __init__(
         self,
         workspace: Workspace,
         library: ModelLibrary,
         chat: ChatPanel,
-        others: Comparing,
+        others: OtherWindows,
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self._asking = AskingSides(workspace, self)
         self._library = library
         self._chat = chat
         self._parent = parent
-        self.sheet: SidesSheet | None = None
+        self.dialog: CompareDialog | None = None
         chat.sides.kept.connect(self._keep)
         chat.sides.compare_wanted.connect(others.show_comparison)
         chat.sides.run_wanted.connect(workspace.show_run)
 
     def ask(self) -> None:
-        """Ask what is to differ; the question is the draft, or else the last one."""
+        """Ask what differs; the question is the draft, or else the last one."""
         current, composer = self._workspace.current, self._chat.composer
         asked = [message for message in current.conversation.messages if message.run is None]
-        written = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
-        if current.is_busy or not self._workspace.answering.can_answer:
-            words = (
-                "Wait until the answer has ended." if current.is_busy else "Choose a model first."
-            )
-            tell(self._parent, "Wait until the answer is finished.", words)
-        elif not written and not asked:
+        draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
+        if current.is_busy:
+            tell(self._parent, "Wait until the answer is finished.")
+        elif not self._workspace.answering.can_answer:
+            tell(self._parent, "Choose a model first.")
+        elif not draft and not asked:
             tell(self._parent, "Type a message first.")
         else:
-            self.sheet = SidesSheet(
-                written or asked[-1].typed,
+            self.dialog = CompareDialog(
+                draft or asked[-1].typed,
                 Variant.of(current.conversation),
                 self._models(),
-                self._begin,
                 self._parent,
             )
-            self.sheet.destroyed.connect(self._forget_sheet)
-            self.sheet.open()
+            self.dialog.submitted.connect(self._begin)
+            self.dialog.destroyed.connect(self._clear_dialog)
+            self.dialog.open()
 
     def _models(self) -> list[tuple[str, Path | None]]:
         """Return the models with their folders; the conversation's own model comes first."""
@@ -219,20 +208,21 @@ class AnsweringTwice(QObject):
         others = [(name, folder) for name, folder in models if folder != own]
         return [(answering.name, own), *others]
 
-    def _begin(self, variants: tuple[Variant, ...]) -> bool:
-        composer = self._chat.composer
-        text, files = composer.text, composer.attachments.files
-        if not self._asking.begin(variants, text, files):
-            return False
-        composer.clear()
-        return True
+    def _begin(self, variant: Variant) -> None:
+        composer, dialog = self._chat.composer, self.dialog
+        if self._workspace.compare(variant, composer.text, composer.attachments.files):
+            composer.clear()
+            if dialog is not None:
+                dialog.accept()
+        elif dialog is not None:
+            dialog.show_problem("No answer can be started now.")
 
-    def _keep(self, side: Side | None) -> None:
-        self._asking.keep(side)
+    def _keep(self, side: ConversationController | None) -> None:
+        self._workspace.end_comparison(side)
         self._chat.focus_composer()
 
-    def _forget_sheet(self) -> None:
-        self.sheet = None
+    def _clear_dialog(self) -> None:
+        self.dialog = None
 
 
 _START, _STOP = "Star&t Local Server", "Sto&p Local Server"
@@ -418,7 +408,7 @@ class EditMenu(QObject):
     def _note_change(self, *, in_list: bool) -> None:
         self._is_list_latest = in_list
 
-    def _follow_undo(self, opened: OpenConversation) -> None:
+    def _follow_undo(self, opened: ConversationController) -> None:
         stack = opened.stops.undo_stack
         in_list = self._is_list_latest
         self._group.addStack(stack)
@@ -568,7 +558,7 @@ class WindowWithMenus(Protocol):
     stop_panel: StopPanel
     others: OtherWindows
     choosing_model: ChoosingModel
-    twice: AnsweringTwice
+    comparing: ComparingAnswers
     server_panel: ServerPanel
     agents: AgentLines
     transfer_bar: TransferBar
@@ -662,7 +652,7 @@ class MainMenus(QObject):
         add_entry(menu, "Conversation Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
         add_entry(menu, "T&ools…", chat.tools.pop_up, "Ctrl+T")
         add_entry(menu, "Switch &Model…", self._window.choosing_model.pop_up, "Ctrl+K")
-        add_entry(menu, "Compare Ans&wers…", self._window.twice.ask, "Ctrl+Shift+K")
+        add_entry(menu, "Compare Ans&wers…", self._window.comparing.ask, "Ctrl+Shift+K")
         self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:

@@ -42,7 +42,7 @@ from ui.records.tools import ToolHost, ToolsInUse
 from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
-from ui.window.main_menus import AnsweringTwice, ChoosingModel, MainMenus
+from ui.window.main_menus import ChoosingModel, ComparingAnswers, MainMenus
 from ui.window.other_windows import NO_HELP_FILES, HelpFiles, OtherWindows
 
 # A column that a person opened is wanted until that person closes it. It is shown while there is
@@ -305,7 +305,7 @@ class AppliedPreferences(QObject):
             self._columns.resize_for_text()
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
         self._workspace.titles.is_on = now.names_conversations
-        self._workspace.in_memory.when_full = WhenFull(now.when_full)
+        self._workspace.context.when_full = WhenFull(now.when_full)
         self._workspace.conversations.usual_settings = now.new_conversation.settings()
         self._begin_as_the_model_wants()
         self._workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))
@@ -319,7 +319,7 @@ class AppliedPreferences(QObject):
         listed.new_settings = listed.usual_settings if saved is None else saved
         current = self._workspace.current.conversation
         if not current.has_messages and current.settings == before:
-            self._workspace.settings.change(listed.new_settings)
+            self._workspace.change_settings(listed.new_settings)
 
     def _remember_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
         self._preferences.change(columns=columns)
@@ -456,7 +456,7 @@ class MainWindow(QMainWindow):
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application sets it.
         choosing_model: Lets a person choose a model.
-        twice: Answers a question with several settings side by side.
+        comparing: Answers a question twice, with other settings.
         others: The program's other windows.
         notices: Tells of answers that end while another program is in front.
     """
@@ -516,7 +516,7 @@ class MainWindow(QMainWindow):
         self.choosing_model = ChoosingModel(
             self.workspace, self.model_library, self.chat, self.others, self
         )
-        self.twice = AnsweringTwice(
+        self.comparing = ComparingAnswers(
             self.workspace, self.model_library, self.chat, self.others, self
         )
         self._lay_out()
@@ -620,7 +620,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Hide the window; or ask running answers to end, and emit ``closed``."""
         self.chat.column.keep_place()
-        self.workspace.drafts.keep()
+        self.workspace.save_draft()
         if not self._is_quitting and self.goes_on_when_closed():
             event.ignore()
             self.hide()

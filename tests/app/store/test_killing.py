@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.store.conftest import opened
-from ui.chat.session.conversation_session import KEEP_MS
+from ui.chat.session.conversation_controller import SAVE_MS
 from ui.records.runs import RunState
 
 ROOT = Path(__file__).parents[3]
@@ -70,4 +70,4 @@ async def test_after_a_kill_all_saved_text_is_in_the_file(path: Path, least: int
 
 
 def test_a_running_answer_is_saved_twice_a_second() -> None:
-    assert KEEP_MS <= 500
+    assert SAVE_MS <= 500

@@ -146,7 +146,7 @@ class DailyWork:
         """The card of the Tools button, and the window of tool servers."""
         window, host = self._window, self._host
         host.become(tools=(ADD, LOOK), version="sums 1.2")
-        window.workspace.settings.change_tools(SUMS_ON)
+        window.workspace.change_tools(SUMS_ON)
         window.chat.tools.pop_up()
         await self._show("tools-card", window.chat.tools.popover)
         window.chat.tools.popover.hide()

@@ -63,19 +63,19 @@ class LastingRuns:
 
     async def _sides(self) -> None:
         window = self._window
-        window.workspace.settings.change_tools(SUMS_ON)
-        window.twice.ask()
-        sheet = window.twice.sheet
-        assert sheet is not None
-        await self._show("side-by-side-sheet", sheet)
-        sheet.reject()
+        window.workspace.change_tools(SUMS_ON)
+        window.comparing.ask()
+        dialog = window.comparing.dialog
+        assert dialog is not None
+        await self._show("side-by-side-sheet", dialog)
+        dialog.reject()
 
     async def _ask(self, question: str, stop: str) -> None:
         workspace = self._window.workspace
         workspace.new_conversation()
         workspace.current.stops.replace_all([StopEntry.of(stop)] if stop else [], "set")
         workspace.send(question)
-        await self._until(lambda: not workspace.current.session.is_running)
+        await self._until(lambda: not workspace.current.is_running)
 
 
 def _list_of(choice: QWidget) -> QWidget:

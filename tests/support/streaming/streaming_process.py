@@ -17,7 +17,7 @@ from PySide6.QtCore import QCoreApplication
 from app.store.conversation_store import open_store
 from engine.values.events import PromptProgress, TextDelta
 from tests.ui.driving import OneModel, ScriptedEngine, eventually
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
 
@@ -29,7 +29,9 @@ async def answer_for_ever(path: Path) -> None:
     engine = ScriptedEngine()
     conversation = Conversation()
     store.save(conversation)
-    session = ConversationSession(engine, conversation, store, Traces(), OneModel(engine))
+    session = ConversationController(
+        ChatContext(engine, store, Traces(), OneModel(engine)), conversation
+    )
     session.send("Count for ever")
     await eventually(lambda: bool(engine.generations))
     # The request has reached the engine: from here on the question must be in the file.

@@ -16,9 +16,12 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, eventually
 from ui.chat.composer.composer import Composer, full_words
 from ui.chat.session.context_meter import ContextMeter, Count, Counted
+from ui.chat.session.conversation_controller import ChatContext
+from ui.chat.session.traces import Traces
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, PageRange, with_attachments
 from ui.records.conversations import Conversation
+from ui.records.store import MemoryConversationStore
 
 
 @pytest.fixture
@@ -201,8 +204,15 @@ class FullEngine:
         return 7
 
 
+def meter_of(engine: FullEngine) -> ContextMeter:
+    return ContextMeter(ChatContext(engine, MemoryConversationStore(), Traces(), None))
+
+
 async def test_a_prompt_that_is_far_too_long_is_counted_as_full() -> None:
-    meter, counts = ContextMeter(FullEngine()), list[Count]()
+    meter, counts = (
+        ContextMeter(ChatContext(FullEngine(), MemoryConversationStore(), Traces(), None)),
+        list[Count](),
+    )
     meter.counted.connect(counts.append)
     large = Attachment("large.txt", "word " * 60_000)
     asked = Counted(Conversation(), MODEL, "Look", (large,))
@@ -217,7 +227,7 @@ async def test_a_prompt_that_is_far_too_long_is_counted_as_full() -> None:
 
 
 async def test_nothing_is_counted_once_the_window_ends() -> None:
-    meter = ContextMeter(FullEngine())
+    meter = meter_of(FullEngine())
     meter.watch(lambda: Counted(Conversation(), MODEL, "Look"))  # another one each time
     meter.count_now()
     await meter.finish()
@@ -246,7 +256,7 @@ async def test_attached_files_stay_with_their_conversation(
         assert second is not first
         assert (row.files, row.refusal.isVisible()) == ((), False)
         assert workspace.send("Count from 1 to 3, one number per line")
-        await eventually(lambda: not workspace.current.session.is_running)
+        await eventually(lambda: not workspace.current.is_running)
         assert second.messages[0].text == "Count from 1 to 3, one number per line"
         # A file that was being read goes to the conversation that it was meant for.
         await eventually(lambda: len(first.attachments) == 2)
@@ -256,7 +266,7 @@ async def test_attached_files_stay_with_their_conversation(
         await eventually(lambda: bool(first.messages))
         assert first.messages[0].text.startswith("note.txt:")
         assert first.attachments == ()
-        await eventually(lambda: not workspace.current.session.is_running)
+        await eventually(lambda: not workspace.current.is_running)
 
 
 async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
@@ -284,7 +294,7 @@ async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
         composer.set_text("Count from 1 to 3, one number per line")
         await eventually(composer.action.isEnabled)
         composer.action.click()
-        await eventually(lambda: not workspace.current.session.is_running)
+        await eventually(lambda: not workspace.current.is_running)
         assert len(full.messages) == 2
 
 

@@ -19,7 +19,7 @@ from engine.values.events import (
 from engine.values.request import Message
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.session.conversation_session import HOLD_SHOWN_S, TICK_MS
+from ui.chat.session.conversation_controller import HOLD_SHOWN_S, TICK_MS
 from ui.chat.session.traces import Traces
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry

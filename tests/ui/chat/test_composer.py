@@ -1,13 +1,11 @@
 import pytest
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.chat.composer.composer import Composer
-from ui.chat.session.workspace import DraftKeeping
 from ui.kit.theme import Theme
-from ui.records.conversations import Conversation
 
 
 @pytest.fixture
@@ -68,18 +66,3 @@ def test_the_button_stops_while_an_answer_runs(qtbot: QtBot, composer: Composer)
     with qtbot.waitSignal(composer.stop_wanted):
         qtbot.mouseClick(composer.action, Qt.MouseButton.LeftButton)
     assert composer.action.accessibleName() == "Stop the answer"
-
-
-def test_a_draft_is_saved_while_somebody_types_without_a_pause(qtbot: QtBot) -> None:
-    saved: list[str] = []
-    owner, conversation = QObject(), Conversation()
-    drafts = DraftKeeping(lambda one: saved.append(one.draft), owner)
-
-    def types_another_letter() -> bool:
-        drafts.change(conversation, conversation.draft + "a")
-        return bool(saved)
-
-    # It is asked again every 10 ms, so no pause is long enough to count as one.
-    qtbot.waitUntil(types_another_letter, timeout=20_000)
-    drafts.keep()
-    assert saved[-1] == conversation.draft

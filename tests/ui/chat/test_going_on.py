@@ -9,7 +9,7 @@ from engine.stopping.record import StopKind
 from tests.support.asking import loaded_engine
 from tests.support.scripted import GO, Stage
 from tests.ui.driving import OneModel, eventually
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.runs import Run
@@ -19,12 +19,13 @@ from ui.records.store import MemoryConversationStore
 PIECES = ["Boil the t", "ea", ".\n", "St", "ir", " it."]
 
 
-def chat_of(engine: Engine, conversation: Conversation) -> ConversationSession:
+def chat_of(engine: Engine, conversation: Conversation) -> ConversationController:
     model = OneModel(engine)  # type: ignore[arg-type]
-    return ConversationSession(engine, conversation, MemoryConversationStore(), Traces(), model)
+    context = ChatContext(engine, MemoryConversationStore(), Traces(), model)
+    return ConversationController(context, conversation)
 
 
-async def whole(chat: ConversationSession, run: Run | None) -> Run:
+async def whole(chat: ConversationController, run: Run | None) -> Run:
     assert run is not None
     await eventually(lambda: not chat.is_running)
     return run

@@ -21,7 +21,7 @@ from tests.ui.driving import (
     session,
 )
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
@@ -39,15 +39,12 @@ def asked(number: int) -> str:
     return f"What is the number of question {number}?"
 
 
-def chat_of(engine: Engine, conversation: Conversation, when_full: WhenFull) -> ConversationSession:
-    return ConversationSession(
-        engine,
-        conversation,
-        MemoryConversationStore(),
-        Traces(),
-        OneModel(engine),  # type: ignore[arg-type]
-        when_full=lambda: when_full,
-    )
+def chat_of(
+    engine: Engine, conversation: Conversation, when_full: WhenFull
+) -> ConversationController:
+    store, models = MemoryConversationStore(), OneModel(engine)  # type: ignore[arg-type]
+    context = ChatContext(engine, store, Traces(), models, when_full=when_full)
+    return ConversationController(context, conversation)
 
 
 async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
@@ -96,7 +93,7 @@ def long_talk(turns: int = 10, size: int = 400) -> Conversation:
 DONE = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 
 
-async def begun(scripted: ScriptedEngine, chat: ConversationSession, text: str = "Go") -> Run:
+async def begun(scripted: ScriptedEngine, chat: ConversationController, text: str = "Go") -> Run:
     count = len(scripted.generations)
     run = chat.send(text)
     assert run is not None
@@ -104,7 +101,7 @@ async def begun(scripted: ScriptedEngine, chat: ConversationSession, text: str =
     return run
 
 
-async def ended(scripted: ScriptedEngine, chat: ConversationSession, text: str = "1") -> None:
+async def ended(scripted: ScriptedEngine, chat: ConversationController, text: str = "1") -> None:
     scripted.say(TextDelta(text), DONE)
     await eventually(lambda: not chat.is_running)
 
@@ -215,7 +212,7 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     assert workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
     scripted.say(TextDelta("1"), DONE)
-    await eventually(lambda: not workspace.current.session.is_running)
+    await eventually(lambda: not workspace.current.is_running)
     left_out = conversation.messages[-1].run.left_out  # type: ignore[union-attr]
     assert left_out is not None
     boundary = conversation.messages[left_out.until]
@@ -277,7 +274,7 @@ async def test_a_pinned_message_goes_with_every_question_and_says_so(
     await eventually(lambda: bool(scripted.generations))
     assert pinned.text in [message.content for message in scripted.requests[-1].messages]
     scripted.say(TextDelta("1"), END)
-    await eventually(lambda: not workspace.current.session.is_running)
+    await eventually(lambda: not workspace.current.is_running)
     view = window.chat.column.question_view(pinned)
     assert view is not None
     view.pinned.click()

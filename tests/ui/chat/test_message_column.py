@@ -17,7 +17,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_slots import estimated_height
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.kit.flow_text import FlowText
 from ui.kit.theme import Theme
@@ -38,16 +38,9 @@ def long_conversation(turns: int = 120) -> Conversation:
 
 def opened_in(
     column: MessageColumn, engine: ScriptedEngine, conversation: Conversation
-) -> OpenConversation:
-    return OpenConversation(
-        engine,
-        conversation,
-        MemoryConversationStore(),
-        Traces(),
-        OneModel(engine),
-        no_tools(),
-        column,  # type: ignore[arg-type]
-    )
+) -> ConversationController:
+    context = ChatContext(engine, MemoryConversationStore(), Traces(), OneModel(engine), no_tools())
+    return ConversationController(context, conversation, column)
 
 
 @asynccontextmanager
@@ -68,7 +61,7 @@ def column(enter: Enter, theme: Theme) -> Living[MessageColumn]:
 @pytest.fixture
 def opened(
     enter: Enter, column: Living[MessageColumn], scripted: ScriptedEngine
-) -> Living[OpenConversation]:
+) -> Living[ConversationController]:
     return enter(lambda: nullcontext(opened_in(column.value, scripted, long_conversation())))
 
 
@@ -91,7 +84,7 @@ async def settled(column: MessageColumn) -> None:
 
 
 async def test_a_long_conversation_opens_at_its_end_with_few_views(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     column.show_conversation(opened)
     column.grab()
@@ -106,7 +99,7 @@ async def test_a_long_conversation_opens_at_its_end_with_few_views(
 
 
 async def test_opening_a_long_conversation_makes_only_the_views_near_its_end(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     made: list[object] = []
     column.view_made.connect(made.append)
@@ -128,7 +121,10 @@ class Events(QObject):
 
 
 async def test_opening_costs_what_is_seen_however_long_the_conversation_is(
-    column: MessageColumn, opened: OpenConversation, scripted: ScriptedEngine, qapp: QApplication
+    column: MessageColumn,
+    opened: ConversationController,
+    scripted: ScriptedEngine,
+    qapp: QApplication,
 ) -> None:
     counts = []
     events = Events()
@@ -158,7 +154,7 @@ def line_at_top(column: MessageColumn) -> str:
 
 
 async def test_the_line_that_is_read_stays_while_text_changes_its_size_or_width(
-    column: MessageColumn, opened: OpenConversation, theme: Theme
+    column: MessageColumn, opened: ConversationController, theme: Theme
 ) -> None:
     words = " ".join(f"word{n:04}" for n in range(1500))
     opened.conversation.messages[99].run.text = RICH  # type: ignore[union-attr]
@@ -182,7 +178,7 @@ async def test_the_line_that_is_read_stays_while_text_changes_its_size_or_width(
 
 
 async def test_another_version_far_up_makes_only_the_views_near_the_screen(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     column.show_conversation(opened)
     await settled(column)
@@ -190,14 +186,14 @@ async def test_another_version_far_up_makes_only_the_views_near_the_screen(
     await settled(column)
     made: list[object] = []
     column.view_made.connect(made.append)
-    opened.session.path_changed.emit(1)
+    opened.path_changed.emit(1)
     await eventually(lambda: column._stack.slots[1].view is not None)
     await settled(column)
     assert len(made) < 60
 
 
 async def test_scrolling_shows_every_message_and_drops_far_views(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     column.show_conversation(opened)
     await settled(column)
@@ -215,7 +211,7 @@ async def test_scrolling_shows_every_message_and_drops_far_views(
 
 
 async def test_a_reader_is_not_moved_by_views_that_are_made_above(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     column.show_conversation(opened)
     await settled(column)
@@ -235,7 +231,7 @@ async def test_a_reader_is_not_moved_by_views_that_are_made_above(
 
 
 async def test_a_message_is_brought_into_sight_wherever_it_is(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     column.show_conversation(opened)
     bar = column.verticalScrollBar()
@@ -250,7 +246,7 @@ async def test_a_message_is_brought_into_sight_wherever_it_is(
 
 
 async def test_a_message_is_brought_into_sight_however_slow_the_machine_is(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     # As if everything that arriving takes came later than it is waited for.
     column._place._arriving.setInterval(0)
@@ -267,7 +263,7 @@ async def test_a_message_is_brought_into_sight_however_slow_the_machine_is(
 
 
 async def test_words_that_were_found_are_marked_and_brought_into_sight(
-    column: MessageColumn, opened: OpenConversation
+    column: MessageColumn, opened: ConversationController
 ) -> None:
     messages = opened.conversation.messages
     far_down = "word\n\n" * 80 + "the Needle itself\n\n" + "word\n\n" * 80
@@ -302,7 +298,7 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
 
 
 async def test_no_message_makes_the_chat_scroll_sideways(
-    column: MessageColumn, opened: OpenConversation, theme: Theme
+    column: MessageColumn, opened: ConversationController, theme: Theme
 ) -> None:
     messages = opened.conversation.messages
     messages[-2].text = "q" * 3000 + " https://example.org/" + "u" * 3000
@@ -321,7 +317,7 @@ async def test_no_message_makes_the_chat_scroll_sideways(
 
 
 async def test_rendered_text_follows_the_size_of_text(
-    column: MessageColumn, opened: OpenConversation, theme: Theme
+    column: MessageColumn, opened: ConversationController, theme: Theme
 ) -> None:
     opened.conversation.messages[-1].run.text = RICH  # type: ignore[union-attr]
     column.show_conversation(opened)
@@ -343,7 +339,7 @@ async def test_rendered_text_follows_the_size_of_text(
 
 
 async def test_a_question_above_an_answer_lower_than_estimated_is_shown(
-    column: MessageColumn, opened: OpenConversation, scripted: ScriptedEngine
+    column: MessageColumn, opened: ConversationController, scripted: ScriptedEngine
 ) -> None:
     column.resize(820, 1_700)  # so high that both fit
     for count in range(1, 7):

@@ -109,7 +109,7 @@ async def test_send_now_stops_the_answer_and_sends_that_message_first(
 async def test_after_a_stop_the_messages_wait_until_return_is_pressed(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    session, composer = window.workspace.current.session, window.chat.composer
+    session, composer = window.workspace.current, window.chat.composer
     await running(window, scripted)
     send(window, "And then?")
     session.cancel()

@@ -17,7 +17,7 @@ from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window
 from tests.support.shown import shown as shown_window
 from tests.ui.driving import ScriptedEngine, eventually, session
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
@@ -33,7 +33,7 @@ LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), T
 
 async def answered(
     scripted: ScriptedEngine,
-    chat: ConversationSession,
+    chat: ConversationController,
     begin: Callable[[], Run | None],
     text: str,
     end: Finished = END,
@@ -47,7 +47,7 @@ async def answered(
     return run
 
 
-def shown(chat: ConversationSession) -> list[str]:
+def shown(chat: ConversationController) -> list[str]:
     return [message.said for message in chat.conversation.messages]
 
 

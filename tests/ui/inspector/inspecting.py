@@ -11,4 +11,4 @@ async def ask(window: MainWindow, question: str, *stops: str) -> None:
         window.workspace.current.stops.ensure(stop)
     await eventually(lambda: window.workspace.model.stage == "ready")
     assert window.workspace.send(question)
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)

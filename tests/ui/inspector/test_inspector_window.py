@@ -83,9 +83,9 @@ async def test_a_running_answer_grows_in_the_inspector(
     window.workspace.send("Count from 1 to 40, one number per line")
     rows = inspector.tokens.model.rowCount
     await eventually(lambda: 0 < rows() < 100)
-    assert window.workspace.current.session.is_running
+    assert window.workspace.current.is_running
     assert "Watching" in inspector.head.steps.text() or "stop" in inspector.head.steps.text()
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     assert rows() == 111
 
 

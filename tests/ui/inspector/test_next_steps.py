@@ -12,7 +12,7 @@ async def test_continuing_past_a_stop_counts_once_and_leaves_the_list_as_it_is(
 ) -> None:
     await ask(window, COUNT, "6")
     inspector.head.past.click()
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     assert window.workspace.current.conversation.enabled_stops() == ("6",)
     assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
     shown = window.workspace.current.shown_run
@@ -29,7 +29,7 @@ async def test_answering_without_a_stop_keeps_list_and_follow_up_questions(
     await ask(window, "What is a stop sequence?")
     workspace.show_run(first)
     inspector.head.without.click()
-    await eventually(lambda: not workspace.current.session.is_running)
+    await eventually(lambda: not workspace.current.is_running)
     assert workspace.current.stops.entries() == [StopEntry.of("6")]
     texts = [message.said for message in workspace.current.conversation.messages]
     assert texts[1].endswith("9\n10")
@@ -43,11 +43,11 @@ async def test_the_offered_actions_fit_the_kind_of_end(
     head = inspector.head
     await ask(window, COUNT)
     assert not any(action.isVisible() for action in head._actions)
-    window.workspace.settings.change(
+    window.workspace.change_settings(
         window.workspace.current.conversation.settings.__class__(max_tokens=5)
     )
     await ask(window, COUNT)
     assert [a.text() for a in head._actions if a.isVisible()] == ["Raise the Limit and Continue"]
     head.raise_limit.click()
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     assert window.workspace.current.conversation.settings.max_tokens == 10

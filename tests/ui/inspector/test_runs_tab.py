@@ -105,7 +105,7 @@ async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorde
     assert inspector.lacking.text() == "The tokens of this run were not recorded."
     await eventually(inspector.again.isEnabled)
     inspector.again.click()
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     await eventually(inspector.ending.curve.isVisible)
     assert not inspector.again.isVisible()
     assert inspector.bar.level.currentText() == "Everything"

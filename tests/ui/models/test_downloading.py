@@ -49,7 +49,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
 ) -> None:
     site.piece_s = 0.02  # long enough for a rate to be shown
     workspace = opened.window.workspace
-    workspace.settings.change(workspace.current.conversation.settings)
+    workspace.change_settings(workspace.current.conversation.settings)
     details = opened.models.finding.details
     seen: list[str] = []
     opened.window.model_library.downloads.progressed.connect(
@@ -63,7 +63,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     await eventually(lambda: welcome.isVisible())
     assert f"{REPOSITORY} is ready" in welcome._state.text()
     assert opened.window.workspace.send("Count from 1 to 3")
-    session = opened.window.workspace.current.session
+    session = opened.window.workspace.current
     await eventually(lambda: not session.is_running)
     written = opened.window.workspace.current.conversation.messages[-1]
     assert "1" in written.text
@@ -78,7 +78,7 @@ async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
     await opened.loaded("demo-model")
     workspace = opened.window.workspace
     assert workspace.send("Count from 1 to 3")
-    await eventually(lambda: not workspace.current.session.is_running)
+    await eventually(lambda: not workspace.current.is_running)
     before = workspace.current.conversation
     await begin(opened)
     await opened.loaded(REPOSITORY)

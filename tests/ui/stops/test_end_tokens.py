@@ -84,7 +84,7 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     assert scripted.requests[0].stops != wanted
     assert not editor.apply_bar.isVisible()
     scripted.say(FINISHED)
-    await eventually(lambda: not workspace.current.session.is_running)
+    await eventually(lambda: not workspace.current.is_running)
     window.quit()
     await window.finish()
 
@@ -96,7 +96,7 @@ async def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for
     window.stop_panel.show()
     window.show()
     settings = window.workspace.current.conversation.settings
-    window.workspace.settings.change(replace(settings, stop_token_ids=(10**6, 5)))
+    window.workspace.change_settings(replace(settings, stop_token_ids=(10**6, 5)))
     await eventually(lambda: "End token 1000000, not in this model" in rows(window))
     assert window.workspace.send("go")
     await eventually(lambda: bool(scripted.requests))

@@ -182,7 +182,7 @@ async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     workspace.model.load(demo_model_path)
     await eventually(lambda: workspace.model.stage == "ready")
     workspace.send("Count from 1 to 100, one number per line")
-    session = workspace.current.session
+    session = workspace.current
     await eventually(lambda: session.run is not None and "4" in session.run.text)
     first = session.run
     workspace.current.stops.add_sequence("30")

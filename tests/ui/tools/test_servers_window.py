@@ -254,7 +254,7 @@ async def test_the_button_says_which_tools_are_in_use(engine: Engine, theme: The
     async with shown(main_window(engine, theme, tool_host=host)) as window:
         button = window.chat.composer.tools
         assert button.accessibleName() == "Tools: none in this conversation"
-        window.workspace.settings.change_tools(ToolsInUse((SUMS.name,)))
+        window.workspace.change_tools(ToolsInUse((SUMS.name,)))
         assert button.accessibleName() == "Tools of sums: 1 tool known"
         host.become(stage=ServerStage.FAILED, problem="It ended.")
         assert button.accessibleName() == "Tools: It ended."

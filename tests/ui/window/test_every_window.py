@@ -128,10 +128,9 @@ async def open_settings(window: MainWindow, _: Path) -> None:
 
 
 async def open_sheet(window: MainWindow, _: Path) -> None:
-    window.twice.ask()
-    sheet = window.twice.sheet
-    assert sheet is not None
-    sheet.more.click()
+    window.comparing.ask()
+    dialog = window.comparing.dialog
+    assert dialog is not None
 
 
 def by(name: str) -> Open:
@@ -161,7 +160,7 @@ OPENED: dict[str, Open] = {
     "ServerWindow": by("others.show_server"),
     "SettingsPopover": open_settings,
     "ShortcutsDialog": by("others.show_shortcuts"),
-    "SidesSheet": open_sheet,
+    "CompareDialog": open_sheet,
     "ToolServersWindow": by("others.show_tool_servers"),
     "ToolsPopover": by("chat.tools.pop_up"),
 }

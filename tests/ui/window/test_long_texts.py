@@ -74,7 +74,7 @@ async def test_a_stop_of_4096_characters_scrolls_nothing_sideways(window: MainWi
         [StopEntry.of(STOP), StopEntry.of(STOP[:-1] + "\\n"), StopEntry.of(f" {STOP}")], "set"
     )
     window.workspace.send("Count from 1 to 3")
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     for row in range(3):
         window.stop_panel.editor.table.selectRow(row)
         await settled(window)

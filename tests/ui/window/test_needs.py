@@ -17,8 +17,8 @@ from tests.support.shown import main_window
 from tests.ui.chat.calling.talking import adding, ended
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.chat.model_switcher import ModelRow
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.conversation_list import ConversationRole
-from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
@@ -52,15 +52,15 @@ def window(
 
     def make() -> MainWindow:
         window = main_window(scripted, theme, tool_host=host)
-        window.workspace.settings.change_tools(SUMS_ON)
+        window.workspace.change_tools(SUMS_ON)
         return window
 
     return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
-async def asking(window: MainWindow, scripted: ScriptedEngine) -> ConversationSession:
+async def asking(window: MainWindow, scripted: ScriptedEngine) -> ConversationController:
     """Ask something, and let the model call a tool; the call waits for a person."""
-    session = window.workspace.current.session
+    session = window.workspace.current
     window.workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
     scripted.say(ToolCallCompleted(0, CALL), ended(StopKind.TOOL_CALL))
@@ -92,24 +92,24 @@ async def test_a_call_that_waits_in_an_answer_side_by_side_is_marked_there_and_i
     window: MainWindow, scripted: ScriptedEngine, badges: list[int]
 ) -> None:
     window.chat.composer.set_text("Go")
-    window.twice.ask()
-    sheet = window.twice.sheet
-    assert sheet is not None
-    sheet.buttons.accepted.emit()
+    window.comparing.ask()
+    dialog = window.comparing.dialog
+    assert dialog is not None
+    dialog.buttons.accepted.emit()
     await eventually(lambda: len(scripted.generations) == 2)
     left, right = window.chat.sides.columns
     for column in (left, right):
-        assert column.side.run is not None
-        column.side.run.progress["c1"] = CallProgress("files", "read", asks=True)
-        column.side.session.run_changed.emit(column.side.run)
+        assert column.run is not None
+        column.run.progress["c1"] = CallProgress("files", "read", asks=True)
+        column.side.run_changed.emit(column.run)
     assert left.need.isVisible()
     assert right.need.isVisible()
     row = window.sidebar.rows.index_of(window.workspace.current.conversation)
     assert row.data(ConversationRole.NEEDS_PERSON)
     for column, still_waits in ((right, True), (left, False)):
-        assert column.side.run is not None
-        column.side.run.progress.clear()
-        column.side.session.run_changed.emit(column.side.run)
+        assert column.run is not None
+        column.run.progress.clear()
+        column.side.run_changed.emit(column.run)
         assert column.need.isHidden()
         assert row.data(ConversationRole.NEEDS_PERSON) is still_waits
     assert badges == [1, 0]

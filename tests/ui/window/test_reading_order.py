@@ -100,10 +100,10 @@ async def ask_for_permission(window: MainWindow) -> None:
 
 
 async def answer_side_by_side(window: MainWindow) -> None:
-    window.twice.ask()
-    sheet = window.twice.sheet
-    assert sheet is not None
-    sheet.buttons.accepted.emit()
+    window.comparing.ask()
+    dialog = window.comparing.dialog
+    assert dialog is not None
+    dialog.buttons.accepted.emit()
     await eventually(lambda: bool(window.chat.sides.columns))
     await eventually(lambda: not window.workspace.current.is_running)
 

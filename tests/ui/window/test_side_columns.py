@@ -119,7 +119,7 @@ async def test_the_stop_panel_is_closed_until_a_reason_opens_it(
         await eventually(lambda: window.workspace.model.stage == "ready")
         assert not window.columns.wants(window.stop_panel)
         assert window.workspace.send("Count from 1 to 3")
-        await eventually(lambda: not window.workspace.current.session.is_running)
+        await eventually(lambda: not window.workspace.current.is_running)
         assert window.stop_panel.isHidden()
         (reason,) = window.chat.column.findChildren(ReasonLine)
         assert not reason.isChecked()
@@ -217,7 +217,7 @@ def test_readable_follows_the_font(theme: Theme, qapp: QApplication) -> None:
 async def test_the_reason_of_an_answer_scrolls_nothing_sideways(window: MainWindow) -> None:
     window.workspace.current.stops.ensure("6")
     window.workspace.send("Count from 1 to 10, one number per line")
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     for percent in SIZES:
         window.preferences.change(text_percent=percent)
         window.resize(window.width(), window.minimumSizeHint().height())

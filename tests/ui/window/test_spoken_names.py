@@ -107,13 +107,13 @@ async def test_each_control_of_a_servers_question_is_named_once(window: MainWind
 
 async def test_each_control_of_two_answers_side_by_side_is_named_once(window: MainWindow) -> None:
     window.chat.composer.set_text("Count from 1 to 10, one number per line")
-    window.twice.ask()
-    sheet = window.twice.sheet
-    assert sheet is not None
+    window.comparing.ask()
+    dialog = window.comparing.dialog
+    assert dialog is not None
     await settled()
-    assert faults(sheet) == []
-    sheet.forms[0].stops.setPlainText("6")
-    sheet.buttons.accepted.emit()
+    assert faults(dialog) == []
+    dialog.form.stops.setPlainText("6")
+    dialog.buttons.accepted.emit()
     await eventually(lambda: bool(window.chat.sides.columns))
     await eventually(lambda: not window.workspace.current.is_running)
     await settled()

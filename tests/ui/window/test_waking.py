@@ -50,18 +50,18 @@ async def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
         workspace, composer = window.workspace, window.chat.composer
         QTest.keyClicks(composer.input, "Go")
         composer.action.click()
-        answer = workspace.current.session.run
+        answer = workspace.current.run
         assert answer is not None
         await eventually(lambda: loader.loads == 2)
         composer.action.click()
-        await eventually(lambda: not workspace.current.session.is_running)
+        await eventually(lambda: not workspace.current.is_running)
         assert loader.loads == 2
         assert not loader.was_broken_off
         assert answer.finished is not None
         assert answer.finished.stop.kind is StopKind.CANCELLED
         assert "You stopped this answer." in window.stop_panel.verdict.sentence.text()
         # Another question waits for the model; Quit does not.
-        workspace.current.session.send("Go")
-        assert workspace.current.session.is_running
+        workspace.current.send("Go")
+        assert workspace.current.is_running
     await engine.aclose()
     assert loader.was_broken_off

@@ -32,14 +32,14 @@ def window(enter: Enter, engine: Engine, theme: Theme, demo_model_path: Path) ->
         window = main_window(engine, theme, model_folders=lambda _: folders)
         window.stop_panel.show()
         settings = window.workspace.current.conversation.settings
-        window.workspace.settings.change(replace(settings, max_tokens=400))
+        window.workspace.change_settings(replace(settings, max_tokens=400))
         return window
 
     return enter(lambda: opened(make()))
 
 
 async def answered(window: MainWindow) -> None:
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
 
 
 def answers(window: MainWindow) -> list[AnswerView]:
@@ -96,7 +96,7 @@ async def test_a_key_stops_the_answer_and_its_text_is_kept(
     window.activateWindow()
     qtbot.keyClicks(window.chat.composer.input, LONG)
     qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
-    run = window.workspace.current.session.run
+    run = window.workspace.current.run
     assert run is not None
     await eventually(lambda: bool(run.text))
     qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Escape)
@@ -205,7 +205,7 @@ async def test_a_deleted_conversation_is_brought_back_by_one_button(
 async def test_closing_during_an_answer_ends_it_cleanly(window: MainWindow) -> None:
     run = None
     window.workspace.send(LONG)
-    run = window.workspace.current.session.run
+    run = window.workspace.current.run
     assert run is not None
     window.close()
     await window.finish()

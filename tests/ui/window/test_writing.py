@@ -46,7 +46,7 @@ async def asked(window: MainWindow, scripted: ScriptedEngine, question: str = "G
     assert window.workspace.send(question)
     await eventually(lambda: len(scripted.generations) > count)
     scripted.say(TextDelta("1 2"), END)
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
 
 
 async def test_one_can_write_as_soon_as_the_window_is_there(window: MainWindow) -> None:
@@ -74,7 +74,7 @@ async def test_after_a_suggestion(window: MainWindow, scripted: ScriptedEngine) 
     await eventually(lambda: bool(scripted.generations))
     write(window)
     scripted.say(END)
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     write(window)
 
 
@@ -148,7 +148,7 @@ async def test_after_an_answer_was_stopped(window: MainWindow, scripted: Scripte
         assert scripted.cancelled == scripted.generations
         write(window)
         scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
-        await eventually(lambda: not window.workspace.current.session.is_running)
+        await eventually(lambda: not window.workspace.current.is_running)
         write(window)
 
 
@@ -161,7 +161,7 @@ async def test_after_another_answer_was_asked_for_with_a_button(
     await eventually(lambda: len(scripted.generations) == 2)
     write(window)
     scripted.say(END)
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     press(window, "Earlier version")
     write(window)
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 from engine import StopKind, counted
 from ui.chat.composer.composer import Composer, MessageEditor
 from ui.chat.session.context_meter import Count, Counted
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label
@@ -255,17 +255,17 @@ class Writing(QObject):
         self._composer = composer
         self._queue = queue
         self._bar = bar
-        self._opened: OpenConversation | None = None
+        self._opened: ConversationController | None = None
         self._sent: list[str] = []
         # Conversations whose queued messages are sent once their answer has ended.
-        self._followed: set[OpenConversation] = set()
+        self._followed: set[ConversationController] = set()
         # Those whose answer a person stopped so that the next message is sent.
-        self._hurried: set[OpenConversation] = set()
+        self._hurried: set[ConversationController] = set()
         self._is_sent_once_counted = False
         composer.prompts = self._prompts
         self._connect_signals()
 
-    def show_draft(self, opened: OpenConversation) -> None:
+    def show_draft(self, opened: ConversationController) -> None:
         """Show the draft of a conversation; further changes of the text belong to it."""
         composer, conversation = self._composer, opened.conversation
         self._opened = None
@@ -293,7 +293,7 @@ class Writing(QObject):
         composer.attachments.changed.connect(self._keep_attachments)
         composer.attachments.read_for_another.connect(self._attach_to)
         workspace.opened.connect(meter.recount)
-        workspace.settings.changed.connect(meter.recount)
+        workspace.settings_changed.connect(meter.recount)
         workspace.answering.changed.connect(meter.recount)
         workspace.answering_changed.connect(meter.recount)
         meter.watch(self._counted_message)
@@ -304,7 +304,7 @@ class Writing(QObject):
         meter, composer, opened = self._workspace.meter, self._composer, self._workspace.current
         message = (composer.text, composer.attachments.files)
         is_written = bool(message[0].strip() or message[1])
-        if opened.session.is_running or opened.conversation.queue:
+        if opened.is_answering or opened.conversation.queue:
             if is_written:
                 self._note_prompt(composer.text)
                 self._enqueue(opened, QueuedMessage(*message))
@@ -342,18 +342,18 @@ class Writing(QObject):
 
     # -- what is sent next -----------------------------------------------------------------
 
-    def _enqueue(self, opened: OpenConversation, message: QueuedMessage) -> None:
+    def _enqueue(self, opened: ConversationController, message: QueuedMessage) -> None:
         self._keep_queue(opened, (*opened.conversation.queue, message))
         self._follow(opened)
 
-    def _follow(self, opened: OpenConversation) -> None:
+    def _follow(self, opened: ConversationController) -> None:
         """Send the queued messages of a conversation as its answers end."""
         if opened not in self._followed:
             self._followed.add(opened)
-            opened.session.is_running_changed.connect(partial(self._note_end, opened))
+            opened.is_running_changed.connect(partial(self._note_end, opened))
             opened.destroyed.connect(lambda: self._followed.discard(opened))
 
-    def _keep_queue(self, opened: OpenConversation, queue: tuple[QueuedMessage, ...]) -> None:
+    def _keep_queue(self, opened: ConversationController, queue: tuple[QueuedMessage, ...]) -> None:
         opened.conversation.queue = queue
         self._workspace.conversations.changed(opened.conversation)
         self._show_queue()
@@ -376,14 +376,14 @@ class Writing(QObject):
         queue = list(opened.conversation.queue)
         queue.insert(0, queue.pop(number))
         self._keep_queue(opened, tuple(queue))
-        if opened.session.is_running:
+        if opened.is_answering:
             self._hurried.add(opened)
             opened.cancel()
         else:
             self._send_next(opened)
         self._composer.input.setFocus()
 
-    def _note_end(self, opened: OpenConversation, is_running: bool) -> None:
+    def _note_end(self, opened: ConversationController, is_running: bool) -> None:
         """Send the next message once an answer has ended, unless that went wrong."""
         if is_running or opened.is_busy:
             return
@@ -393,7 +393,7 @@ class Writing(QObject):
             self._send_next(opened)
         self._show_queue()
 
-    def _send_next(self, opened: OpenConversation) -> None:
+    def _send_next(self, opened: ConversationController) -> None:
         """Send the first queued message, if no answer is running."""
         queue = opened.conversation.queue
         if opened.is_busy or not queue or self._workspace.in_memory.is_closing:
@@ -433,13 +433,13 @@ class Writing(QObject):
 
     def _keep_draft(self) -> None:
         if self._opened is not None:
-            self._workspace.drafts.change(self._opened.conversation, self._composer.draft)
+            self._workspace.change_draft(self._composer.draft)
             self._wait_no_more()
 
     def _keep_attachments(self) -> None:
         if self._opened is not None:
             files = self._composer.attachments.files
-            self._workspace.drafts.attach(self._opened.conversation, files)
+            self._workspace.change_attachments(files)
             self._wait_no_more()
 
     def _wait_no_more(self) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QToolButton, QWidget
 
 from ui.chat.messages.message_column import MessageColumn, Query
 from ui.chat.messages.message_menu import MessageTexts
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
 from ui.kit.labels import label
@@ -305,7 +305,7 @@ class FindingText(QObject):
     def __init__(self, workspace: Workspace, column: MessageColumn, parent: QWidget) -> None:
         super().__init__(parent)
         self._column = column
-        self._opened: OpenConversation | None = None
+        self._opened: ConversationController | None = None
         self.finder = TextFinder(
             MessageTexts(),
             lambda: workspace.current.conversation.messages,
@@ -318,17 +318,17 @@ class FindingText(QObject):
         workspace.opened.connect(self._follow)
         self._follow(workspace.current)
 
-    def _follow(self, opened: OpenConversation) -> None:
+    def _follow(self, opened: ConversationController) -> None:
         """Search in the conversation that is open now."""
         finder = self.finder
         if self._opened is not None:
-            session = self._opened.session
+            session = self._opened
             session.message_appended.disconnect(self._look_again)
             session.path_changed.disconnect(self._look_again)
             for grown in (session.text_appended, session.thinking_appended, session.run_changed):
                 grown.disconnect(self._look_again_soon)
         self._opened = opened
-        session = opened.session
+        session = opened
         session.message_appended.connect(self._look_again)
         session.path_changed.connect(self._look_again)
         for grown in (session.text_appended, session.thinking_appended, session.run_changed):

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, Q
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_slots import MessageSlot, NearViews, ReadersPlace, SlotStack
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.kit import icons
 from ui.kit.buttons import with_keys
 from ui.kit.colors import Colors
@@ -189,7 +189,7 @@ class MessageColumn(QScrollArea):
     def __init__(self) -> None:
         super().__init__()
         theme = current_theme()
-        self._opened: OpenConversation | None = None
+        self._opened: ConversationController | None = None
         self._shown_run: Run | None = None
         self._has_marks = False
         self._shown_left_out: LeftOut | None = None
@@ -219,7 +219,7 @@ class MessageColumn(QScrollArea):
 
     # -- what is shown ---------------------------------------------------------------------
 
-    def show_conversation(self, opened: OpenConversation) -> None:
+    def show_conversation(self, opened: ConversationController) -> None:
         """Show another conversation's messages, where they were read last, or their end."""
         self.keep_place()
         if self._opened is not None:
@@ -390,7 +390,7 @@ class MessageColumn(QScrollArea):
         if self._opened is not None:
             versions = self._opened.conversation.tree.versions(message)
             view.action_row.show_versions(versions.index(message) + 1, len(versions))
-            view.show_busy(self._opened.session.is_running)
+            view.show_busy(self._opened.is_answering)
         return view
 
     def _greet_view(self, slot: MessageSlot) -> None:
@@ -403,9 +403,9 @@ class MessageColumn(QScrollArea):
     # -- signals of the session ------------------------------------------------------------
 
     def _connections(
-        self, opened: OpenConversation
+        self, opened: ConversationController
     ) -> Iterator[tuple[SignalInstance, Callable[..., None]]]:
-        session = opened.session
+        session = opened
         yield session.message_appended, self._append
         yield session.path_changed, self._show_from
         yield session.text_appended, self._append_text

@@ -21,8 +21,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.tool_cards import call_lines
-from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
 from ui.kit.dialogs import ask_about_file, report_failure
@@ -209,7 +208,7 @@ class MessageChanges(QObject):
             return False
         conversation = current.conversation
         conversation.add(added)
-        current.session.message_appended.emit(added)
+        current.message_appended.emit(added)
         title = text if text.strip() else ", ".join(file.name for file in files)
         self._workspace.conversations.name_after(conversation, title)
         self._workspace.conversations.touch(conversation)
@@ -232,7 +231,7 @@ class MessageChanges(QObject):
         index = current.conversation.messages.index(message)
         self._workspace.traces.copy(runs_of(followers), current.conversation.id)
         self._workspace.store.save_messages(current.conversation, [message, *followers])
-        current.session.path_changed.emit(index)
+        current.path_changed.emit(index)
         self._workspace.show_run(run)
         self._workspace.conversations.touch(current.conversation)
         return True
@@ -243,7 +242,7 @@ class MessageChanges(QObject):
         if message.is_pinned != is_pinned:
             message.is_pinned = is_pinned
             self._workspace.store.save_messages(current.conversation, [message])
-            current.session.message_changed.emit(message)
+            current.message_changed.emit(message)
             self._workspace.meter.recount()
 
     def summarize(self, message: ConversationMessage, summary: str) -> None:
@@ -252,7 +251,7 @@ class MessageChanges(QObject):
         self._workspace.store.save_messages(self._workspace.current.conversation, [message])
         if not message.summary:
             self._workspace.choose_when_full(WhenFull.LEAVE_OUT)
-        self._workspace.current.session.message_changed.emit(message)
+        self._workspace.current.message_changed.emit(message)
         self._workspace.meter.recount()
 
     def delete(self, message: ConversationMessage) -> bool:
@@ -279,7 +278,7 @@ class MessageChanges(QObject):
         self._workspace.traces.copy(runs_of(twin.tree), twin.id)
         self._workspace.take_in(twin)
 
-    def remove(self, opened: OpenConversation, message: ConversationMessage) -> "_Removed":
+    def remove(self, opened: ConversationController, message: ConversationMessage) -> "_Removed":
         """Remove a message from its conversation; the undo stack calls this."""
         conversation, workspace = opened.conversation, self._workspace
         index = _place(conversation, message)
@@ -292,7 +291,7 @@ class MessageChanges(QObject):
         self.deleted.emit(f"Deleted {words}")
         return removed
 
-    def put_back(self, opened: OpenConversation, removed: "_Removed") -> None:
+    def put_back(self, opened: ConversationController, removed: "_Removed") -> None:
         """Restore messages; the undo stack calls this."""
         conversation = opened.conversation
         conversation.tree.put_back(removed)
@@ -306,9 +305,9 @@ class MessageChanges(QObject):
             self._show(opened, _place(conversation, removed[0]))
         self.restored.emit()
 
-    def _show(self, opened: OpenConversation, index: int) -> None:
+    def _show(self, opened: ConversationController, index: int) -> None:
         """Update the shown messages from an index on."""
-        opened.session.path_changed.emit(index)
+        opened.path_changed.emit(index)
         answers = [
             message.run for message in opened.conversation.messages if message.run is not None
         ]
@@ -327,7 +326,7 @@ class _Deletion(QUndoCommand):
     """One deletion. It is not redone while an answer is running."""
 
     def __init__(
-        self, changes: MessageChanges, opened: OpenConversation, message: ConversationMessage
+        self, changes: MessageChanges, opened: ConversationController, message: ConversationMessage
     ) -> None:
         super().__init__(DELETION)
         self._changes, self._opened, self._message = changes, opened, message
@@ -581,7 +580,7 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def _answer(self, message: ConversationMessage) -> None:
-        self._workspace.ask(ConversationSession.answer, message)
+        self._workspace.ask(ConversationController.answer, message)
         self._composer.input.setFocus()
 
     def _undo(self) -> None:
@@ -592,6 +591,6 @@ class MessageHandling(QObject):
         self.undo_bar.hide()
         self._composer.input.setFocus()
 
-    def _leave(self, _: OpenConversation) -> None:
+    def _leave(self, _: ConversationController) -> None:
         self.undo_bar.hide()
         self.menu.speech.stop()

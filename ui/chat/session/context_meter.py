@@ -5,11 +5,11 @@ Main thread.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong, Tool
+from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong
+from ui.chat.session.conversation_controller import ChatContext
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment, cut_text
 from ui.records.conversations import Conversation, WhenFull
@@ -24,16 +24,6 @@ _COUNTED_AFTER_MS = 250
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A
 # word that is cut may count as one token more.
 _PART_CHARS = 100_000
-
-
-class CountingEngine(Protocol):
-    """The part of the engine that counts."""
-
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        """Return the number of prompt tokens of a request."""
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +91,10 @@ class ContextMeter(QObject):
 
     counted = Signal(object)
 
-    def __init__(
-        self,
-        engine: CountingEngine,
-        parent: QObject | None = None,
-        tools_of: Callable[[Conversation], tuple[Tool, ...]] = lambda _: (),
-    ) -> None:
+    def __init__(self, context: ChatContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._engine = engine
-        self._tools_of = tools_of
-        self.when_full: Callable[[], WhenFull] = lambda: WhenFull.LEAVE_OUT
+        self._context = context
+        self._engine = context.engine
         self._is_counting = self._has_ended = False
         self._ask: Callable[[], Counted | None] = lambda: None
         # A file is counted once, however often the typed text changes.
@@ -207,7 +191,7 @@ class ContextMeter(QObject):
         }
 
     def _when_full_of(self, asked: Counted) -> WhenFull:
-        return asked.conversation.when_full or self.when_full()
+        return asked.conversation.when_full or self._context.when_full
 
     async def _fit(
         self, asked: Counted, files: tuple[Attachment, ...], *, cuts_files: bool = False
@@ -218,8 +202,8 @@ class ContextMeter(QObject):
         message.parent = shown[-1] if shown else None
         conversation, model, when_full = asked.conversation, asked.model, self._when_full_of(asked)
         request = request_for(conversation, None, message)
-        if model.can_call_tools:
-            request = replace(request, tools=self._tools_of(conversation))
+        if model.can_call_tools and self._context.toolbox is not None:
+            request = replace(request, tools=self._context.toolbox.offered_to(conversation))
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
             summarized = first if when_full is WhenFull.SUMMARIZE else ""

@@ -4,21 +4,21 @@ Main thread.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine, quoted
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.context_meter import ContextMeter
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
-from ui.chat.session.open_conversations import OpenConversation, OpenConversations
+from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.presets import PresetList
 from ui.chat.session.recovery import Recovery
 from ui.chat.session.search import Search
-from ui.chat.session.side_by_side import Side
 from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces
 from ui.kit.tasks import finish_tasks, start_task
@@ -40,101 +40,16 @@ from ui.records.tools import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 
-_KEPT_AFTER_MS = 400
-
-
-class DraftKeeping(QObject):
-    """Saves the draft of the open conversation."""
-
-    def __init__(self, save: Callable[[Conversation], None], parent: QObject) -> None:
-        super().__init__(parent)
-        self._save = save
-        self._changed: Conversation | None = None
-        self._later = QTimer(self, singleShot=True, interval=_KEPT_AFTER_MS)
-        self._later.timeout.connect(self.keep)
-
-    def change(self, conversation: Conversation, text: str) -> None:
-        """Note the typed text; it is saved a moment later."""
-        if conversation.draft != text:
-            conversation.draft = text
-            self._keep_soon(conversation)
-
-    def attach(self, conversation: Conversation, files: tuple[Attachment, ...]) -> None:
-        """Note the files of the draft; they are saved a moment later."""
-        if conversation.attachments != files:
-            conversation.attachments = files
-            self._keep_soon(conversation)
-
-    def _keep_soon(self, conversation: Conversation) -> None:
-        self._changed = conversation
-        # The time does not begin again: some people type for minutes without a pause.
-        if not self._later.isActive():
-            self._later.start()
-
-    def keep(self) -> None:
-        """Save unsaved changes of the draft now."""
-        self._later.stop()
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            self._save(changed)
-
-
-class SettingsInUse(QObject):
-    """The settings of the open conversation; a change applies from the next answer on.
-
-    Signals:
-        changed: The settings or the tools of the open conversation were changed.
-    """
-
-    changed = Signal()
-
-    def __init__(
-        self,
-        current: Callable[[], OpenConversation],
-        conversations: ConversationList,
-        presets: PresetList,
-        parent: QObject,
-    ) -> None:
-        super().__init__(parent)
-        self._current = current
-        self._conversations = conversations
-        self._presets = presets
-
-    def change(self, settings: ConversationSettings) -> None:
-        """Change the settings of the open conversation."""
-        conversation = self._current().conversation
-        if settings != conversation.settings:
-            conversation.settings = settings
-            self._conversations.changed(conversation)
-            self.changed.emit()
-
-    def change_tools(self, tools: ToolsInUse) -> None:
-        """Change the tools of the open conversation."""
-        conversation = self._current().conversation
-        if tools != conversation.tools:
-            conversation.tools = tools
-            self._conversations.changed(conversation)
-            self.changed.emit()
-
-    def use_preset(self, preset: Preset) -> None:
-        """Use a preset's settings and stop list in the open conversation; this can be undone."""
-        self.change(preset.settings)
-        current = self._current()
-        current.conversation.stops_from = f"preset:{preset.name}"
-        current.stops.replace_all(preset.stops, f"Use Preset {quoted(preset.name, 16)}")
-
-    def save_preset(self, name: str) -> None:
-        """Save the open conversation's settings and stop list as a preset."""
-        conversation = self._current().conversation
-        self._presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
+_SAVE_DRAFT_MS = 400
 
 
 class Workspace(QObject):
     """The state behind the main window.
 
     Signals:
-        opened: Another conversation is shown; carries its ``OpenConversation``.
-        selection_changed: A person wants another conversation, which may still have to be loaded.
+        opened: Another conversation is shown; carries its ``ConversationController``.
+        selection_changed: Another conversation was chosen, which may still have to be loaded.
+        settings_changed: The settings or the tools of the open conversation were changed.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
         answering_changed: The open conversation began or ended an answer, or another one was
             opened; carries whether an answer is running.
@@ -150,13 +65,13 @@ class Workspace(QObject):
 
     Attributes:
         in_memory: The open conversation, and others that were open or have running answers.
-        settings: Changes the settings of the open conversation.
+        current: The controller of the open conversation.
         titles: Lets the model name conversations.
-        drafts: Saves the text and the files of the composer.
     """
 
     opened = Signal(object)
     selection_changed = Signal()
+    settings_changed = Signal()
     run_shown = Signal(object)
     answering_changed = Signal(bool)
     stops_edited = Signal()
@@ -179,27 +94,16 @@ class Workspace(QObject):
         self.answering = AnsweringModel(self.model, self)
         self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
-        self.meter = ContextMeter(engine, self, toolbox.offered_to)
+        self.context = ChatContext(engine, store, self.traces, self.model, toolbox)
+        self.meter = ContextMeter(self.context, self)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
-        self.settings = SettingsInUse(lambda: self.current, self.conversations, self.presets, self)
         self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
         self.recovery = Recovery(store, self.files.transfers, self)
-        self.drafts = DraftKeeping(self.conversations.changed, self)
-        self._wanted: Conversation | None = None
-        self.in_memory = OpenConversations(
-            engine,
-            self.model,
-            store,
-            self.traces,
-            self.conversations,
-            lambda conversation: (
-                conversation is self.current.conversation or conversation is self._wanted
-            ),
-            toolbox,
-            self,
-        )
-        self.meter.when_full = lambda: self.in_memory.when_full
+        self._edited: Conversation | None = None  # with a draft that is not saved yet
+        self._save_draft = QTimer(self, singleShot=True, interval=_SAVE_DRAFT_MS)
+        self._save_draft.timeout.connect(self.save_draft)
+        self.in_memory = OpenConversations(self.context, self.conversations, self)
         self.titles = Titles(engine, self.in_memory, self.conversations, self.model, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
@@ -224,11 +128,11 @@ class Workspace(QObject):
     @property
     def selected(self) -> Conversation:
         """The conversation that a person opened last; it may still be loading."""
-        return self._wanted or self.current.conversation
+        return self.in_memory.requested or self.current.conversation
 
     def open(self, conversation: Conversation) -> None:
         """Show a conversation, at once if its messages are in memory."""
-        self._want(conversation)
+        self._request(conversation)
         if conversation.is_loaded:
             self._show(conversation)
         else:
@@ -238,7 +142,7 @@ class Workspace(QObject):
         """Show a conversation at one of its messages, in any version."""
         conversation = self.conversations.with_id(conversation_id)
         if conversation is not None:
-            self._want(conversation)
+            self._request(conversation)
             start_task(self, self._load(conversation, message_id), "open a conversation")
 
     def delete(self, *conversations: Conversation) -> None:
@@ -260,14 +164,14 @@ class Workspace(QObject):
         """Delete the cached prompts of a conversation, because some of it was deleted."""
         self._engine.forget(cache_owner(conversation))
 
-    def ask(self, action: Callable[..., Run | None], *told: Any) -> bool:
-        """Have an answer begun by an action of ``ConversationSession``; return whether it was.
+    def ask(self, action: Callable[..., Run | None], *arguments: Any) -> bool:
+        """Have an answer begun by an action of ``ConversationController``; return whether it was.
 
         Args:
-            action: ``ConversationSession.regenerate``, for instance.
-            told: Its arguments.
+            action: ``ConversationController.regenerate``, for instance.
+            arguments: Its arguments.
         """
-        return self._can_ask() and self._begun(action(self.current.session, *told))
+        return self._can_ask() and self._begun(action(self.current, *arguments))
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
@@ -282,15 +186,108 @@ class Workspace(QObject):
         if not self._can_ask():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
-        return self._begun(self.current.session.send(text, files, change), title)
+        return self._begun(self.current.send(text, files, change), title)
 
-    def send_unseen(self, opened: OpenConversation, text: str, files: Sequence[Attachment]) -> bool:
+    def send_unseen(
+        self, opened: ConversationController, text: str, files: Sequence[Attachment]
+    ) -> bool:
         """Send a message in a conversation that is not shown; return whether it was sent."""
-        run = opened.session.send(text, files)
+        run = opened.send(text, files)
         if run is not None:
             opened.shown_run = run
             self.conversations.touch(opened.conversation)
         return run is not None
+
+    # -- the open conversation -----------------------------------------------------------------
+
+    def change_draft(self, text: str) -> None:
+        """Note the typed text; it is saved a moment later."""
+        conversation = self.current.conversation
+        if conversation.draft != text:
+            conversation.draft = text
+            self._save_soon(conversation)
+
+    def change_attachments(self, files: tuple[Attachment, ...]) -> None:
+        """Note the files of the draft; they are saved a moment later."""
+        conversation = self.current.conversation
+        if conversation.attachments != files:
+            conversation.attachments = files
+            self._save_soon(conversation)
+
+    def save_draft(self) -> None:
+        """Save unsaved changes of the draft now."""
+        self._save_draft.stop()
+        edited, self._edited = self._edited, None
+        if edited is not None:
+            self.conversations.changed(edited)
+
+    def _save_soon(self, conversation: Conversation) -> None:
+        self._edited = conversation
+        # The timer is not restarted: some people type for minutes without a pause.
+        if not self._save_draft.isActive():
+            self._save_draft.start()
+
+    def change_settings(self, settings: ConversationSettings) -> None:
+        """Change the settings of the open conversation, from the next answer on."""
+        conversation = self.current.conversation
+        if settings != conversation.settings:
+            conversation.settings = settings
+            self.conversations.changed(conversation)
+            self.settings_changed.emit()
+
+    def change_tools(self, tools: ToolsInUse) -> None:
+        """Change the tools of the open conversation."""
+        conversation = self.current.conversation
+        if tools != conversation.tools:
+            conversation.tools = tools
+            self.conversations.changed(conversation)
+            self.settings_changed.emit()
+
+    def use_preset(self, preset: Preset) -> None:
+        """Use a preset's settings and stop list in the open conversation; this can be undone."""
+        self.change_settings(preset.settings)
+        current = self.current
+        current.conversation.stops_from = f"preset:{preset.name}"
+        current.stops.replace_all(preset.stops, f"Use Preset {quoted(preset.name, 16)}")
+
+    def save_preset(self, name: str) -> None:
+        """Save the open conversation's settings and stop list as a preset."""
+        conversation = self.current.conversation
+        self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
+
+    def compare(self, other: Variant, text: str = "", files: Sequence[Attachment] = ()) -> bool:
+        """Answer a question twice, as ``ConversationController.compare`` does."""
+        current = self.current
+        if current.is_busy or not self.answering.settle():
+            return False
+        if not current.compare(other, text, files):
+            return False
+        self.conversations.name_after(current.conversation, text)
+        self.conversations.touch(current.conversation)
+        for side in current.sides:
+            for signal in (side.run_changed, side.run_finished):
+                signal.connect(self._refresh_shown)
+        self.show_run(current.running[0])
+        return True
+
+    def end_comparison(self, kept: ConversationController | None) -> None:
+        """Continue with one of the answers, its model, settings and stops; None keeps both."""
+        current = self.current
+        if not current.sides or current.is_running:
+            return
+        side = kept or current.sides[0]
+        variant = Variant.of(side.conversation)
+        current.end_comparison(side)
+        if variant.model is not None:
+            self.answering.remember(variant.model)
+        self.change_settings(variant.settings)
+        current.stops.replace_all(variant.stops, "Keep an Answer’s Stops")
+        self.show_run(current.latest_run)
+        self.conversations.repaint(current.conversation)
+
+    def _refresh_shown(self, run: Run) -> None:
+        if run is self.current.shown_run:
+            self.run_shown.emit(run)
 
     def choose_when_full(self, when_full: WhenFull | None) -> None:
         """Choose what becomes of the open conversation's oldest messages when it is too long."""
@@ -298,7 +295,7 @@ class Workspace(QObject):
         if conversation.when_full is not when_full:
             conversation.when_full = when_full
             self.conversations.changed(conversation)
-            self.settings.changed.emit()
+            self.settings_changed.emit()
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the previous (-1) or next (1) version of a shown message."""
@@ -317,7 +314,7 @@ class Workspace(QObject):
 
     async def finish(self) -> None:
         """Stop answers, loading and the server, and wait for their end."""
-        self.drafts.keep()
+        self.save_draft()
         await self.titles.finish()
         await self.in_memory.finish()
         await finish_tasks(self)
@@ -338,7 +335,7 @@ class Workspace(QObject):
     # -- inside ----------------------------------------------------------------------------
 
     def _can_ask(self) -> bool:
-        return self.current.sides is None and self.answering.settle()
+        return not self.current.sides and self.answering.settle()
 
     def _begun(self, run: Run | None, question: str = "") -> bool:
         if run is None:
@@ -348,31 +345,31 @@ class Workspace(QObject):
         self.show_run(run)
         return True
 
-    def _want(self, conversation: Conversation | None) -> None:
-        self._wanted = conversation
+    def _request(self, conversation: Conversation | None) -> None:
+        self.in_memory.requested = conversation
         self.selection_changed.emit()
 
     async def _load(self, conversation: Conversation, message_id: str | None) -> None:
         """Load the messages of a conversation, and show it, at one of them if one is named."""
         await self.store.fill(conversation)
-        if self._wanted is not conversation:
+        if self.in_memory.requested is not conversation:
             return  # a person wants another one meanwhile
         if not conversation.is_loaded:
-            self._want(None)  # it cannot be read; the store has reported that
+            self._request(None)  # it cannot be read; the store has reported that
             if self.conversations.row_of(self.current.conversation) < 0:
                 self.new_conversation()  # the open one was deleted
             return
         self._show(conversation)
         message = conversation.tree.get(message_id) if message_id else None
         if message is not None:
-            self.current.session.show_version(message)
+            self.current.show_version(message)
             self.message_wanted.emit(message)
 
     def _show(self, conversation: Conversation) -> None:
-        self._wanted = None
+        self.in_memory.requested = None
         if self.current.conversation is conversation:
             return
-        self.drafts.keep()
+        self.save_draft()
         self._leave_current()
         self.current = self.in_memory.open(conversation)
         self._follow_current()
@@ -394,79 +391,13 @@ class Workspace(QObject):
         return self.conversations.create() if latest is None else latest
 
     def _follow_current(self) -> None:
-        for signal, slot in self._connections():
-            signal.connect(slot)
+        current = self.current
+        current.is_running_changed.connect(self.answering_changed)
+        current.stops.edited.connect(self.stops_edited)
+        current.continued.connect(self.show_run)
         self.answering.follow(self.current.conversation)
 
     def _leave_current(self) -> None:
-        for signal, slot in self._connections():
-            signal.disconnect(slot)
-
-    def _connections(self) -> Iterator[tuple[SignalInstance, Any]]:
-        yield self.current.is_running_changed, self.answering_changed
-        yield self.current.stops.edited, self.stops_edited
-        yield self.current.went_on, self.show_run
-
-
-class AskingSides(QObject):
-    """Begins several answers in the open conversation, and keeps one of them.
-
-    Args:
-        workspace: What the window shows.
-        parent: Its owner.
-    """
-
-    def __init__(self, workspace: Workspace, parent: QObject) -> None:
-        super().__init__(parent)
-        self._workspace = workspace
-
-    def begin(
-        self, variants: Sequence[Variant], text: str, files: Sequence[Attachment] = ()
-    ) -> bool:
-        """Answer a question with the conversation's own settings, and with others beside it.
-
-        Args:
-            variants: The settings of the other answers.
-            text: The question; the last one is answered again if this is empty.
-            files: The files of the question.
-
-        Returns:
-            Whether the answers were begun.
-        """
-        workspace, current = self._workspace, self._workspace.current
-        asked = [message for message in current.conversation.messages if message.run is None]
-        is_new = bool(text.strip() or files)
-        if current.is_busy or not (is_new or asked) or not workspace.answering.settle():
-            return False
-        sides = current.begin_sides((Variant.of(current.conversation), *variants))
-        if not (sides.ask(text, files) if is_new else sides.ask_again(asked[-1])):
-            current.end_sides(None)
-            return False
-        workspace.conversations.name_after(current.conversation, text)
-        workspace.conversations.touch(current.conversation)
-        for side in sides.sides:
-            side.session.run_changed.connect(self._show_again)
-            side.session.run_finished.connect(self._show_again)
-        workspace.show_run(sides.runs[0])
-        current.sides_changed.emit()
-        return True
-
-    def keep(self, side: Side | None) -> None:
-        """Continue with one of the answers, its model, settings and stops; None keeps all."""
-        workspace, current = self._workspace, self._workspace.current
-        sides = current.sides
-        if sides is None or sides.is_running:
-            return
-        kept = side or sides.sides[0]
-        current.end_sides(kept)
-        if kept.variant.model is not None:
-            workspace.answering.remember(kept.variant.model)
-        workspace.settings.change(kept.variant.settings)
-        current.stops.replace_all(kept.variant.stops, "Keep an Answer’s Stops")
-        workspace.show_run(kept.run)
-        workspace.conversations.repaint(current.conversation)
-
-    def _show_again(self, run: Run) -> None:
-        """Update the shown run, if it is the run of one of the answers."""
-        if run is self._workspace.current.shown_run:
-            self._workspace.run_shown.emit(run)
+        self.current.is_running_changed.disconnect(self.answering_changed)
+        self.current.stops.edited.disconnect(self.stops_edited)
+        self.current.continued.disconnect(self.show_run)

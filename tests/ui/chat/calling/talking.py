@@ -16,7 +16,7 @@ from engine import (
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
 from tests.ui.driving import OneModel, ScriptedEngine, eventually, push
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
@@ -38,13 +38,9 @@ class Talk:
         self.conversation.tools = SUMS_ON
         self.store = MemoryConversationStore()
         self.toolbox = Toolbox(self.host, self.preferences)
-        self.session = ConversationSession(
-            scripted,
+        self.session = ConversationController(
+            ChatContext(scripted, self.store, Traces(), OneModel(scripted), self.toolbox),
             self.conversation,
-            self.store,
-            Traces(),
-            OneModel(scripted),
-            toolbox=self.toolbox,
         )
 
     async def __aenter__(self) -> "Talk":

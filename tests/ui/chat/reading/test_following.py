@@ -15,7 +15,7 @@ from ui.window.main_window import MainWindow
 
 
 def running(window: MainWindow) -> Run:
-    run = window.workspace.current.session.run
+    run = window.workspace.current.run
     assert run is not None
     return run
 
@@ -123,7 +123,7 @@ async def test_the_reader_stays_at_the_end_while_a_call_is_allowed_there(
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     run.progress.clear()
     run.results.append(CallResult(call.id, CallState.DONE, "5", "sums", "add", 0.1))
-    window.workspace.current.session.run_changed.emit(run)
+    window.workspace.current.run_changed.emit(run)
     assert view.calls.cards[call.id].permission is None
     assert window.chat.composer.input.hasFocus()
     await eventually(lambda: bar.value() == bar.maximum())

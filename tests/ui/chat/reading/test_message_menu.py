@@ -17,7 +17,7 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ConversationController
 from ui.records.conversations import Conversation
 from ui.records.runs import RunState
 from ui.records.tools import ToolsInUse
@@ -143,7 +143,7 @@ async def test_deleting_one_version_shows_the_other_one(
 ) -> None:
     views = await talk(window)
     conversation = window.workspace.current.conversation
-    assert window.workspace.ask(ConversationSession.regenerate, views[-1].message)
+    assert window.workspace.ask(ConversationController.regenerate, views[-1].message)
     await eventually(lambda: bool(scripted.generations))
     scripted.say(TextDelta("Another answer"), END)
     await eventually(lambda: not window.workspace.current.is_running)
@@ -175,7 +175,7 @@ async def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(window: M
     views = await talk(window)
     source = window.workspace.current.conversation
     window.workspace.current.stops.ensure("END")
-    window.workspace.settings.change_tools(ToolsInUse(("sums",)))
+    window.workspace.change_tools(ToolsInUse(("sums",)))
     choose(window, views[3], "Branch to a New Conversation")
     branch = window.workspace.current.conversation
     assert branch is not source

@@ -12,12 +12,12 @@ from tests.support.answers.said import finished_run
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually
-from ui.chat.session.open_conversations import MOST_OPEN
+from ui.chat.session.open_conversations import MAX_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 
-COUNT = MOST_OPEN + 4
+COUNT = MAX_OPEN + 4
 
 
 def said(number: int, messages: int = 2) -> Conversation:

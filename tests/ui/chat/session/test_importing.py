@@ -22,7 +22,7 @@ from tests.ui.driving import eventually
 from ui.chat.problem_bar import TransferBar
 from ui.chat.session import conversation_imports
 from ui.chat.session.conversation_imports import ImportPreview
-from ui.chat.session.open_conversations import MOST_OPEN
+from ui.chat.session.open_conversations import MAX_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import SidebarRows
 from ui.kit.theme import Theme
@@ -56,7 +56,7 @@ async def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
     assert max(sizes) <= 50
     assert sum(sizes) == 136
     assert len(set(counts)) == len(counts), "the window's loop turned between the steps"
-    await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN)
+    await eventually(lambda: len(loaded(workspace)) <= MAX_OPEN)
 
 
 async def test_a_file_is_never_read_on_the_main_thread(

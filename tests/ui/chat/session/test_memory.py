@@ -1,5 +1,6 @@
 """Which conversations stay in memory."""
 
+import asyncio
 import gc
 import weakref
 
@@ -10,7 +11,7 @@ from app.store.conversation_store import SqliteConversationStore
 from tests.support.answers.said import FINISHED
 from tests.ui.chat.session.conftest import COUNT, every, loaded, show
 from tests.ui.driving import ScriptedEngine, eventually
-from ui.chat.session.open_conversations import MOST_OPEN
+from ui.chat.session.open_conversations import MAX_OPEN
 from ui.chat.session.workspace import Workspace
 
 
@@ -23,7 +24,7 @@ async def test_conversations_that_are_not_shown_leave_the_memory(
     opened = weakref.ref(workspace.current)
     for conversation in others:
         await show(workspace, conversation)
-    await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN)
+    await eventually(lambda: len(loaded(workspace)) <= MAX_OPEN)
     assert not first.is_loaded
     assert first.preview.startswith("answer ")
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -45,7 +46,7 @@ async def test_a_conversation_that_is_being_answered_stays(
     await eventually(lambda: bool(scripted.generations))
     for conversation in others:
         await show(workspace, conversation)
-    await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN + 1)
+    await eventually(lambda: len(loaded(workspace)) <= MAX_OPEN + 1)
     assert running.is_loaded
     assert running.is_running
     scripted.say(FINISHED)
@@ -61,5 +62,20 @@ async def test_conversations_that_are_not_in_the_store_stay_in_memory(
     await show(workspace, unsaved)
     for conversation in others:
         await show(workspace, conversation)
-    await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN + 1)
+    await eventually(lambda: len(loaded(workspace)) <= MAX_OPEN + 1)
     assert unsaved.is_loaded
+
+
+async def test_draft_is_saved_while_text_is_typed_without_a_pause(workspace: Workspace) -> None:
+    saved: list[str] = []
+    workspace.conversations.dataChanged.connect(
+        lambda: saved.append(workspace.current.conversation.draft)
+    )
+    text = ""
+    while not saved:
+        text += "a"
+        workspace.change_draft(text)
+        await asyncio.sleep(0.01)
+    workspace.change_draft(text + "b")
+    workspace.save_draft()
+    assert saved[-1] == text + "b"

@@ -36,7 +36,7 @@ async def answered(window: MainWindow, scripted: ScriptedEngine, question: str) 
     assert window.workspace.send(question)
     await eventually(lambda: len(scripted.generations) > count)
     scripted.say(TextDelta("It does."), DONE)
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
 
 
 def is_for_title(message: Message) -> bool:

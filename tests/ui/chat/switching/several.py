@@ -87,7 +87,7 @@ class SeveralModels:
     async def ask(self, text: str = "Count from 1 to 3") -> Run:
         """Send a message and wait for its answer."""
         assert self.workspace.send(text)
-        session = self.workspace.current.session
+        session = self.workspace.current
         await eventually(lambda: not session.is_running)
         run = self.workspace.current.conversation.messages[-1].run
         assert run is not None

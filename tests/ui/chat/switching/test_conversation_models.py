@@ -138,7 +138,7 @@ async def test_a_message_no_longer_waits_for_a_load_that_has_ended(
         held.goes_on.set()
         await eventually(lambda: words.text().startswith("Waiting for the model…"))
         accepts.set()
-        await eventually(lambda: not several.workspace.current.session.is_running)
+        await eventually(lambda: not several.workspace.current.is_running)
 
 
 async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_their_own(
@@ -154,7 +154,7 @@ async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_
     for conversation in conversations:
         several.workspace.open(conversation)
         assert several.workspace.send("Count from 1 to 9")
-        run = several.workspace.current.session.run
+        run = several.workspace.current.run
         assert run is not None
         runs.append((conversation.model, run))
     await eventually(lambda: all(run.is_over for _, run in runs))
@@ -216,7 +216,7 @@ async def test_an_answer_that_waits_for_its_model_can_be_stopped(
 ) -> None:
     loading.answering.choose(loading.folder / "alpha")
     assert loading.workspace.send("Count from 1 to 3")
-    waiting = loading.workspace.current.session.run
+    waiting = loading.workspace.current.run
     assert waiting is not None
     loading.workspace.current.cancel()
     await eventually(lambda: waiting.is_over)

@@ -64,7 +64,7 @@ async def test_two_conversations_are_answered_by_two_models_at_the_same_time(
             several.workspace.new_conversation()
             several.answering.choose(several.folder / name)
             assert several.workspace.send("long")
-            run = several.workspace.current.session.run
+            run = several.workspace.current.run
             assert run is not None
             runs.append(run)
             await eventually(lambda run=run: run.state is RunState.STREAMING, 60)  # type: ignore[misc]
@@ -84,17 +84,15 @@ async def test_two_models_answer_side_by_side(
         await several.load("alpha")
         window = several.window
         window.chat.composer.set_text("Count from 1 to 5")
-        window.twice.ask()
-        sheet = window.twice.sheet
-        assert sheet is not None
-        names = [sheet.forms[0].model.itemText(n) for n in range(sheet.forms[0].model.count())]
+        window.comparing.ask()
+        dialog = window.comparing.dialog
+        assert dialog is not None
+        names = [dialog.form.model.itemText(n) for n in range(dialog.form.model.count())]
         assert names == ["alpha", "beta"]
-        sheet.forms[0].model.setCurrentIndex(1)
-        sheet.buttons.accepted.emit()
-        sides = several.workspace.current.sides
-        assert sides is not None
+        dialog.form.model.setCurrentIndex(1)
+        dialog.buttons.accepted.emit()
         await eventually(lambda: not several.workspace.current.is_running, 60)
-        assert [(r.model_id, r.text) for r in sides.runs] == [
+        assert [(r.model_id, r.text) for r in several.workspace.current.running] == [
             ("alpha", "1, 2, 3, 4, 5"),
             ("beta", "1, 2, 3, 4, 5"),
         ]

@@ -13,7 +13,7 @@ from engine.scheduling.service import Engine
 from engine.values.request import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.records.runs import RunState
@@ -122,9 +122,9 @@ async def test_asking_again_restarts_a_stuck_model(
     hanging.held.clear()
     workspace = several.workspace
     assert workspace.ask(
-        ConversationSession.regenerate, workspace.current.conversation.messages[-1]
+        ConversationController.regenerate, workspace.current.conversation.messages[-1]
     )
-    await eventually(lambda: not workspace.current.session.is_running)
+    await eventually(lambda: not workspace.current.is_running)
     again = workspace.current.conversation.messages[-1].run
     assert again is not None
     assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
@@ -137,23 +137,23 @@ async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_agai
     await several.load("alpha")
     window = several.window
     window.chat.composer.set_text("Count from 1 to 5")
-    window.twice.ask()
-    sheet = window.twice.sheet
-    assert sheet is not None
-    sheet.forms[0].model.setCurrentIndex(1)
+    window.comparing.ask()
+    dialog = window.comparing.dialog
+    assert dialog is not None
+    dialog.form.model.setCurrentIndex(1)
     hanging.held.add("beta")
-    sheet.buttons.accepted.emit()
+    dialog.buttons.accepted.emit()
     await eventually(lambda: not several.workspace.current.is_running)
     left, right = window.chat.sides.columns
     assert (left.shown_text, left.has_failed) == ("1, 2, 3, 4, 5", False)
     why = "The model has not completed a step for 1 seconds."
     assert (right.cause.text(), right.cause.isVisible()) == (why, True)
-    assert window.chat.sides.words.text() == "One of the answers failed."
+    assert window.chat.sides.summary.text() == "One of the answers failed."
     hanging.held.clear()
     [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Retry"]
     assert again.isVisible()
     again.click()
-    assert window.chat.sides.words.text() == "An answer is being written."
+    assert window.chat.sides.summary.text() == "An answer is being written."
     await eventually(lambda: not several.workspace.current.is_running)
     right = window.chat.sides.columns[1]
     assert (right.shown_text, right.cause.isVisible()) == ("1, 2, 3, 4, 5", False)

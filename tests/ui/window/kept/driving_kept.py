@@ -25,12 +25,12 @@ async def ask(window: MainWindow, question: str) -> None:
 
 
 async def answered(window: MainWindow) -> None:
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
 
 
 def limit(window: MainWindow, max_tokens: int | None) -> None:
     settings = window.workspace.current.conversation.settings
-    window.workspace.settings.change(replace(settings, max_tokens=max_tokens))
+    window.workspace.change_settings(replace(settings, max_tokens=max_tokens))
 
 
 def views(window: MainWindow) -> list[AnswerView]:

@@ -42,7 +42,7 @@ def keeping(disk: DiskCache, demo_model_path: Path) -> Iterator[Engine]:
 
 async def answered(window: MainWindow, question: str) -> None:
     assert window.workspace.send(question)
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
 
 
 async def test_a_conversation_goes_on_from_disk_once_the_model_was_unloaded(
@@ -81,7 +81,7 @@ async def test_a_conversation_deleted_during_an_answer_leaves_nothing_on_disk(
 ) -> None:
     async with shown(main_window(keeping, theme)) as window:
         window.workspace.send(f"{LONG}Count from 1 to 100, one number per line")
-        session = window.workspace.current.session
+        session = window.workspace.current
         await eventually(lambda: session.run is not None and session.run.text.count("\n") > 3)
         window.workspace.delete(window.workspace.current.conversation)
         await eventually(lambda: not session.is_running)

@@ -11,7 +11,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
 from ui.chat.messages.message_foot import ReasonLine
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ConversationController
 from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -59,7 +59,7 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
 ) -> None:
     await ask(window, COUNT)
     first = window.workspace.current.conversation
-    window.workspace.ask(ConversationSession.edit, first.messages[0], "What is a stop sequence?")
+    window.workspace.ask(ConversationController.edit, first.messages[0], "What is a stop sequence?")
     await answered(window)
     window.workspace.new_conversation()
     action(window, "Search Conversations").trigger()
@@ -94,7 +94,7 @@ async def test_versions_are_there_after_a_restart_and_so_is_the_choice(start: St
     async with start() as window:
         await ask(window, COUNT)
         question = window.workspace.current.conversation.messages[0]
-        window.workspace.ask(ConversationSession.edit, question, "What is a stop sequence?")
+        window.workspace.ask(ConversationController.edit, question, "What is a stop sequence?")
         await answered(window)
         action(window, "Earlier Version").trigger()
         assert window.workspace.current.conversation.messages[0].text == COUNT

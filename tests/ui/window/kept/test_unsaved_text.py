@@ -79,7 +79,7 @@ async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
             )
             await asyncio.wrap_future(pragma)
             window.chat.composer.set_text("x" * 50_000)
-            window.workspace.drafts.keep()
+            window.workspace.save_draft()
             await eventually(lambda: store.has_unsaved)
             assert window.chat.problem.isVisible()
             assert "the disk is full" in window.chat.problem.detail.text()
@@ -147,7 +147,7 @@ async def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
         async with shown(main_window(engine, theme, store=store)) as window:
             await limit(1)
             window.chat.composer.set_text("x" * 50_000)
-            window.workspace.drafts.keep()
+            window.workspace.save_draft()
             await eventually(lambda: store.has_unsaved)
             await limit(1 << 20)
             await eventually(lambda: not store.has_unsaved)

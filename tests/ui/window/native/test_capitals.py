@@ -57,12 +57,12 @@ async def test_every_label_that_a_person_chooses_is_in_title_case(
         names.add(window.workspace.model.info.id)
         window.workspace.current.stops.add("6")
         window.workspace.send("Count from 1 to 10, one number per line")
-        await eventually(lambda: not window.workspace.current.session.is_running)
+        await eventually(lambda: not window.workspace.current.is_running)
         for other in ("models", "server", "inspector", "capture", "probe", "tool_servers"):
             getattr(window.others, f"show_{other}")()
         for dialog in ("preferences", "shortcuts", "about"):
             getattr(window.others, f"show_{dialog}")()
-        window.twice.ask()
+        window.comparing.ask()
         found = labels(window) - names
         # One of each window and dialog.
         assert found >= {

@@ -26,7 +26,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
-from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog, keys_of, plain
@@ -153,12 +153,12 @@ async def test_entries_that_cannot_be_used_are_disabled(
     window.workspace.current.stops.add_sequence("6")
     window.workspace.send("Count from 1 to 10, one number per line")
     assert enabled() & of_answers <= {"Stop Generating", "Export This Conversation"}
-    session = window.workspace.current.session
+    session = window.workspace.current
     await eventually(lambda: not session.is_running)
     versions = {"Earlier Version", "Later Version"}
     assert enabled() & of_answers == of_answers - {"Stop Generating"} - versions
     window.workspace.ask(
-        ConversationSession.regenerate, window.workspace.current.conversation.messages[-1]
+        ConversationController.regenerate, window.workspace.current.conversation.messages[-1]
     )
     await eventually(lambda: not session.is_running)
     assert enabled() & versions == {"Earlier Version"}
@@ -187,7 +187,7 @@ async def test_keys_alone_do_the_main_job(
     window.activateWindow()
     window.start(demo_model_path)
     await eventually(lambda: window.workspace.model.stage == "ready")
-    session = window.workspace.current.session
+    session = window.workspace.current
     press(Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
     press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
     assert qapp.focusWidget() is window.chat.composer.input
@@ -251,7 +251,7 @@ async def test_every_control_of_every_window_has_a_name_for_screen_readers(
     window.workspace.current.stops.add("6")
     await eventually(lambda: window.workspace.model.stage == "ready")
     window.workspace.send("Count from 1 to 10, one number per line")
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     window.chat.show_settings()
     window.others.show_preferences()
     window.others.show_shortcuts()

@@ -35,14 +35,14 @@ async def opened_everywhere(window: MainWindow) -> set[str]:
     await eventually(lambda: window.workspace.model.stage == "ready")
     window.workspace.current.stops.add("6")
     window.workspace.send("Count from 1 to 10, one number per line")
-    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(lambda: not window.workspace.current.is_running)
     window.stop_panel.show()
     for other in ("models", "server", "inspector", "capture", "probe", "tool_servers"):
         getattr(window.others, f"show_{other}")()
     for dialog in ("preferences", "shortcuts", "about"):
         getattr(window.others, f"show_{dialog}")()
     window.chat.show_settings()
-    window.twice.ask()
+    window.comparing.ask()
     return {word for widget in (window, *window.findChildren(QWidget)) for word in words_of(widget)}
 
 

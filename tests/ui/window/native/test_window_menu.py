@@ -74,7 +74,7 @@ async def answered_in_background(
     count = len(scripted.generations)
     assert window.workspace.send("Go")
     await eventually(lambda: len(scripted.generations) > count)
-    run = window.workspace.current.session.run
+    run = window.workspace.current.run
     assert run is not None
     run.started_at -= seconds
     scripted.say(TextDelta("secret words"), END)

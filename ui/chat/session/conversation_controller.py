@@ -1,23 +1,22 @@
-"""A conversation's session: its actions, its running answer, and what becomes of that.
+"""One conversation: its actions, its running answer, its stop list. Main thread, without widgets.
 
-Main thread. An asyncio task collects the engine's batches of events, and a timer takes them at
-30 Hz: a token costs only an append, and only a tick costs a signal and a repaint.
+An asyncio task collects the engine's batches of events, and a timer takes them at 30 Hz: a token
+costs only an append, and only a tick costs a signal and a repaint.
 """
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import (
     UNEXPECTED,
+    Engine,
     EngineError,
     Event,
     Finished,
@@ -39,8 +38,9 @@ from ui.chat.session.background_answers import summary_of
 from ui.chat.session.tool_loop import ToolLoop
 from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import finish_tasks, start_task
+from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationSettings, WhenFull
+from ui.records.conversations import Conversation, ConversationSettings, Variant, WhenFull
 from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.prompt_fit import (
     Counts,
@@ -57,50 +57,44 @@ from ui.records.requests import (
     prompt_messages,
     request_for,
     sent_messages,
+    stop_rules,
 )
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
 from ui.records.store import ConversationStore
 from ui.records.tools import Decision, QuestionReply
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox
 from ui.words import failure_words
 
-_log = logging.getLogger(__name__)
-
 TICK_MS = 33
-# A running answer is saved at this interval. Including the time that a save takes, at most half a
-# second of it is missing after a crash.
-KEEP_MS = 400
+# A running answer is saved at this interval: at most half a second of it is lost in a crash.
+SAVE_MS = 400
 # Text is often held back for a token or two; only longer times are shown.
 HOLD_SHOWN_S = 0.4
 
-
-class AnsweringEngine(Protocol):
-    """The part of the engine that a chat needs."""
-
-    async def generate(self, request: GenerationRequest) -> Generation:
-        """Accept a request and return its running answer."""
-
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        """Return the number of prompt tokens of a request."""
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of plain text."""
+_log = logging.getLogger(__name__)
 
 
-class ModelsOnDemand(Protocol):
-    """The part of the window's models that a chat needs."""
+@dataclass
+class ChatContext:
+    """The parts of a window that all of its conversations use.
 
-    def info_of(self, folder: Path | None) -> ModelInfo | None:
-        """Return the model of a folder, if it is loaded; without a folder, the default one."""
+    Attributes:
+        when_full: What becomes of the oldest messages when the context is full, unless a
+            conversation has its own choice.
+    """
 
-    def ready(
-        self, wanted: Callable[[], Path | None]
-    ) -> AbstractAsyncContextManager[ModelInfo | None]:
-        """Load the model of a folder if necessary, and keep it loaded inside the ``with`` block."""
+    engine: Engine
+    store: ConversationStore
+    traces: Traces
+    models: ModelState
+    toolbox: Toolbox | None = None
+    when_full: WhenFull = WhenFull.LEAVE_OUT
 
 
-class ConversationSession(QObject):
-    """Sends messages, and keeps the runs of their answers up to date, here and in the store.
+class ConversationController(QObject):
+    """Sends the messages of a conversation, and keeps its runs up to date, here and in the store.
 
     Signals:
         message_appended: A message was added at the end; carries the ``ConversationMessage``.
@@ -110,21 +104,23 @@ class ConversationSession(QObject):
         run_changed: A run changed its stage, read more of its prompt, or began or ended a
             call; carries the ``Run``.
         run_finished: A run ended; carries the ``Run``.
-        is_running_changed: An answer began or ended; carries whether one is running.
-        went_on: The model continues with the results of its calls; carries the new ``Run``.
+        is_running_changed: An answer began, or all have ended; carries whether one is running.
+        continued: The answer continues after calls, or with other stops; carries the new ``Run``.
         message_changed: A question's files were cut; carries the ``ConversationMessage``.
+        sides_changed: Comparing two answers has begun or ended.
+        need_changed: An answer began or ceased to wait for the user; carries its ``Run``.
 
     Args:
-        engine: Generates the answers.
+        context: The engine, the store and the rest of the window's parts.
         conversation: The conversation.
-        store: Saves the messages.
-        traces: Keeps the traces of runs.
-        models: Knows and loads models.
         parent: Owns this object.
-        toolbox: Runs the tools that the model calls; None for no tools.
         saved_as: The conversation in the store, if this one only differs in settings.
-        when_full: Returns what becomes of the oldest messages when the context is full, if the
-            conversation does not say.
+
+    Attributes:
+        stops: The stop list.
+        shown_run: The run whose reason the stop panel shows.
+        last_answer: The answer that was begun last.
+        sides: The controllers of two answers that are compared, on the same messages; else empty.
     """
 
     message_appended = Signal(object)
@@ -134,45 +130,81 @@ class ConversationSession(QObject):
     run_changed = Signal(object)
     run_finished = Signal(object)
     is_running_changed = Signal(bool)
-    went_on = Signal(object)
+    continued = Signal(object)
     message_changed = Signal(object)
+    sides_changed = Signal()
+    need_changed = Signal(object)
 
     def __init__(
         self,
-        engine: AnsweringEngine,
+        context: ChatContext,
         conversation: Conversation,
-        store: ConversationStore,
-        traces: Traces,
-        models: ModelsOnDemand,
         parent: QObject | None = None,
-        toolbox: Toolbox | None = None,
         saved_as: Conversation | None = None,
-        when_full: Callable[[], WhenFull] = lambda: WhenFull.LEAVE_OUT,
     ) -> None:
         super().__init__(parent)
-        self._when_full = when_full
+        self._context = context
         self.conversation = conversation
         self._saved = saved_as or conversation
-        self._models = models
-        self._traces = traces
-        self._store = store
-        self._engine = engine
+        self._models = context.models
+        self._traces = context.traces
+        self._store = context.store
+        self._engine = context.engine
         self._answer: _RunningAnswer | None = None
+        self._interrupted: Run | None = None  # by ``apply_stops``
         self._ticks = QTimer(self, interval=TICK_MS)
         self._ticks.timeout.connect(self._tick)
-        self._saves = QTimer(self, interval=KEEP_MS)
+        self._saves = QTimer(self, interval=SAVE_MS)
         self._saves.timeout.connect(self._save_growth)
         self._tools: ToolLoop | None = None
-        if toolbox is not None:
+        if context.toolbox is not None:
             self._tools = ToolLoop(
-                self._saved, toolbox, store, self, self.run_changed.emit, self._end_calls
+                self._saved,
+                context.toolbox,
+                self._store,
+                self,
+                self.run_changed.emit,
+                self._end_calls,
             )
             self._tools.note_cut_off()
+        self.last_answer: ConversationMessage | None = None
+        self.sides: tuple[ConversationController, ...] = ()
+        self.stops = StopListModel(conversation.stops, self)
+        self.shown_run = self.latest_run
+        self.stops.edited.connect(self._keep_stops)
+        for signal in (self.run_changed, self.run_finished):
+            signal.connect(self._refresh_need)
+        for signal in (self.run_finished, self.path_changed):
+            signal.connect(self.refresh_stop_history)
+        self.refresh_stop_history()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer or its calls are running, apart from compared ones."""
+        return self._answer is not None or (self._tools is not None and self._tools.is_running)
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer or its calls are running."""
-        return self._answer is not None or (self._tools is not None and self._tools.is_running)
+        """Whether an answer is running, alone or beside another one."""
+        return self.is_answering or any(side.is_answering for side in self.sides)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether no question can be sent: an answer runs, or one of two must be chosen."""
+        return self.is_answering or bool(self.sides)
+
+    @property
+    def running(self) -> list[Run]:
+        """The runs of the newest answer: one, or two that are compared."""
+        own = self.run or self.calling_run
+        compared = [side.last_answer.run for side in self.sides if side.last_answer is not None]
+        return [run for run in (*compared, own) if run is not None]
+
+    @property
+    def latest_run(self) -> Run | None:
+        """The run of the last shown answer."""
+        shown = reversed(self.conversation.messages)
+        return next((m.run for m in shown if m.run is not None), None)
 
     @property
     def run(self) -> Run | None:
@@ -195,7 +227,7 @@ class ConversationSession(QObject):
             change: How the stops of its answer differ from the conversation's list.
         """
         asked = question(text, files)
-        if self.is_running or not asked.text.strip():
+        if self.is_answering or not asked.text.strip():
             return None
         self.conversation.add(asked)
         self.message_appended.emit(asked)
@@ -212,7 +244,7 @@ class ConversationSession(QObject):
             files: The new files.
         """
         edited = question(text, files)
-        if self.is_running or not edited.text.strip() or replaced.role != "user":
+        if self.is_answering or not edited.text.strip() or replaced.role != "user":
             return None
         self.conversation.tree.add(edited, replaced.parent)
         self.path_changed.emit(len(self.conversation.messages) - 1)
@@ -220,11 +252,11 @@ class ConversationSession(QObject):
 
     def answer(self, asked: ConversationMessage) -> Run | None:
         """Answer a question of the conversation again; existing answers stay as versions."""
-        return None if self.is_running else self._begin(asked)
+        return None if self.is_answering else self._begin(asked)
 
     def regenerate(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again; the old answer stays as a version."""
-        if self.is_running or answer.parent is None or answer.run is None:
+        if self.is_answering or answer.parent is None or answer.run is None:
             return None
         return self._begin(answer.parent)
 
@@ -234,7 +266,7 @@ class ConversationSession(QObject):
         If a stop ended it, the stop's own text comes first, and the stop is left out for the rest.
         """
         run = answer.run
-        if self.is_running or answer.parent is None or run is None:
+        if self.is_answering or answer.parent is None or run is None:
             return None
         if not run.can_be_continued:
             return None
@@ -244,14 +276,14 @@ class ConversationSession(QObject):
     def answer_without_stop(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again without the stop that ended its answer, this time only."""
         run = answer.run
-        if self.is_running or answer.parent is None or run is None:
+        if self.is_answering or answer.parent is None or run is None:
             return None
         return self._begin(answer.parent, change=run.change_past_stop, replaced=answer)
 
     def continue_calls(self, answer: ConversationMessage) -> bool:
         """Run the calls of an answer that was paused or cut off; return whether that was begun."""
         run = answer.run
-        if self._tools is None or self.is_running or run is None:
+        if self._tools is None or self.is_answering or run is None:
             return False
         if not (run.paused_at or run.is_cut_off):
             return False
@@ -290,7 +322,7 @@ class ConversationSession(QObject):
 
     def show_version(self, message: ConversationMessage) -> None:
         """Show a version of a message, with the messages after it."""
-        if self.is_running:
+        if self.is_answering:
             return
         before = self.conversation.messages
         self._save_messages(self.conversation.tree.show(message))
@@ -299,6 +331,88 @@ class ConversationSession(QObject):
         same = next((n for n, (old, new) in enumerate(pairs) if old is not new), None)
         if same is not None:
             self.path_changed.emit(same)
+
+    def step_version(self, message: ConversationMessage, step: int) -> bool:
+        """Show the previous (-1) or next (1) version of a message; return whether there is one."""
+        versions = self.conversation.tree.versions(message)
+        index = versions.index(message) + step
+        if self.is_busy or not 0 <= index < len(versions):
+            return False
+        self.show_version(versions[index])
+        return True
+
+    def refresh_stop_history(self) -> None:
+        """Count again how often the stop sequences ended answers."""
+        self.stops.set_history(history_of(self.conversation))
+
+    def has_other_stops(self, model: ModelInfo | None) -> bool:
+        """Return whether the stop list has changed since the running answer began."""
+        run = self.run
+        if run is None or model is None:
+            return False
+        return run.rules != stop_rules(self.conversation, model, run.stop_change)
+
+    def apply_stops(self) -> None:
+        """Cancel the running answer, and continue it with the present stop list."""
+        if self.is_answering:
+            self._interrupted = self.run
+            self.cancel()
+
+    def compare(self, other: Variant, text: str = "", files: Sequence[Attachment] = ()) -> bool:
+        """Answer a question with the conversation's settings, and with others beside it.
+
+        The answers are versions of one message from the beginning, so that none is lost if the
+        program ends before one is chosen.
+
+        Args:
+            other: The settings of the second answer.
+            text: The question; the last one is answered again if this is empty.
+            files: The files of the question.
+
+        Returns:
+            Whether the answers were begun.
+        """
+        questions = [message for message in self.conversation.messages if message.run is None]
+        is_new = bool(text.strip() or files)
+        if self.is_busy or not (is_new or questions):
+            return False
+        sides = [
+            ConversationController(
+                self._context, variant.given_to(self.conversation), self, saved_as=self._saved
+            )
+            for variant in (Variant.of(self.conversation), other)
+        ]
+        for side in sides:
+            side.is_running_changed.connect(self._note_side)
+            side.run_changed.connect(self._refresh_need)
+            side.run_finished.connect(self._refresh_need)
+        self.sides = tuple(sides)
+        left, right = sides
+        asked = None if is_new else questions[-1]
+        begun = left.send(text, files) if asked is None else left.answer(asked)
+        if begun is None or left.last_answer is None or left.last_answer.parent is None:
+            self.sides = ()
+            return False
+        right.answer(left.last_answer.parent)
+        self.sides_changed.emit()
+        return True
+
+    def end_comparison(self, kept: "ConversationController | None" = None) -> None:
+        """Show one of the two answers, the left one if none is given; both stay as versions."""
+        sides, self.sides = self.sides, ()
+        if not sides:
+            return
+        answer = (kept or sides[0]).last_answer
+        if answer is not None:
+            self._save_messages(self.conversation.tree.show(answer))
+        for side in sides:
+            side.deleteLater()
+        self.refresh_stop_history()
+        self.sides_changed.emit()
+
+    def _note_side(self, is_running: bool) -> None:
+        if is_running or not self.is_running:
+            self.is_running_changed.emit(is_running)
 
     def cancel(self, *, is_closing: bool = False) -> None:
         """End the running answer within one step of the model; its text is kept.
@@ -309,6 +423,8 @@ class ConversationSession(QObject):
         Args:
             is_closing: Whether the program ends, so that no person stopped it.
         """
+        for side in self.sides:
+            side.cancel(is_closing=is_closing)
         if self._tools is not None:
             self._tools.cancel()
         answer = self._answer
@@ -322,6 +438,8 @@ class ConversationSession(QObject):
     async def finish(self) -> None:
         """Cancel the running answer, because the program ends, and wait for its end."""
         self.cancel(is_closing=True)
+        for side in self.sides:
+            await side.finish()
         await finish_tasks(self)
 
     # -- an answer begins --------------------------------------------------------------------
@@ -359,6 +477,7 @@ class ConversationSession(QObject):
         for follower in followers:
             conversation.tree.add(follower, follower.parent)
         self._traces.copy(runs_of(followers), self._saved.id)
+        self.last_answer = message
         answer = self._answer = _RunningAnswer(run, message)
         self._ticks.start()
         self._saves.start()
@@ -483,7 +602,7 @@ class ConversationSession(QObject):
         async def count_tokens(text: str) -> int:
             return len(await self._engine.tokenize(text, model.id))
 
-        when_full = self.conversation.when_full or self._when_full()
+        when_full = self.conversation.when_full or self._context.when_full
         path = tree.path_to(asked)
         fit = await fitted_prompt(
             path,
@@ -619,7 +738,7 @@ class ConversationSession(QObject):
             self._tools.begin(message)
         self.run_finished.emit(run)
         if not goes_on:
-            self.is_running_changed.emit(False)
+            self._report_idle()
 
     def _end_calls(self, answer: ConversationMessage, goes_on: bool) -> None:
         run = answer.run
@@ -627,9 +746,36 @@ class ConversationSession(QObject):
         self._save_messages([answer])
         self.run_changed.emit(run)
         if goes_on:
-            self.went_on.emit(self._begin(answer, change=run.stop_change))
+            self._show_continued(self._begin(answer, change=run.stop_change))
         else:
-            self.is_running_changed.emit(False)
+            self._report_idle()
+
+    def _report_idle(self) -> None:
+        """Report that no answer is running; continue one that ``apply_stops`` interrupted."""
+        self.is_running_changed.emit(False)
+        run, self._interrupted = self._interrupted, None
+        answer = next((m for m in self.conversation.messages if m.run is run), None)
+        if run is None or answer is None or run.finished is None:
+            return
+        if run.finished.stop.kind is not StopKind.CANCELLED:
+            return  # the answer ended before it was cancelled
+        resume = self.continue_answer if run.can_be_continued else self.answer_without_stop
+        begun = resume(answer)
+        if begun is not None:
+            self._show_continued(begun)
+
+    def _show_continued(self, run: Run) -> None:
+        self.shown_run = run
+        self.continued.emit(run)
+
+    def _refresh_need(self, run: Run) -> None:
+        waiting = next((running for running in self.running if running.needs_person), None)
+        if self.conversation.needs_person != (waiting is not None):
+            self.conversation.needs_person = waiting is not None
+            self.need_changed.emit(waiting or run)
+
+    def _keep_stops(self) -> None:
+        self.conversation.stops = self.stops.entries()
 
 
 class _RunningAnswer:

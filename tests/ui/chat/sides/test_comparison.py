@@ -1,0 +1,223 @@
+"""One question with two answers: begun, shown, compared, and one of them kept."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine import Stop
+from engine.scheduling.service import Engine
+from tests.support.kept import preferences_state
+from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
+from tests.support.shown import main_window
+from tests.ui.driving import END, Enter, Living, ScriptedEngine, eventually, opened, push, session
+from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.sides import CompareDialog, SideColumn
+from ui.kit.theme import Theme
+from ui.preferences import Preferences, ToolPreferences
+from ui.records.conversations import StopEntry, Variant
+from ui.records.tools import ToolsInUse
+from ui.window.main_window import MainWindow
+
+COUNT = "Count from 1 to 10, one number per line"
+_WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def variant(chat: ConversationController, stop: str = "6", **settings: object) -> Variant:
+    own = Variant.of(chat.conversation)
+    return replace(own, stops=(StopEntry(Stop(stop)),), settings=replace(own.settings, **settings))
+
+
+async def finish_all(engine: ScriptedEngine, count: int = 2) -> None:
+    await eventually(lambda: len(engine.generations) >= count)
+    for generation in engine.generations:
+        push(generation, [END])
+
+
+async def test_comparison_generates_both_answers_at_the_same_time() -> None:
+    engine = ScriptedEngine()
+    chat = session(engine)
+    assert chat.compare(variant(chat, max_tokens=3), COUNT)
+    assert [side.is_running for side in chat.sides] == [True, True]
+    assert chat.is_running
+    assert not chat.is_answering
+    assert not chat.compare(variant(chat), COUNT)
+    await finish_all(engine)
+    await eventually(lambda: not chat.is_running)
+    assert [request.max_tokens for request in engine.requests] == [None, 3]
+    assert [request.stops.strings for request in engine.requests] == [(), ("6",)]
+    assert chat.conversation.settings.max_tokens is None
+
+
+@pytest.mark.parametrize("keeps_right", [True, False])
+async def test_comparison_keeps_one_answer_and_the_other_as_version(keeps_right: bool) -> None:
+    engine = ScriptedEngine()
+    chat = session(engine)
+    chat.compare(variant(chat), COUNT)
+    await finish_all(engine)
+    await eventually(lambda: not chat.is_running)
+    assert chat.is_busy
+    kept = chat.sides[int(keeps_right)]
+    answer = kept.last_answer
+    chat.end_comparison(kept)
+    assert not chat.is_busy
+    assert chat.conversation.messages[-1] is answer
+    assert len(chat.conversation.tree.versions(chat.conversation.messages[-1])) == 2
+
+
+async def test_comparison_answers_the_last_question_again() -> None:
+    engine = ScriptedEngine()
+    chat = session(engine)
+    assert not chat.compare(variant(chat))
+    chat.send(COUNT)
+    await finish_all(engine, 1)
+    await eventually(lambda: not chat.is_running)
+    assert chat.compare(variant(chat))
+    await finish_all(engine, 3)
+    await eventually(lambda: not chat.is_running)
+    chat.end_comparison(chat.sides[1])
+    assert len(chat.conversation.messages) == 2
+    assert len(chat.conversation.tree.versions(chat.conversation.messages[-1])) == 3
+
+
+async def test_comparison_cancel_ends_both_answers() -> None:
+    engine = ScriptedEngine()
+    chat = session(engine)
+    chat.compare(variant(chat), COUNT)
+    await eventually(lambda: len(engine.generations) == 2)
+    chat.cancel()
+    assert len(engine.cancelled) == 2
+    await finish_all(engine)
+    await eventually(lambda: not chat.is_running)
+
+
+@pytest.fixture
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    return enter(lambda: opened(main_window(engine, theme), quits=True, is_ready=True))
+
+
+def dialog_of(window: MainWindow, question: str = COUNT) -> CompareDialog:
+    window.chat.composer.set_text(question)
+    window.comparing.ask()
+    assert window.comparing.dialog is not None
+    return window.comparing.dialog
+
+
+def columns(window: MainWindow) -> list[SideColumn]:
+    return window.chat.sides.columns
+
+
+async def compare(window: MainWindow, stops: str = "6") -> tuple[SideColumn, SideColumn]:
+    dialog = dialog_of(window)
+    dialog.form.stops.setPlainText(stops)
+    dialog.form.system_prompt.setPlainText("Be long.")
+    dialog.buttons.accepted.emit()
+    summary = window.chat.sides.summary
+    await eventually(lambda: "differ" in summary.text() or "same words" in summary.text())
+    left, right = columns(window)
+    return left, right
+
+
+async def test_comparison_page_shows_verdicts_and_differences(window: MainWindow) -> None:
+    left, right = await compare(window)
+    assert left.shown_text.split() == [str(number) for number in range(1, 11)]
+    assert right.shown_text.split() == ["1", "2", "3", "4", "5"]
+    assert "Stopped by “6”" in right.view.reason.text()
+    assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
+    assert right.view.text_view.found_texts == []
+    assert window.chat.composer.text == ""
+    assert not window.workspace.send("another question")
+    right.view.reason.click()
+    assert "6" in window.stop_panel.verdict.sentence.text()
+    window.chat.sides.compare.click()
+    inspector, shown_run = window.others.inspector, window.inspector.shown
+    assert inspector is not None
+    assert shown_run is not None
+    assert inspector.tabs.currentWidget() is inspector.compare
+    assert shown_run.run is left.run
+
+
+async def test_comparison_keeps_settings_of_the_chosen_answer(window: MainWindow) -> None:
+    _, right = await compare(window)
+    right.keep.click()
+    conversation = window.workspace.current.conversation
+    assert conversation.enabled_stops() == ("6",)
+    assert conversation.settings.system_prompt == "Be long."
+    assert window.chat.column.isVisible()
+    assert window.workspace.send("Count from 1 to 7")
+    await eventually(lambda: not window.workspace.current.is_running)
+    run = conversation.messages[-1].run
+    assert run is not None
+    assert run.stops == ("6",)
+
+
+async def test_keep_both_changes_no_setting(window: MainWindow) -> None:
+    left, _ = await compare(window)
+    answer = left.side.last_answer
+    window.chat.sides.keep_both.click()
+    conversation = window.workspace.current.conversation
+    assert conversation.messages[-1] is answer
+    assert conversation.enabled_stops() == ()
+
+
+async def test_compare_dialog_reports_missing_question_and_invalid_stop(
+    window: MainWindow,
+) -> None:
+    window.comparing.ask()
+    assert window.comparing.dialog is None
+    dialog = dialog_of(window)
+    dialog.form.stops.setPlainText("\\q")
+    dialog.buttons.accepted.emit()
+    assert dialog.isVisible()
+    assert "\\q" in dialog.problem.text()
+    assert not window.workspace.current.sides
+    dialog.reject()
+
+
+async def test_comparison_goes_on_while_another_conversation_is_shown(
+    window: MainWindow,
+) -> None:
+    dialog_of(window).buttons.accepted.emit()
+    first = window.workspace.current
+    window.workspace.new_conversation()
+    assert not window.chat.sides.isVisible()
+    await eventually(lambda: not first.is_running)
+    window.workspace.open(first.conversation)
+    assert window.chat.sides.isVisible()
+    assert [column.shown_text.split()[0] for column in columns(window)] == ["1", "1"]
+
+
+async def test_comparison_calls_tools_of_the_conversation(theme: Theme, engine: Engine) -> None:
+    tool = replace(
+        ADD, name="get_weather", title="get_weather", parameters=_WEATHER, fingerprint="w"
+    )
+    host = DictatedHost(replace(SUMS, tools=(tool,)))
+    host.text = "It is 18 degrees and sunny."
+    preferences = preferences_state(
+        Preferences(tools=ToolPreferences(allowed=(("sums", "get_weather", "w"),)))
+    )
+    made = main_window(engine, theme, tool_host=host, preferences=preferences)
+    async with opened(made, quits=True, is_ready=True) as window:
+        window.workspace.change_tools(ToolsInUse(("sums",)))
+        dialog_of(window, "What is the weather in Paris?").buttons.accepted.emit()
+        await eventually(lambda: not window.workspace.current.is_running)
+        assert len(host.calls) == 2
+        for answer in columns(window):
+            assert len(answer.views) == 2
+            assert len(answer.views[0].calls.cards) == 1
+        columns(window)[1].keep.click()
+        messages = window.workspace.current.conversation.messages
+        assert [one.role for one in messages] == ["user", "assistant", "assistant"]
+
+
+async def test_comparison_shows_why_an_answer_was_refused(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    dialog = dialog_of(window)
+    dialog.form.model.addItem("gone", tmp_path / "gone")
+    dialog.form.model.setCurrentIndex(dialog.form.model.count() - 1)
+    dialog.buttons.accepted.emit()
+    await eventually(lambda: bool(columns(window)) and columns(window)[1].has_failed)
+    refused = columns(window)[1]
+    assert refused.cause.text()
+    assert refused.view.reason.text() == "Not sent"
