@@ -57,7 +57,7 @@ from ui.records.prompt_fit import Counts, cut_message, fitted_prompt, last_left_
 from ui.records.requests import fitted as adapted
 from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
 from ui.records.runs import NO_CHANGE, LeftOut
-from ui.records.tools import ToolsRefused
+from ui.records.tool_servers import ToolsRefused
 from ui.words import failure_words, unescaped
 
 if TYPE_CHECKING:

@@ -20,21 +20,16 @@ from engine import Tool, ToolCall
 from ui.preferences import ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
-from ui.records.tools import (
-    CallResult,
-    CallState,
+from ui.records.tool_calls import CallResult, CallState, parse_arguments
+from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
+from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
     ServerStage,
     ToolAnswer,
     ToolInfo,
     ToolsRefused,
-    approval_of,
-    arguments_of,
-    engine_tools,
-    named,
-    stage_words,
-    tools_in_use,
+    stage_text,
 )
 
 _USUAL = ToolPreferences()
@@ -59,18 +54,18 @@ class ChatTools:
         self._ask = ask
         self._host = host or ToolServers(
             paths.data_folder(),
-            call_time_out_s=lambda: _USUAL.time_out_s,
-            most_result_bytes=_USUAL.most_result_kb * 1000,
+            call_timeout_s=lambda: _USUAL.time_out_s,
+            max_result_bytes=_USUAL.most_result_kb * 1000,
         )
 
     async def switch(self, conversation: Conversation, name: str) -> str:
         """Switch a server on or off for a conversation, or list them; return what to tell."""
-        await self._host.ready(())
+        await self._host.ensure_ready(())
         servers = {server.name: server for server in self._host.servers}
         if not name:
             lines = [
                 f"{'*' if server.name in conversation.tools.servers else ' '} {server.name}  "
-                f"{stage_words(server)}"
+                f"{stage_text(server)}"
                 for server in servers.values()
             ]
             file = paths.data_folder() / FILE_NAME
@@ -81,12 +76,12 @@ class ChatTools:
             conversation.tools = conversation.tools.with_server(name, is_on=False)
             return f"{name} is off in this conversation"
         if not servers[name].config.is_on:
-            self._printer.remark(f"starting {servers[name].config.words}")
+            self._printer.remark(f"starting {servers[name].config.target}")
             await self._host.switch(name, is_on=True)
-        await self._host.ready((name,))
+        await self._host.ensure_ready((name,))
         server = next(server for server in self._host.servers if server.name == name)
         if server.stage is not ServerStage.READY:
-            return f"{name}: {stage_words(server)}"
+            return f"{name}: {stage_text(server)}"
         conversation.tools = conversation.tools.with_server(name, is_on=True)
         return f"{name} is on: {', '.join(tool.name for tool in server.tools) or 'no tools'}"
 
@@ -94,7 +89,7 @@ class ChatTools:
         """Start the servers of a conversation, and return the tools that its model may call."""
         if not conversation.tools.servers:
             return ()
-        await self._host.ready(conversation.tools.servers)
+        await self._host.ensure_ready(conversation.tools.servers)
         return engine_tools(self._named(conversation))
 
     async def carry_out(
@@ -135,7 +130,7 @@ class ChatTools:
         if tool is None:
             words = f"There is no tool called {call.name[:80]}. The tools are: {', '.join(tools)}."
             return CallResult(call.id, CallState.FAILED, words)
-        arguments = arguments_of(call, tool)
+        arguments = parse_arguments(call, tool)
         if isinstance(arguments, CallResult):
             return arguments
         self._printer.remark(f"{tool.server}: {tool.name} {call.arguments}")
@@ -181,4 +176,4 @@ class ChatTools:
         return QuestionReply("decline")
 
     def _named(self, conversation: Conversation) -> dict[str, ToolInfo]:
-        return named(tools_in_use(self._host.servers, conversation.tools))
+        return enabled_tools(self._host.servers, conversation.tools)

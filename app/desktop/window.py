@@ -31,7 +31,7 @@ from app.desktop.application import (
 )
 from app.desktop.server import LocalServer, RequestFeed, keep_offered
 from app.mcp.host import ToolServers
-from app.mcp.processes import kill_all
+from app.mcp.process_groups import kill_process_groups
 from app.paths import made_private, tighten
 from app.process import EndingSignals, exit_at_once, log_to_file, log_to_standard_error, raise_limit
 from app.settings.keychain import KeyStore
@@ -362,7 +362,7 @@ def run(options: ChatOptions) -> int:
 
 def _end_at_once() -> None:
     """End the process and the tool servers that it started."""
-    kill_all()
+    kill_process_groups()
     exit_at_once()
 
 
@@ -525,7 +525,7 @@ def server_window(
         tools=tools,
         tool_host=ToolServers(
             paths.data_folder(),
-            call_time_out_s=lambda: preferences.now.tools.time_out_s,
+            call_timeout_s=lambda: preferences.now.tools.time_out_s,
         ),
         model_folders=paths.library_folders,
         agents=CopiedLines(),

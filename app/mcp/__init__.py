@@ -1,5 +1,5 @@
 """MCP tool servers: their configuration file, secrets, processes and sessions.
 
-All sessions run on the tool thread with its own loop, so that no server can stall the window. The
-``mcp`` package is imported there when the first server starts.
+Everything runs on the window's loop. The ``mcp`` package, whose import takes a second, is imported
+in a thread when the first server starts.
 """

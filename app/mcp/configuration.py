@@ -1,4 +1,7 @@
-"""Reads and writes the ``mcpServers`` JSON that every app with tools uses, and the file of it."""
+"""The ``mcpServers`` JSON of Claude Desktop, Cursor, VS Code and LM Studio, and the file of it.
+
+https://modelcontextprotocol.io/docs/develop/connect-local-servers
+"""
 
 import json
 import os
@@ -14,21 +17,24 @@ from app.paths import DamagedFileKeeper, made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import parse_json
 from engine.files.safe_files import read_bounded, write_whole
-from ui.records.tools import NamedValue, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ToolServerConfig
 
-# Reads the fields of one server in a configuration, each with its type and limits.
-#
-# An invalid field raises ``BadConfiguration``, which names it.
-
-ADDRESSES = ("url", "serverUrl", "httpUrl")
-"""Other programs' names of the field with a server's address."""
-
-KEPT_ELSEWHERE = "${keychain}"
+FILE_NAME = "tool-servers.json"
+KEYCHAIN_PLACEHOLDER = "${keychain}"
 """Replaces the value of a secret in the file."""
-SIGNED_IN = ("oauth/tokens", "oauth/client")
-"""The secrets of a sign-in, and of how Fullstop is registered for it."""
+OAUTH_SECRETS = ("oauth/tokens", "oauth/client")
+"""The secrets of a sign-in: its tokens, and the registration of the client."""
 
-_MOST_NAME_CHARS = 64
+_MAX_NAME_CHARS = 64
+_URL_FIELDS = ("url", "serverUrl", "httpUrl")
+_STDIO_TYPES = {"stdio", "local"}
+_SSE = "sse"
+_HTTP_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote", _SSE}
+_KNOWN_FIELDS = {
+    *("command", "args", "env", "cwd", "headers", "disabled", "type", "transport"),
+    *_URL_FIELDS,
+}
+_EXAMPLE = '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"]}}}'
 _SECRET_NAME = re.compile(
     r"(?i)(key|token|secret|passw|credential|cookie|authoriz|auth$|bearer|private|(^|_)pat($|_)"
     r"|(^|_)dsn$|connection_?string)"
@@ -36,339 +42,217 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(
     r"^(sk-|ghp_|github_pat_|gho_|glpat-|xox[abps]-|hf_|AKIA|Bearer |Basic )|://[^/\s:@]+:[^/\s@]+@"
 )
-_ASKED_FOR = re.compile(r"^\$\{input:[^}]*\}$")
+_VS_CODE_INPUT = re.compile(r"^\$\{input:[^}]*\}$")
+_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
+_STRING_OR_EXTRA = re.compile(
+    rf'"(?:[^"\\]|\\.)*+"|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])', re.DOTALL
+)
+_TYPE_NAMES = {str: "text in quotes", list: "a list", dict: "an object", bool: "true or false"}
 
 
 class BadConfiguration(ValueError):
     """A configuration cannot be used; the message names the field and the remedy."""
 
 
-def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable or header seems to be a secret."""
-    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
-
-
-def server_name(name: str) -> str:
-    """Return a usable name of a server."""
-    stripped = name.strip()
-    if not stripped:
-        raise BadConfiguration("The server needs a name. Write one, such as files.")
-    if len(stripped) > _MOST_NAME_CHARS:
-        raise BadConfiguration(
-            f"{stripped[:20]}…: the name has {len(stripped):,} characters. Use at most "
-            f"{_MOST_NAME_CHARS}."
-        )
-    if not stripped.isprintable() or "/" in stripped:
-        raise BadConfiguration(
-            f"{stripped!a}: the name has a slash or a character that cannot be shown. "
-            "Use letters, digits, spaces, - and _."
-        )
-    return stripped
-
-
-def text_field(values: Mapping[str, Any], field: str, where: str) -> str:
-    """Return a text; empty where the field is missing."""
-    value = values.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise BadConfiguration(f"{where}.{field}: must be a text in quotes, not {kind_of(value)}.")
-    return _whole(value, f"{where}.{field}")
-
-
-def _whole(text: str, where: str) -> str:
-    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise BadConfiguration(f"{where}: has a character that no program can take. Remove it.")
-    return text
-
-
-def url_field(values: Mapping[str, Any], where: str) -> str:
-    """Return the address of a server from the field with any of its names; empty for none."""
-    field = next((name for name in ADDRESSES if values.get(name) is not None), "url")
-    url = text_field(values, field, where).strip()
-    if not url:
-        return ""
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        parts.port  # noqa: B018 - asking is what checks it
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise BadConfiguration(
-            f"{where}.{field}: is not an address. Write one that begins with http:// or https://."
-        )
-    return url
-
-
-def args_field(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """Return the arguments of a program."""
-    args = values.get("args")
-    if args is None:
-        return ()
-    if not isinstance(args, list):
-        raise BadConfiguration(
-            f'{where}.args: must be a list such as ["-y", "some-server"], not {kind_of(args)}.'
-        )
-    for number, argument in enumerate(args):
-        if not isinstance(argument, str):
-            raise BadConfiguration(
-                f"{where}.args[{number}]: must be a text, not {kind_of(argument)}. "
-                "Put it in quotes."
-            )
-        _whole(argument, f"{where}.args[{number}]")
-    return tuple(args)
-
-
-def named_values(values: Mapping[str, Any], field: str, where: str) -> tuple[NamedValue, ...]:
-    """Return variables or headers; values that seem to be secrets are marked."""
-    given = values.get(field)
-    if given is None:
-        return ()
-    if not isinstance(given, dict):
-        raise BadConfiguration(
-            f'{where}.{field}: must be an object such as {{"NAME": "value"}}, not {kind_of(given)}.'
-        )
-    read: list[NamedValue] = []
-    for name, value in given.items():
-        place = f"{where}.{field}.{name}"
-        if not name or "=" in name or not _whole(name, place).isprintable():
-            raise BadConfiguration(f"{where}.{field}: {name!a} cannot be a name. Rename it.")
-        if not isinstance(value, str):
-            raise BadConfiguration(
-                f"{place}: must be a text, not {kind_of(value)}. Put the value in quotes."
-            )
-        _whole(value, place)
-        if field == "headers" and any(char in value for char in "\r\n"):
-            raise BadConfiguration(f"{place}: a header is one line. Remove the line break.")
-        if value == KEPT_ELSEWHERE or _ASKED_FOR.match(value):
-            read.append(NamedValue(name, "", is_secret=True))
-        else:
-            read.append(NamedValue(name, value, looks_secret(name, value)))
-    return tuple(read)
-
-
-def kind_of(value: Any) -> str:
-    """Return a person's word for the type of a JSON value."""
-    if isinstance(value, bool):
-        return "true or false"
-    if value is None:
-        return "null"
-    names = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return names.get(type(value), "that")
-
-
-# Reads and writes the ``mcpServers`` JSON that every app with tools uses.
-#
-# Claude Desktop, Claude Code, Cursor, VS Code and LM Studio use the same format:
-# https://modelcontextprotocol.io/docs/develop/connect-local-servers
-
-_MOST_SERVERS = 200
-_SECTIONS = ("mcpServers", "servers")
-_PROGRAM_TYPES = {"stdio", "local"}
-_SSE = "sse"
-_ADDRESS_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote", _SSE}
-_KNOWN = {"command", "args", "env", "cwd", "headers", "disabled", "type", "transport", *ADDRESSES}
-
-
 @dataclass(frozen=True, slots=True)
-class ReadServers:
-    """The servers in a text.
-
-    Attributes:
-        servers: Those that can be used, at least one. Secrets are marked and still have their
-            values, if the text has them.
-        refused: Why the others cannot be used, a sentence for each.
-    """
+class ParsedServers:
+    """The valid servers of a text, with the values of secrets, and an error for each other one."""
 
     servers: list[ToolServerConfig]
-    refused: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
-def servers_from(text: str) -> ReadServers:
-    """Return the servers in a pasted text or a file; comments and commas too many are allowed."""
-    section, where = _section(_parsed(text))
-    if not section:
-        raise BadConfiguration(f"{where}: names no server. Add one, such as {_EXAMPLE}.")
-    if len(section) > _MOST_SERVERS:
-        raise BadConfiguration(
-            f"{where}: names {len(section):,} servers. At most {_MOST_SERVERS} can be kept; "
-            "remove some."
-        )
+def parse_servers(text: str) -> ParsedServers:
+    """Parse pasted text or a file; comments and trailing commas are allowed, as in VS Code.
+
+    Raises:
+        BadConfiguration: No server of it can be used.
+    """
+    section = _find_section(_parse_json(text))
     servers: list[ToolServerConfig] = []
-    refused: list[str] = []
+    errors: list[str] = []
     for name, values in section.items():
         try:
-            servers.append(_server(name, values, f"{where}.{name}"))
+            servers.append(_parse_server(name, values, f"mcpServers.{name}"))
         except BadConfiguration as error:
-            refused.append(str(error))
+            errors.append(str(error))
     if not servers:
-        raise BadConfiguration(" ".join(refused))
-    return ReadServers(servers, tuple(refused))
+        raise BadConfiguration(" ".join(errors) or f"mcpServers names no server. Use {_EXAMPLE}.")
+    return ParsedServers(servers, tuple(errors))
 
 
-def text_of(configs: Iterable[ToolServerConfig]) -> str:
-    """Return servers as the text of a file, without secrets."""
-    servers = {config.name: _values_of(config) for config in configs}
+def format_servers(configs: Iterable[ToolServerConfig]) -> str:
+    """Return the text of a file of servers, without secrets."""
+    servers = {config.name: _server_values(config) for config in configs}
     return json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n"
 
 
-def checked(config: ToolServerConfig) -> ToolServerConfig:
-    """Check a server from a form in which the person has marked the secrets."""
-    usable = _server(config.name, _values_of(config, with_secrets=True), config.name or "name")
-    return replace(usable, env=config.env, headers=config.headers)
+def validate_config(config: ToolServerConfig) -> ToolServerConfig:
+    """Return the config of a form with normalised fields; raise ``BadConfiguration``."""
+    valid = _parse_server(
+        config.name, _server_values(config, with_secrets=True), config.name or "name"
+    )
+    return replace(valid, env=config.env, headers=config.headers)
 
 
-_EXAMPLE = '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"]}}}'
-
-
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     stripped = text.strip().lstrip("\ufeff")
-    if not stripped:
-        raise BadConfiguration(f"The text is empty. Paste JSON such as {_EXAMPLE}.")
-    # Read-me files often show an entry without the braces around it.
-    if stripped.startswith('"'):
+    if stripped.startswith('"'):  # an entry without the braces around it
         stripped = "{" + stripped.rstrip(",") + "}"
     try:
-        return parse_json(_without_comments(stripped))
+        return parse_json(_STRING_OR_EXTRA.sub(_blank_extra, stripped))
     except json.JSONDecodeError as error:
         raise BadConfiguration(
-            f"Line {error.lineno}, column {error.colno}: this is not valid JSON. {_remedy(error)}"
+            f"Invalid JSON at line {error.lineno}, column {error.colno}: {error.msg}. Paste JSON "
+            f"such as {_EXAMPLE}."
         ) from error
     except (RecursionError, ValueError) as error:
         raise BadConfiguration("The JSON is nested too deeply, or a number is too long.") from error
 
 
-# A text in quotes, or what JSON for people has besides: comments, and a comma before a bracket.
-_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
-_TEXT_OR_EXTRA = re.compile(
-    rf'"(?:[^"\\]|\\.)*+"|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])', re.DOTALL
-)
+def _blank_extra(match: re.Match[str]) -> str:
+    """Replace a comment or trailing comma by spaces, which keeps line and column of errors."""
+    return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
 
 
-def _without_comments(text: str) -> str:
-    """Return a text as JSON; what is taken out leaves its room, so that places stay the same."""
-
-    def kept(match: re.Match[str]) -> str:
-        words = match[0]
-        return words if words.startswith('"') else re.sub(r"[^\n]", " ", words)
-
-    return _TEXT_OR_EXTRA.sub(kept, text)
-
-
-def _remedy(error: json.JSONDecodeError) -> str:
-    rest = error.doc[error.pos :].lstrip()
-    if rest.startswith("#"):
-        return "Remove the comment, or begin it with //."
-    if rest.startswith(("'", "“", "”")):
-        return "Put texts in straight double quotes."
-    if not rest:
-        return "The end is missing: check that each bracket and quote is closed."
-    return "Check for a missing comma, quote or bracket just before this place."
-
-
-def _section(values: Any) -> tuple[Mapping[str, Any], str]:
-    """Return the object that maps names to servers, and its name."""
-    if not isinstance(values, dict):
-        raise BadConfiguration(f"The text must be a JSON object such as {_EXAMPLE}.")
-    for name in _SECTIONS:
-        if name in values and not ({"command", *ADDRESSES} & set(_dict(values[name]))):
-            if not isinstance(values[name], dict):
-                raise BadConfiguration(
-                    f"{name}: must be an object that maps names to servers, not "
-                    f"{kind_of(values[name])}."
-                )
-            return values[name], name
-    if {"command", *ADDRESSES} & set(values) and not isinstance(values.get("command"), dict):
+def _find_section(values: Any) -> Mapping[str, Any]:
+    """Return the object that maps names to servers."""
+    values = _check_type(values, dict, "The text")
+    for name in ("mcpServers", "servers"):
+        section = values.get(name)
+        if section is not None and not (isinstance(section, dict) and _is_server(section)):
+            return dict(_check_type(section, dict, name))
+    if _is_server(values):
         raise BadConfiguration(
             'The server has no name. Put it under one: {"mcpServers": {"my-server": … }}.'
         )
     if values and not any(isinstance(value, dict) for value in values.values()):
         raise BadConfiguration(f"mcpServers: is missing. Write {_EXAMPLE}.")
-    return values, "mcpServers"
+    return dict(values)
 
 
-def _dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _is_server(values: Mapping[str, Any]) -> bool:
+    return any(isinstance(values.get(field), str) for field in ("command", *_URL_FIELDS))
 
 
-def _server(name: str, values: Any, where: str) -> ToolServerConfig:
-    name = server_name(name)
-    if not isinstance(values, dict):
+def _parse_server(name: str, values: Any, path: str) -> ToolServerConfig:
+    values = _check_type(values, dict, path)
+    url = _parse_url(values, path)
+    command = _text_field(values, "command", path)
+    given = _text_field(values, "type", path) or _text_field(values, "transport", path)
+    kind = given.lower()
+    if kind and kind not in _STDIO_TYPES | _HTTP_TYPES:
         raise BadConfiguration(
-            f'{where}: must be an object with "command" or "url", not {kind_of(values)}.'
+            f'{path}.type: "{given[:40]}" is unknown. Write "stdio", "http" or "sse".'
         )
-    url = url_field(values, where)
-    command = text_field(values, "command", where)
-    named = text_field(values, "type", where) or text_field(values, "transport", where)
-    kind = named.lower()
-    if kind and kind not in _PROGRAM_TYPES | _ADDRESS_TYPES:
-        raise BadConfiguration(
-            f'{where}.type: "{named[:40]}" is unknown. Write "stdio", "http" or "sse".'
-        )
-    if command and url:
-        raise BadConfiguration(
-            f'{where}: has both "command" and "url". Keep "command" for a program, or "url" for '
-            "an address."
-        )
-    if not command and not url:
-        wanted = '"url"' if kind in _ADDRESS_TYPES else '"command" (a program) or "url"'
-        raise BadConfiguration(f"{where}: needs {wanted}.")
-    if kind in _ADDRESS_TYPES and command:
-        raise BadConfiguration(f'{where}.type: a server with "command" has the type "stdio".')
-    if kind in _PROGRAM_TYPES and url:
-        raise BadConfiguration(f'{where}.type: a server with "url" has the type "http".')
-    disabled = values.get("disabled", False)
-    if not isinstance(disabled, bool):
-        raise BadConfiguration(f"{where}.disabled: must be true or false, not {kind_of(disabled)}.")
+    if bool(command) is bool(url):
+        raise BadConfiguration(f'{path}: needs either "command" (a program) or "url".')
+    if kind and (kind in _HTTP_TYPES) is bool(command):
+        raise BadConfiguration(f'{path}.type: is "stdio" with "command", "http" with "url".')
+    args = _check_type(values.get("args") or [], list, f"{path}.args")
     return ToolServerConfig(
-        name,
+        _parse_name(name),
         command,
-        args_field(values, where),
-        named_values(values, "env", where),
-        text_field(values, "cwd", where),
+        tuple(_check_text(arg, f"{path}.args[{index}]") for index, arg in enumerate(args)),
+        _parse_named_values(values, "env", path),
+        _text_field(values, "cwd", path),
         url,
-        named_values(values, "headers", where),
+        _parse_named_values(values, "headers", path),
         kind == _SSE,
-        not disabled,
-        {key: value for key, value in values.items() if key not in _KNOWN},
+        not _check_type(values.get("disabled", False), bool, f"{path}.disabled"),
+        {key: value for key, value in values.items() if key not in _KNOWN_FIELDS},
     )
 
 
-def _values_of(config: ToolServerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
-    def named(values: Iterable[NamedValue]) -> dict[str, str]:
+def _parse_name(name: str) -> str:
+    stripped = name.strip()
+    if not stripped:
+        raise BadConfiguration("The server needs a name. Write one, such as files.")
+    if len(stripped) > _MAX_NAME_CHARS or not stripped.isprintable() or "/" in stripped:
+        raise BadConfiguration(
+            f"{stripped[:20]!a}: is not a usable name. Use at most {_MAX_NAME_CHARS} letters, "
+            "digits, spaces, - and _."
+        )
+    return stripped
+
+
+def _parse_url(values: Mapping[str, Any], path: str) -> str:
+    field = next((name for name in _URL_FIELDS if values.get(name) is not None), "url")
+    url = _text_field(values, field, path).strip()
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        parts.port  # noqa: B018 - the property raises ValueError for an invalid port
+    except ValueError:
+        is_valid = False
+    if url and not is_valid:
+        raise BadConfiguration(f"{path}.{field}: must begin with http:// or https://.")
+    return url
+
+
+def _parse_named_values(values: Mapping[str, Any], field: str, path: str) -> tuple[NamedValue, ...]:
+    """Return variables or headers; values that look like secrets are marked."""
+    parsed: list[NamedValue] = []
+    given = _check_type(values.get(field) or {}, dict, f"{path}.{field}")
+    for name, value in given.items():
+        if not name or "=" in name or not name.isprintable():
+            raise BadConfiguration(f"{path}.{field}: {name!a} cannot be a name. Rename it.")
+        _check_text(value, f"{path}.{field}.{name}")
+        if field == "headers" and any(char in value for char in "\r\n"):
+            raise BadConfiguration(f"{path}.{field}.{name}: a header is one line.")
+        if value == KEYCHAIN_PLACEHOLDER or _VS_CODE_INPUT.match(value):
+            parsed.append(NamedValue(name, "", is_secret=True))
+        else:
+            is_secret = bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+            parsed.append(NamedValue(name, value, is_secret))
+    return tuple(parsed)
+
+
+def _text_field(values: Mapping[str, Any], field: str, path: str) -> str:
+    value = values.get(field)
+    return "" if value is None else _check_text(value, f"{path}.{field}")
+
+
+def _check_text(value: Any, path: str) -> str:
+    text: str = _check_type(value, str, path)
+    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        raise BadConfiguration(f"{path}: contains a character that no program accepts.")
+    return text
+
+
+def _check_type(value: Any, kind: type, path: str) -> Any:
+    if not isinstance(value, kind):
+        raise BadConfiguration(f"{path}: must be {_TYPE_NAMES[kind]}.")
+    return value
+
+
+def _server_values(config: ToolServerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
+    def dump_named(values: Iterable[NamedValue]) -> dict[str, str]:
         return {
-            value.name: KEPT_ELSEWHERE
+            value.name: KEYCHAIN_PLACEHOLDER
             if value.is_secret and not (with_secrets and value.value)
             else value.value
             for value in values
         }
 
-    address = _SSE if config.is_sse else "http"
-    values: dict[str, Any] = {"type": address if config.url else "stdio"}
+    values: dict[str, Any]
     if config.url:
-        values["url"] = config.url
+        values = {"type": _SSE if config.is_sse else "http", "url": config.url}
     else:
-        values |= {"command": config.command, "args": list(config.args)}
+        values = {"type": "stdio", "command": config.command, "args": list(config.args)}
     if config.cwd:
         values["cwd"] = config.cwd
     if config.env:
-        values["env"] = named(config.env)
+        values["env"] = dump_named(config.env)
     if config.headers:
-        values["headers"] = named(config.headers)
+        values["headers"] = dump_named(config.headers)
     if not config.is_on:
         values["disabled"] = True
     return {**config.extra, **values}
 
 
-# The file of tool servers: private and written atomically; a damaged file is never overwritten.
-
-FILE_NAME = "tool-servers.json"
-_EMPTY = '{"mcpServers": {}}'
-
-
 class ServersFile:
-    """The file in a folder."""
+    """The private file of tool servers; a damaged file is never overwritten."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -376,37 +260,33 @@ class ServersFile:
         self._damaged = DamagedFileKeeper(self.path)
 
     def load(self) -> list[ToolServerConfig]:
-        """Return the servers. Of a file that cannot be used, or a part of it, the text is kept."""
+        """Return the servers. A file that is invalid, even in part, is set aside as it is."""
         try:
             text = read_bounded(self.path).decode("utf-8")
+            if "".join(text.split()) == '{"mcpServers":{}}':
+                return []
+            parsed = parse_servers(text)
         except FileNotFoundError:
             return []
-        except UnicodeDecodeError:
-            return self._set_aside("it is not text.")
         except OSError as error:
             return self._set_aside(f"{os_cause(error)}.")
-        if "".join(text.split()) == "".join(_EMPTY.split()):
-            return []
-        try:
-            read = servers_from(text)
-        except BadConfiguration as error:
+        except ValueError as error:  # not UTF-8, or a BadConfiguration
             return self._set_aside(str(error))
-        if read.refused:
-            self._set_aside(" ".join(read.refused), "could be used only in part")
+        if parsed.errors:
+            self._set_aside(" ".join(parsed.errors), "could be used only in part")
             if not self.path.exists():  # else it could not be set aside
-                self.save(read.servers)
-        return read.servers
+                self.save(parsed.servers)
+        return parsed.servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
-        """Write the servers; secrets are not in the file.
+        """Write the servers without secrets.
 
         Raises:
             OSError: It cannot be written, or a damaged file would be lost by that.
         """
         made_private(self.path.parent)
         self._damaged.make_room()
-        # The temporary file is private from the moment it is created.
-        write_whole(self.path, text_of(configs))
+        write_whole(self.path, format_servers(configs))
 
     def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:
         kept = self._damaged.set_aside()
@@ -417,10 +297,7 @@ class ServersFile:
 
 
 def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) -> Path:
-    """Return the path of Claude Desktop's configuration.
-
-    https://modelcontextprotocol.io/docs/develop/connect-local-servers names the path on macOS.
-    """
+    """Return the path of Claude Desktop's configuration."""
     home = home or Path.home()
     if platform == "darwin":
         folder = home / "Library" / "Application Support"
@@ -430,16 +307,13 @@ def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) 
     return folder / "Claude" / "claude_desktop_config.json"
 
 
-def claude_desktop_servers(path: Path) -> ReadServers:
+def read_claude_desktop(path: Path) -> ParsedServers:
     """Return the servers of Claude Desktop's file."""
     try:
         text = read_bounded(path).decode("utf-8")
-    except FileNotFoundError as error:
-        raise BadConfiguration(f"Claude Desktop has no servers here: {path} is missing.") from error
-    except UnicodeDecodeError as error:
-        raise BadConfiguration(f"{path} is not text in UTF-8.") from error
-    except OSError as error:
-        raise BadConfiguration(f"{path} could not be read: {os_cause(error)}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        cause = os_cause(error) if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise BadConfiguration(f"{path} could not be read: {cause}.") from error
     if '"mcpServers"' not in text:
         raise BadConfiguration(f"{path} names no tool servers.")
-    return servers_from(text)
+    return parse_servers(text)

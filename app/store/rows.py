@@ -44,7 +44,7 @@ from ui.records.conversations import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun, Run, RunState
-from ui.records.tools import ToolsInUse, choice_from, choice_values
+from ui.records.tool_choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
 

@@ -28,7 +28,8 @@ from app.settings.settings_file import StoredPreferences
 from engine.inference.batch import RunningBatch
 from tests.support.hub import hub
 from ui.preferences import NewConversation
-from ui.records.tools import ToolServerConfig, ToolsInUse
+from ui.records.tool_choice import ToolsInUse
+from ui.records.tool_servers import ToolServerConfig
 from ui.window.main_window import MainWindow
 
 pytestmark = pytest.mark.long

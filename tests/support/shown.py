@@ -18,7 +18,7 @@ from ui.kit.theme import Theme
 from ui.preferences import KeyPlace, Preferences
 from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, MemoryConversationStore
-from ui.records.tools import ToolHost
+from ui.records.tool_servers import ToolHost
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch

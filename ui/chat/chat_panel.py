@@ -52,14 +52,14 @@ from ui.records.conversations import ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, words_of
-from ui.records.tools import (
-    Decision,
+from ui.records.tool_calls import Decision
+from ui.records.tool_choice import tools_button_texts
+from ui.records.tool_servers import (
     PromptInfo,
     QuestionReply,
     ResourceInfo,
     ServerStage,
     ToolsRefused,
-    chip_words,
 )
 from ui.tools.toolbox import Toolbox
 
@@ -187,7 +187,7 @@ class ToolsInChat(QObject):
             self._lost = lost
             self.lost_changed.emit(lost)
         choice = self._workspace.current.conversation.tools
-        self._composer.show_tools(*chip_words(self._toolbox.servers, choice))
+        self._composer.show_tools(*tools_button_texts(self._toolbox.servers, choice))
 
     def _attach(self, resource: ResourceInfo) -> None:
         start_task(self, self._read(resource), "read a resource")

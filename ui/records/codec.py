@@ -48,7 +48,7 @@ from ui.records.conversations import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut, Run, RunState
-from ui.records.tools import result_from, result_values
+from ui.records.tool_calls import result_from, result_values
 
 # The last second that a date with a four-digit year can show in every time zone.
 _LAST_MOMENT_S = 253_370_000_000.0

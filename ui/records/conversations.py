@@ -26,7 +26,7 @@ from engine import (
 from engine.library.models import model_name
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
-from ui.records.tools import ToolsInUse
+from ui.records.tool_choice import ToolsInUse
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ui.records.attachments import without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
-from ui.records.tools import NOT_RUN
+from ui.records.tool_calls import NOT_RUN
 
 # Turns: calls and their results, for models with tools and without.
 

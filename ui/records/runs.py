@@ -33,7 +33,7 @@ from engine import (
     visible,
 )
 from ui.records.attachments import Attachment
-from ui.records.tools import CallProgress, CallResult
+from ui.records.tool_calls import CallProgress, CallResult
 from ui.words import UNRECORDED_VERDICT, WRITTEN_VERDICT, Verdict, interrupted_verdict, verdict
 
 # Long enough to be steady, short enough to follow a slowdown.
@@ -257,7 +257,7 @@ class Run:
     @property
     def needs_person(self) -> bool:
         """Whether a call waits for a person: for approval, or for an answer to a question."""
-        return any(progress.asks for progress in self.progress.values())
+        return any(progress.needs_user for progress in self.progress.values())
 
     @property
     def verdict(self) -> Verdict | None:

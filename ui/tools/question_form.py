@@ -1,4 +1,4 @@
-"""The form with which a tool server asks the person something during a call. Main thread."""
+"""The form in which the user answers a tool server's question (elicitation). Main thread."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from ui.kit.buttons import CheckBox, Choice
 from ui.kit.labels import label
 from ui.kit.layouts import FlowLayout, column, form
 from ui.kit.theme import restyle
-from ui.records.tools import QuestionField, QuestionReply, ServerQuestion
+from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _EXAMPLES = {
@@ -24,22 +24,15 @@ _EXAMPLES = {
 }
 
 
-class FieldRefused(ValueError):
-    """A value cannot be sent; the message says why, as a sentence."""
+class InvalidField(ValueError):
+    """A value does not fit its field; the message is a sentence."""
 
 
 class QuestionForm(QWidget):
-    """What a server asks, with the fields that it wants, or the address that it wants visited.
+    """The question of a server, with the fields of its form, or the address to visit.
 
     Signals:
-        replied: The person answered or refused; carries the ``QuestionReply``.
-
-    Attributes:
-        question: What is asked.
-        fields: The widget of each field, by its name.
-        send: Sends the answer, or opens the address.
-        decline: Refuses.
-        problem: What is wrong with a value.
+        replied: Carries the ``QuestionReply``.
     """
 
     replied = Signal(object)
@@ -48,17 +41,16 @@ class QuestionForm(QWidget):
         super().__init__()
         self.question = question
         self.fields: dict[str, QWidget] = {}
-        self._values: dict[str, Callable[[], Any]] = {}
+        self._getters: dict[str, Callable[[], Any]] = {}
         self._is_replied = False
-        asked = label(f"The tool server “{question.server}” asks:", "muted", 0.95)
-        self.words = label(question.message, is_wrapped=True)
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
+        self.message = label(question.message, is_wrapped=True)
+        self.message.setTextFormat(Qt.TextFormat.PlainText)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
         self.send = QPushButton("Open in Browser" if question.url else "Send")
         self.send.setProperty("kind", "primary")
-        says = "Open the address" if question.url else "Send the answer"
-        self.send.setAccessibleName(f"{says} to {question.server}")
+        action = "Open the address" if question.url else "Send the answer"
+        self.send.setAccessibleName(f"{action} to {question.server}")
         self.decline = QPushButton("Decline")
         self.decline.setAccessibleName(f"Do not answer {question.server}")
         buttons = QWidget()
@@ -68,15 +60,15 @@ class QuestionForm(QWidget):
             flow.addWidget(button)
         self.send.clicked.connect(self._send)
         self.decline.clicked.connect(lambda: self._reply(QuestionReply("decline")))
-        lines = [self._line(field) for field in question.fields]
+        rows = [self._build_row(field) for field in question.fields]
         address = label(question.url, "", 0.95, is_wrapped=True)
         address.setTextFormat(Qt.TextFormat.PlainText)
         address.setVisible(bool(question.url))
         column(
-            asked,
-            self.words,
+            label(f"The tool server “{question.server}” asks:", "muted", 0.95),
+            self.message,
             address,
-            form(*lines, spacing=(12, 7), wraps=True),
+            form(*rows, spacing=(12, 7), wraps=True),
             self.problem,
             buttons,
             spacing=7,
@@ -84,47 +76,46 @@ class QuestionForm(QWidget):
             on=self,
         )
 
-    def _line(self, field: QuestionField) -> tuple[QWidget, QWidget] | QWidget:
-        made = self._made(field)
-        self.fields[field.name] = made
+    def _build_row(self, field: QuestionField) -> tuple[QWidget, QWidget] | QWidget:
+        widget = self.fields[field.name] = self._build_widget(field)
         title = field.title if field.is_required else f"{field.title} (optional)"
-        below = [label(field.says, "faint", 0.9, is_wrapped=True)] if field.says else []
+        hint = [label(field.description, "faint", 0.9, is_wrapped=True)]
         holder = QWidget()
-        column(made, *below, spacing=3, on=holder)
-        return holder if field.kind == "yes" else (label(title, is_wrapped=True), holder)
+        column(widget, *(hint if field.description else []), spacing=3, on=holder)
+        return holder if field.kind == "boolean" else (label(title, is_wrapped=True), holder)
 
-    def _made(self, field: QuestionField) -> QWidget:
+    def _build_widget(self, field: QuestionField) -> QWidget:
         match field.kind:
-            case "yes":
+            case "boolean":
                 box = CheckBox(field.title)
                 box.setChecked(field.default is True)
-                self._values[field.name] = box.isChecked
+                self._getters[field.name] = box.isChecked
                 return box
             case "choice":
                 unset = [] if field.is_required else [("", "None")]
                 choice = Choice(field.title, [*unset, *field.choices])
                 if field.default in dict(field.choices):
                     choice.choose(field.default)
-                self._values[field.name] = choice.currentData
+                self._getters[field.name] = choice.currentData
                 return choice
             case "choices":
-                return self._boxes(field)
+                return self._build_check_boxes(field)
             case _:
                 line = QLineEdit("" if field.default is None else str(field.default))
                 line.setAccessibleName(field.title)
-                line.setAccessibleDescription(field.says)
-                line.setPlaceholderText(_EXAMPLES.get(field.form, ""))
+                line.setAccessibleDescription(field.description)
+                line.setPlaceholderText(_EXAMPLES.get(field.format, ""))
                 line.returnPressed.connect(self._send)
-                self._values[field.name] = line.text
+                self._getters[field.name] = line.text
                 return line
 
-    def _boxes(self, field: QuestionField) -> QWidget:
-        chosen = field.default if isinstance(field.default, list) else []
-        boxes = {value: CheckBox(words) for value, words in field.choices}
+    def _build_check_boxes(self, field: QuestionField) -> QWidget:
+        checked = field.default if isinstance(field.default, list) else []
+        boxes = {value: CheckBox(label) for value, label in field.choices}
         for value, box in boxes.items():
             box.setAccessibleName(f"{field.title}: {box.text()}")
-            box.setChecked(value in chosen)
-        self._values[field.name] = lambda: [key for key, box in boxes.items() if box.isChecked()]
+            box.setChecked(value in checked)
+        self._getters[field.name] = lambda: [key for key, box in boxes.items() if box.isChecked()]
         holder = QWidget()
         column(*boxes.values(), spacing=4, on=holder)
         return holder
@@ -133,9 +124,9 @@ class QuestionForm(QWidget):
         values: dict[str, Any] = {}
         for field in self.question.fields:
             try:
-                value = sent_value(field, self._values[field.name]())
-            except FieldRefused as refused:
-                self._refuse(field, str(refused))
+                value = parse_value(field, self._getters[field.name]())
+            except InvalidField as error:
+                self._show_problem(field, str(error))
                 return
             if value is not None:
                 values[field.name] = value
@@ -143,8 +134,8 @@ class QuestionForm(QWidget):
             QDesktopServices.openUrl(QUrl(self.question.url))
         self._reply(QuestionReply("accept", values))
 
-    def _refuse(self, field: QuestionField, why: str) -> None:
-        self.problem.setText(f"{field.title}: {why}")
+    def _show_problem(self, field: QuestionField, problem: str) -> None:
+        self.problem.setText(f"{field.title}: {problem}")
         self.problem.show()
         for name, widget in self.fields.items():
             restyle(widget, "invalid", name == field.name)
@@ -156,64 +147,57 @@ class QuestionForm(QWidget):
             self.replied.emit(reply)
 
 
-def sent_value(field: QuestionField, value: Any) -> Any:
-    """Return the value of a field as the server wants it; None for one that is left out.
+def parse_value(field: QuestionField, value: Any) -> Any:
+    """Return the value of a field for the server; None for an empty optional field.
 
     Raises:
-        FieldRefused: The server would not take it.
+        InvalidField: The value does not fit the field's schema.
     """
-    if field.kind == "yes":
+    if field.kind == "boolean":
         return value
     if field.kind == "choices":
-        _check_count(field, len(value), "choose", "")
+        _check_bounds(field, len(value), "choose", "")
         return value
     text = str(value or "").strip()
     if not text:
         if field.is_required:
-            raise FieldRefused("this is needed.")
+            raise InvalidField("this is needed.")
         return None
-    if field.kind in ("number", "whole"):
-        return _number(field, text)
+    if field.kind in ("number", "integer"):
+        return _parse_number(field, text)
     if field.kind == "text":
-        _check_count(field, len(text), "write", " characters")
-        _check_form(field.form, text)
+        _check_bounds(field, len(text), "write", " characters")
+        if field.format and not _has_format(field.format, text):
+            raise InvalidField(f"write it like {_EXAMPLES[field.format]}.")
     return text
 
 
-def _number(field: QuestionField, text: str) -> float:
+def _parse_number(field: QuestionField, text: str) -> float:
     try:
-        number = int(text) if field.kind == "whole" else float(text)
+        number = int(text) if field.kind == "integer" else float(text)
     except ValueError:
-        kind = "a whole number" if field.kind == "whole" else "a number"
-        raise FieldRefused(f"write {kind}.") from None
+        number = math.nan
     if not math.isfinite(number):
-        raise FieldRefused("write a number.")
-    if field.least is not None and number < field.least:
-        raise FieldRefused(f"write at least {field.least:g}.")
-    if field.most is not None and number > field.most:
-        raise FieldRefused(f"write at most {field.most:g}.")
+        kind = "a whole number" if field.kind == "integer" else "a number"
+        raise InvalidField(f"write {kind}.")
+    _check_bounds(field, number, "write", "")
     return number
 
 
-def _check_count(field: QuestionField, count: int, verb: str, unit: str) -> None:
-    if field.least is not None and count < field.least:
-        raise FieldRefused(f"{verb} at least {field.least:g}{unit}.")
-    if field.most is not None and count > field.most:
-        raise FieldRefused(f"{verb} at most {field.most:g}{unit}.")
+def _check_bounds(field: QuestionField, value: float, verb: str, unit: str) -> None:
+    if field.minimum is not None and value < field.minimum:
+        raise InvalidField(f"{verb} at least {field.minimum:g}{unit}.")
+    if field.maximum is not None and value > field.maximum:
+        raise InvalidField(f"{verb} at most {field.maximum:g}{unit}.")
 
 
-def _check_form(form: str, text: str) -> None:
-    if form and not _FORMS[form](text):
-        raise FieldRefused(f"write it like {_EXAMPLES[form]}.")
-
-
-def _is_moment(text: str) -> bool:
-    return "T" in text and QDateTime.fromString(text, Qt.DateFormat.ISODate).isValid()
-
-
-_FORMS: dict[str, Callable[[str], bool]] = {
-    "email": lambda text: _EMAIL.fullmatch(text) is not None,
-    "uri": lambda text: bool(QUrl(text, QUrl.ParsingMode.StrictMode).scheme()),
-    "date": lambda text: QDate.fromString(text, Qt.DateFormat.ISODate).isValid(),
-    "date-time": _is_moment,
-}
+def _has_format(name: str, text: str) -> bool:
+    match name:
+        case "email":
+            return _EMAIL.fullmatch(text) is not None
+        case "uri":
+            return bool(QUrl(text, QUrl.ParsingMode.StrictMode).scheme())
+        case "date":
+            return QDate.fromString(text, Qt.DateFormat.ISODate).isValid()
+        case _:
+            return "T" in text and QDateTime.fromString(text, Qt.DateFormat.ISODate).isValid()

@@ -34,15 +34,15 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow, move_focus
 from ui.preferences import declaration
-from ui.records.tools import (
+from ui.records.tool_servers import (
     AddedServers,
     NamedValue,
     ServerStage,
     ServerState,
     ToolServerConfig,
     ToolsRefused,
-    no_tools_words,
-    stage_words,
+    no_tools_text,
+    stage_text,
 )
 from ui.tools.toolbox import Toolbox
 
@@ -362,14 +362,14 @@ class ServerDetail(QWidget):
         with QSignalBlocker(self.switch):
             self.switch.setChecked(server.config.is_on)
         self.switch.setAccessibleName(f"Switch {server.name} on or off")
-        words = stage_words(server)
+        words = stage_text(server)
         self.said.setText(words[0].upper() + words[1:])
         restyle(self.said, "role", "fault" if server.problem else "muted")
         version = f"{server.version} · " if server.version else ""
-        self._reached.setText(f"{version}{server.config.words}")
+        self._reached.setText(f"{version}{server.config.target}")
         self._remarks.setText(" ".join(server.remarks))
         self._remarks.setVisible(bool(server.remarks))
-        self.sign_in.setVisible(server.wants_sign_in)
+        self.sign_in.setVisible(server.needs_sign_in)
         self.sign_in.setAccessibleName(f"Sign in to {server.name}")
         self.in_new.setChecked(is_in_new)
         self.in_new.setAccessibleName(f"Use {server.name} in new conversations")
@@ -377,7 +377,7 @@ class ServerDetail(QWidget):
         has_failed = server.stage is ServerStage.FAILED
         if before is None or before.name != server.name or before.stage is not server.stage:
             self.tabs.setCurrentWidget(self.log if has_failed else self._tools_page)
-            self.no_tools.setText(no_tools_words(server))
+            self.no_tools.setText(no_tools_text(server))
         if before is None or before.tools != server.tools or before.name != server.name:
             self._show_tools(server)
         if before is None or before.log != server.log or before.name != server.name:
@@ -599,9 +599,9 @@ class ToolServersWindow(OwnWindow):
     def _tell_added(self, added: AddedServers) -> None:
         servers = counted(len(added.names), "server")
         words = [f"Added {servers}, switched off: {', '.join(added.names)}."]
-        if added.refused:
-            others = counted(len(added.refused), "other")
-            words.append(f"{others} cannot be used. {' '.join(added.refused)}")
+        if added.errors:
+            others = counted(len(added.errors), "other")
+            words.append(f"{others} cannot be used. {' '.join(added.errors)}")
         self._say(" ".join(words))
         self._refresh()
         self._choose(added.names[0])

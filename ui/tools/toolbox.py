@@ -7,16 +7,8 @@ from PySide6.QtCore import QObject, Signal
 from engine import Tool
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
-from ui.records.tools import (
-    ServerState,
-    ToolHost,
-    ToolInfo,
-    ToolsRefused,
-    approval_of,
-    engine_tools,
-    named,
-    tools_in_use,
-)
+from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
+from ui.records.tool_servers import ServerState, ToolHost, ToolInfo, ToolsRefused
 
 
 class Toolbox(QObject):
@@ -62,7 +54,7 @@ class Toolbox(QObject):
 
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
         """Return the tools that a conversation's model may call: those of running servers."""
-        return engine_tools(named(tools_in_use(self.servers, conversation.tools)))
+        return engine_tools(enabled_tools(self.servers, conversation.tools))
 
     def is_in_new_conversations(self, server: str) -> bool:
         """Return whether new conversations use the tools of a server."""

@@ -38,7 +38,8 @@ from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ListOrder, WhenFull
 from ui.records.runs import Run, RunState
 from ui.records.store import ConversationStore
-from ui.records.tools import ToolHost, ToolsInUse
+from ui.records.tool_choice import ToolsInUse
+from ui.records.tool_servers import ToolHost
 from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
@@ -414,7 +415,7 @@ class AnswerNotices(QObject):
 
 def need_words(run: Run) -> str:
     """Return what an answer waits for, without the arguments of the call."""
-    asking = next(progress for progress in run.progress.values() if progress.asks)
+    asking = next(progress for progress in run.progress.values() if progress.needs_user)
     question = f"{asking.server} asks a question."
     words = question if asking.question else f"May the model use {asking.tool}?"
     return f"Needs you: {words}".translate(_PLAIN)

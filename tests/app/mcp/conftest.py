@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.mcp.served import SERVERS, Served
-from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def plain(_kept: Served) -> Served:
     if _kept.state("plain").stage is ServerStage.FAILED:
         _kept.do(_kept.host.switch("plain", False))
     _kept.do(_kept.host.switch("plain", True))
-    _kept.do(_kept.host.ready(["plain"]))
+    _kept.do(_kept.host.ensure_ready(["plain"]))
     assert _kept.state("plain").stage is ServerStage.READY
     assert _kept.state("plain").problem == ""
     return _kept

@@ -11,7 +11,7 @@ import psutil
 
 from app.mcp.host import ToolServers
 from app.settings.keychain import Keychain, NoKeychain, ToolSecrets
-from ui.records.tools import (
+from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
     ServerState,
@@ -39,21 +39,21 @@ class Served:
     def __init__(self, runner: asyncio.Runner, folder: Path) -> None:
         self.runner = runner
         self.folder = folder
-        self.call_time_out_s = 60.0
+        self.call_timeout_s = 60.0
         self.questions: list[ServerQuestion] = []
         self.replies: list[QuestionReply] = []
         self.host = ToolServers(
             folder,
-            call_time_out_s=lambda: self.call_time_out_s,
-            most_result_bytes=2_000,
+            call_timeout_s=lambda: self.call_timeout_s,
+            max_result_bytes=2_000,
             secrets=ToolSecrets(folder, no_keychain),
             claude_file=folder / "claude.json",
             restart_pauses_s=(),
         )
 
     def restart_after(self, *pauses_s: float) -> None:
-        """Have servers that die started again; to be called before the first one is added."""
-        self.host._restart_pauses_s = pauses_s
+        """Restart servers that crash; to be called before the first one is added."""
+        self.host._server_options["restart_pauses_s"] = pauses_s
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.runner.run(asyncio.wait_for(work, 120))
@@ -78,12 +78,12 @@ class Served:
         return self.replies.pop(0)
 
     def refusal(self, server: str, tool: str, **arguments: Any) -> str:
-        """Return the words with which a call is refused."""
+        """Return the message with which a call is refused."""
         try:
-            said = self.call(server, tool, **arguments)
-        except ToolsRefused as refused:
-            return str(refused)
-        raise AssertionError(f"the call was answered: {said}")
+            result = self.call(server, tool, **arguments)
+        except ToolsRefused as error:
+            return str(error)
+        raise AssertionError(f"the call succeeded: {result}")
 
     def until(self, is_so: Callable[[], bool]) -> None:
         async def wait() -> None:

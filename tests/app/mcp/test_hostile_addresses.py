@@ -8,7 +8,7 @@ import pytest
 
 from tests.app.mcp.served import Served
 from tests.support.outside.raw_server import answering, raw_server
-from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig
 
 _JSON = "content-type: application/json"
 
@@ -17,14 +17,14 @@ def started(served: Served, name: str, url: str) -> str:
     """Start a server that needs a key; return the problem that it reports."""
     key = NamedValue("X-Key", "secret-key", is_secret=True)
     served.do(served.host.put(ToolServerConfig(name, url=url, headers=(key,), is_on=True)))
-    served.do(served.host.ready([name]))
+    served.do(served.host.ensure_ready([name]))
     state = served.state(name)
     assert state.stage is ServerStage.FAILED
     return state.problem
 
 
 @pytest.mark.parametrize("status", ["302 Found", "307 Temporary Redirect"])
-def test_a_key_goes_to_no_other_address(served: Served, status: str) -> None:
+def test_mcp_redirect_does_not_leak_headers(served: Served, status: str) -> None:
     with raw_server(lambda _: [answering(b"{}", _JSON)]) as other:
         where = f"location: {other.url}/mcp"
         with raw_server(lambda _: [answering(b"", where, status=status)]) as server:
@@ -34,7 +34,7 @@ def test_a_key_goes_to_no_other_address(served: Served, status: str) -> None:
     assert problem.isprintable()
 
 
-def test_a_compressed_answer_is_refused_and_never_decompressed(served: Served) -> None:
+def test_mcp_compressed_response_is_refused(served: Served) -> None:
     bomb = gzip.compress(bytes(1 << 24))
     with raw_server(lambda _: [answering(bomb, _JSON, "content-encoding: gzip")]) as server:
         problem = started(served, "packs", f"{server.url}/mcp")
@@ -42,7 +42,7 @@ def test_a_compressed_answer_is_refused_and_never_decompressed(served: Served) -
     assert "it compresses its answers, which was not requested" in problem
 
 
-def test_an_endless_answer_is_read_up_to_a_limit(served: Served) -> None:
+def test_mcp_http_message_size_limit(served: Served) -> None:
     sent = 0
 
     def endless(_: bytes) -> Iterable[bytes]:
@@ -58,7 +58,7 @@ def test_an_endless_answer_is_read_up_to_a_limit(served: Served) -> None:
     assert sent < 100
 
 
-def test_control_characters_of_an_error_are_shown_and_not_obeyed(served: Served) -> None:
+def test_mcp_error_message_has_no_control_characters(served: Served) -> None:
     def refuses(request: bytes) -> Iterable[bytes]:
         asked = json.loads(request.partition(b"\r\n\r\n")[2])
         error = {"code": -1, "message": "a\x1b[2J\u202eb"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.mcp.served import Served
-from ui.records.tools import ToolServerConfig
+from ui.records.tool_servers import ToolServerConfig
 
 MODULES = os.environ.get("FULLSTOP_NODE_SERVERS", "")
 pytestmark = [
@@ -34,7 +34,7 @@ def test_the_filesystem_server_reads_and_writes_in_its_folder(
 ) -> None:
     (tmp_path / "note.txt").write_text("Buy cheese.")
     served.do(served.host.put(node("filesystem", str(tmp_path))))
-    served.do(served.host.ready(["filesystem"]))
+    served.do(served.host.ensure_ready(["filesystem"]))
     assert served.state("filesystem").problem == ""
     text, is_error = served.call("filesystem", "read_text_file", path=str(tmp_path / "note.txt"))
     assert (text, is_error) == ("Buy cheese.", False)
@@ -45,7 +45,7 @@ def test_the_filesystem_server_reads_and_writes_in_its_folder(
 
 def test_the_everything_server_reports_progress_and_is_cancelled(served: Served) -> None:
     served.do(served.host.put(node("everything", "stdio")))
-    served.do(served.host.ready(["everything"]))
+    served.do(served.host.ensure_ready(["everything"]))
     state = served.state("everything")
     assert state.problem == ""
     assert state.resources

@@ -1,20 +1,19 @@
-"""Questions of real servers, their progress and pictures: over stdio and over streamable HTTP."""
+"""Elicitation, progress and pictures of real MCP servers, over stdio and streamable HTTP."""
 
 import asyncio
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from app.mcp.session import BadQuestion, question_from
+from app.mcp.conversion import BadQuestion, convert_elicitation
 from tests.app.mcp.served import SERVERS, Served, answers
 from tests.support.random_cases import few_of
-from ui.records.tools import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
+from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
 
 WAYS = ["stdio", "mcp"]
 
@@ -26,7 +25,7 @@ def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
     if request.param == "stdio":
         config = ToolServerConfig("plain", sys.executable, (program,), is_on=True)
         served.do(served.host.put(config))
-        served.do(served.host.ready(["plain"]))
+        served.do(served.host.ensure_ready(["plain"]))
         yield served
         return
     with socket.socket() as free:
@@ -39,7 +38,7 @@ def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
         served.until(lambda: answers(port))
         url = f"http://127.0.0.1:{port}/mcp"
         served.do(served.host.put(ToolServerConfig("plain", url=url, is_on=True)))
-        served.do(served.host.ready(["plain"]))
+        served.do(served.host.ensure_ready(["plain"]))
         assert served.state("plain").problem == ""
         yield served
         served.do(served.host.remove("plain"))
@@ -48,7 +47,7 @@ def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
         process.wait()
 
 
-def test_a_question_becomes_a_form_and_its_answer_reaches_the_tool(asking: Served) -> None:
+def test_elicitation_form_and_its_reply(asking: Served) -> None:
     asking.replies += [
         QuestionReply("accept", {"city": "Ghent", "days": 2, "by_train": True}),
         QuestionReply("decline"),
@@ -59,37 +58,31 @@ def test_a_question_becomes_a_form_and_its_answer_reaches_the_tool(asking: Serve
         "Where do you want to go?",
         (
             QuestionField("city", "City", "Where to", "text", True),
-            QuestionField("days", "Days", "", "whole", default=3, least=1, most=30),
-            QuestionField("by_train", "By train", "", "yes", default=False),
+            QuestionField("days", "Days", "", "integer", default=3, minimum=1, maximum=30),
+            QuestionField("by_train", "By train", "", "boolean", default=False),
         ),
     )
     assert asking.call("plain", "book") == ("not booked: decline", False)
 
 
-def test_an_address_to_visit_is_shown_and_not_opened_by_itself(asking: Served) -> None:
+def test_elicitation_address_is_passed_on(asking: Served) -> None:
     asking.replies.append(QuestionReply("accept"))
     assert asking.call("plain", "sign_in") == ("accept", False)
     assert asking.questions[0].url == "https://example.org/in?a=1"
 
 
-def test_the_time_in_which_a_person_thinks_does_not_count(
-    asking: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passed_s = 0.0
-    monkeypatch.setattr("app.mcp.session._now_s", lambda: time.monotonic() + passed_s)
-
-    async def thinking(question: ServerQuestion) -> QuestionReply:
-        nonlocal passed_s
-        passed_s += 100_000
-        await asyncio.sleep(1)  # the call looks at the clock twice a second
+def test_elicitation_time_does_not_count_for_the_call_timeout(asking: Served) -> None:
+    async def think(question: ServerQuestion) -> QuestionReply:
+        await asyncio.sleep(1.5)
         return QuestionReply("accept", {"city": "Ghent"})
 
+    asking.call_timeout_s = 1
     tool = asking.tool("plain", "book")
-    answer = asking.do(asking.host.call(tool, {}, lambda *_: None, thinking))
+    answer = asking.do(asking.host.call(tool, {}, lambda *_: None, think))
     assert answer.text.startswith("Ghent")
 
 
-def test_a_call_that_is_cancelled_takes_its_question_back(asking: Served) -> None:
+def test_cancelled_call_cancels_its_elicitation(asking: Served) -> None:
     taken_back = []
 
     async def stop_it() -> None:
@@ -117,7 +110,7 @@ def test_a_call_that_is_cancelled_takes_its_question_back(asking: Served) -> Non
     assert asking.call("plain", "add", a=1, b=1) == ("2", False)
 
 
-def test_progress_and_pictures_arrive(asking: Served) -> None:
+def test_progress_and_pictures_of_a_call(asking: Served) -> None:
     told: list[tuple[float, float | None, str]] = []
     tool = asking.tool("plain", "count")
     answer = asking.do(asking.host.call(tool, {}, lambda *said: told.append(said), asking.reply))
@@ -150,11 +143,11 @@ def form(**properties: Any) -> Any:
         ),
         (
             {"type": "array", "items": {"enum": ["x", "y"]}, "maxItems": 1},
-            QuestionField("a", "a", "", "choices", True, (("x", "x"), ("y", "y")), most=1),
+            QuestionField("a", "a", "", "choices", True, (("x", "x"), ("y", "y")), maximum=1),
         ),
         (
             {"type": "string", "format": "email", "maxLength": 9},
-            QuestionField("a", "a", "", "text", True, most=9, form="email"),
+            QuestionField("a", "a", "", "text", True, maximum=9, format="email"),
         ),
         (
             {"type": "number", "minimum": float("nan"), "title": "\x1b[2J"},
@@ -162,19 +155,19 @@ def form(**properties: Any) -> Any:
         ),
     ],
 )
-def test_each_kind_of_field_is_read(schema: dict[str, Any], field: QuestionField) -> None:
-    assert question_from("s", form(a=schema)) == ServerQuestion("s", "m\ufffd", (field,))
+def test_elicitation_field_kinds(schema: dict[str, Any], field: QuestionField) -> None:
+    assert convert_elicitation("s", form(a=schema)) == ServerQuestion("s", "m\ufffd", (field,))
 
 
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (form(a={"type": "object"}), "a type that cannot be asked for"),
+        (form(a={"type": "object"}), "a type that no form field has"),
         (form(a="text"), "the property a must be an object"),
         (form(**{f"f{n}": {"type": "string"} for n in range(31)}), "more than 30 properties"),
         (SimpleNamespace(mode="url", message="m", url="file:///etc/passwd"), "begins with https"),
     ],
 )
-def test_a_question_that_cannot_be_shown_is_refused(asked: Any, why: str) -> None:
+def test_invalid_elicitation_is_refused(asked: Any, why: str) -> None:
     with pytest.raises(BadQuestion, match=why):
-        question_from("s", asked)
+        convert_elicitation("s", asked)

@@ -1,4 +1,4 @@
-"""A server that dies is started again by itself, a few times, and then by a person."""
+"""Restarts of MCP servers after crashes."""
 
 import os
 import signal
@@ -6,45 +6,43 @@ import sys
 from pathlib import Path
 
 from tests.app.mcp.served import SERVERS, Served, hostile
-from ui.records.tools import ServerStage, ToolServerConfig
+from ui.records.tool_servers import ServerStage, ToolServerConfig
 
 
-def test_a_server_that_is_killed_comes_back_by_itself(served: Served) -> None:
+def test_mcp_server_restarts_after_crash(served: Served) -> None:
     served.restart_after(0.01, 0.02, 0.03)
     config = ToolServerConfig("plain", sys.executable, (str(SERVERS / "plain.py"),), is_on=True)
     served.do(served.host.put(config))
-    served.do(served.host.ready(["plain"]))
+    served.do(served.host.ensure_ready(["plain"]))
     first = int(served.call("plain", "process")[0])
     os.kill(first, signal.SIGKILL)
     served.until(lambda: served.state("plain").stage is ServerStage.RESTARTING)
     assert served.state("plain").problem == (
         "The tool server “plain” stopped: it was ended by SIGKILL."
     )
-    served.do(served.host.ready(["plain"]))
+    served.do(served.host.ensure_ready(["plain"]))
     assert served.state("plain").stage is ServerStage.READY
     assert int(served.call("plain", "process")[0]) != first
 
 
-def test_a_server_that_dies_again_and_again_waits_for_a_person(served: Served) -> None:
+def test_mcp_server_that_crashes_repeatedly_waits_for_the_user(served: Served) -> None:
     served.restart_after(0.01, 0.02, 0.03)
     served.do(served.host.put(hostile("dies")))
-    served.do(served.host.ready(["dies"]))
+    served.do(served.host.ensure_ready(["dies"]))
     for _ in range(4):
-        served.do(served.host.ready(["dies"]))
+        served.do(served.host.ensure_ready(["dies"]))
         assert "it ended with code 7" in served.refusal("dies", "go")
     served.until(lambda: served.state("dies").stage is ServerStage.FAILED)
-    served.do(served.host.ready(["dies"]))
+    served.do(served.host.ensure_ready(["dies"]))
     assert served.state("dies").stage is ServerStage.FAILED
     served.do(served.host.restart("dies"))
     assert served.state("dies").stage is ServerStage.READY
     served.refusal("dies", "go")
-    served.do(served.host.ready(["dies"]))
+    served.do(served.host.ensure_ready(["dies"]))
     assert served.state("dies").stage is ServerStage.READY
 
 
-def test_a_server_that_does_not_start_any_more_is_tried_three_times(
-    served: Served, tmp_path: Path
-) -> None:
+def test_mcp_server_is_restarted_three_times_at_most(served: Served, tmp_path: Path) -> None:
     tries = tmp_path / "tries"
     code = (
         f"import sys; file = open({str(tries)!r}, 'a'); print(1, file=file, flush=True)\n"
@@ -53,9 +51,9 @@ def test_a_server_that_does_not_start_any_more_is_tried_three_times(
     )
     served.restart_after(0.01, 0.02, 0.03)
     served.do(served.host.put(ToolServerConfig("once", sys.executable, ("-c", code), is_on=True)))
-    served.do(served.host.ready(["once"]))
+    served.do(served.host.ensure_ready(["once"]))
     served.refusal("once", "go")
-    served.do(served.host.ready(["once"]))
+    served.do(served.host.ensure_ready(["once"]))
     assert served.state("once").stage is ServerStage.FAILED
     assert "it ended with code 4" in served.state("once").problem
     assert tries.read_text().split() == ["1"] * 4

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.app.mcp.served import SERVERS, Served, answers
-from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig
 
 Begin = Callable[..., str]
 
@@ -37,12 +37,12 @@ def signed(served: Served) -> Iterator[Begin]:
         yield begin
 
 
-def test_who_signs_in_once_needs_no_browser_later(served: Served, signed: Begin) -> None:
+def test_oauth_sign_in_is_stored(served: Served, signed: Begin) -> None:
     url = signed()
     served.do(served.host.put(ToolServerConfig("signed", url=url, is_on=True)))
-    served.do(served.host.ready(["signed"]))
+    served.do(served.host.ensure_ready(["signed"]))
     state = served.state("signed")
-    assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, True)
+    assert (state.stage, state.needs_sign_in) == (ServerStage.FAILED, True)
     assert state.problem == ("The tool server “signed” requires you to sign in. Choose Sign In.")
     pages: list[str] = []
 
@@ -56,7 +56,7 @@ def test_who_signs_in_once_needs_no_browser_later(served: Served, signed: Begin)
 
     served.do(served.host.sign_in("signed", browse))
     state = served.state("signed")
-    assert (state.problem, state.wants_sign_in) == ("", False)
+    assert (state.problem, state.needs_sign_in) == ("", False)
     assert served.call("signed", "greet") == ("hello", False)
     [page] = pages
     assert page.startswith(url.removesuffix("/mcp"))
@@ -70,7 +70,7 @@ def test_who_signs_in_once_needs_no_browser_later(served: Served, signed: Begin)
     assert secrets.value("signed", "oauth/tokens") is None
 
 
-def test_a_sign_in_that_is_refused_can_be_tried_again(served: Served, signed: Begin) -> None:
+def test_oauth_refused_sign_in_can_be_tried_again(served: Served, signed: Begin) -> None:
     url = signed("refuses")
     served.do(served.host.put(ToolServerConfig("signed", url=url, is_on=True)))
 
@@ -80,13 +80,13 @@ def test_a_sign_in_that_is_refused_can_be_tried_again(served: Served, signed: Be
 
     served.do(served.host.sign_in("signed", browse))
     state = served.state("signed")
-    assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, True)
+    assert (state.stage, state.needs_sign_in) == (ServerStage.FAILED, True)
 
 
-def test_a_key_that_is_refused_is_not_called_a_sign_in(served: Served, signed: Begin) -> None:
+def test_refused_api_key_needs_no_sign_in(served: Served, signed: Begin) -> None:
     key = NamedValue("Authorization", "Bearer wrong", is_secret=True)
     config = ToolServerConfig("signed", url=signed(), headers=(key,), is_on=True)
     served.do(served.host.put(config))
-    served.do(served.host.ready(["signed"]))
+    served.do(served.host.ensure_ready(["signed"]))
     state = served.state("signed")
-    assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, False)
+    assert (state.stage, state.needs_sign_in) == (ServerStage.FAILED, False)

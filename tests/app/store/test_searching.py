@@ -19,7 +19,7 @@ from ui.records.store import (
     SearchFilter,
     Speaker,
 )
-from ui.records.tools import CallResult, CallState
+from ui.records.tool_calls import CallResult, CallState
 
 
 async def keep(

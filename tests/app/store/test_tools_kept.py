@@ -12,7 +12,8 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
-from ui.records.tools import CallResult, CallState, ToolsInUse
+from ui.records.tool_calls import CallResult, CallState
+from ui.records.tool_choice import ToolsInUse
 
 RESULTS = [
     CallResult("c1", CallState.DONE, "5", "sums", "add", 0.25),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from PySide6.QtCore import QItemSelectionModel, QPoint
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
-from app.mcp.configuration import BadConfiguration, servers_from
+from app.mcp.configuration import BadConfiguration, parse_servers
 from engine.values.events import BudgetEnd
 from engine.values.request import ToolCall
 from tests.support.answers.said import FINISHED, finished_run
@@ -25,11 +25,9 @@ from ui.records.conversations import Conversation, ConversationFolder, Conversat
 from ui.records.exchange.contents import FileContents, ListedConversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import GrowingCall, Run
-from ui.records.tools import (
+from ui.records.tool_calls import CallProgress, CallResult, CallState
+from ui.records.tool_servers import (
     AddedServers,
-    CallProgress,
-    CallResult,
-    CallState,
     ServerStage,
     ServerState,
     ToolServerConfig,
@@ -58,7 +56,7 @@ class PicturedHost(DictatedHost):
     async def add_text(self, text: str) -> AddedServers:
         """Add nothing; refuse what the program refuses."""
         try:
-            read = servers_from(text)
+            read = parse_servers(text)
             return AddedServers(tuple(one.name for one in read.servers), read.refused)
         except BadConfiguration as error:
             raise ToolsRefused(str(error)) from error
@@ -292,7 +290,7 @@ def _growing() -> Run:
 
 def _asking() -> Run:
     run = _run(is_calling=True)
-    run.progress["c1"] = CallProgress("sums", "add", asks=True)
+    run.progress["c1"] = CallProgress("sums", "add", needs_user=True)
     return run
 
 

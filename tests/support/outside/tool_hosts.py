@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.kept import preferences_state
-from ui.records.tools import (
+from ui.records.tool_choice import ToolsInUse
+from ui.records.tool_servers import (
     AddedServers,
-    OnPage,
     OnProgress,
     OnQuestion,
     QuestionReply,
@@ -18,7 +18,6 @@ from ui.records.tools import (
     ToolAnswer,
     ToolInfo,
     ToolServerConfig,
-    ToolsInUse,
     ToolsRefused,
 )
 from ui.tools.toolbox import Toolbox
@@ -43,7 +42,7 @@ class NoTools:
     servers: tuple[ServerState, ...] = ()
     notice = ""
 
-    def on_change(self, tell: Callable[[], None]) -> None:
+    def on_change(self, listener: Callable[[], None]) -> None:
         """Never happens."""
 
     def begin(self) -> None:
@@ -67,10 +66,10 @@ class NoTools:
     async def restart(self, name: str) -> None:
         """There is none to restart."""
 
-    async def sign_in(self, name: str, open_page: OnPage) -> None:
+    async def sign_in(self, name: str, open_page: Callable[[str], object]) -> None:
         """There is nobody who asks."""
 
-    async def ready(self, names: Sequence[str]) -> None:
+    async def ensure_ready(self, names: Sequence[str]) -> None:
         """There is nothing to wait for."""
 
     async def call(
@@ -122,17 +121,17 @@ class DictatedHost(NoTools):
         self.cancelled = 0
         self.ready_for: list[tuple[str, ...]] = []
         self.switched: list[tuple[str, bool]] = []
-        self._tell: Any = lambda: None
+        self._listener: Callable[[], None] = lambda: None
 
-    def on_change(self, tell: Any) -> None:
-        self._tell = tell
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._listener = listener
 
     def become(self, **fields: Any) -> None:
         """Let the first server be in another state."""
         self.servers = (replace(self.servers[0], **fields), *self.servers[1:])
-        self._tell()
+        self._listener()
 
-    async def ready(self, names: Sequence[str]) -> None:
+    async def ensure_ready(self, names: Sequence[str]) -> None:
         self.ready_for.append(tuple(names))
 
     async def switch(self, name: str, is_on: bool) -> None:

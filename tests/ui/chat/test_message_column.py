@@ -24,7 +24,7 @@ from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
-from ui.records.tools import CallResult, CallState
+from ui.records.tool_calls import CallResult, CallState
 
 
 def long_conversation(turns: int = 120) -> Conversation:

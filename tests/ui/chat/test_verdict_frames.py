@@ -17,7 +17,7 @@ from ui.kit.theme import Theme
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, StopEntry
 from ui.records.runs import Run, RunState
-from ui.records.tools import CallProgress
+from ui.records.tool_calls import CallProgress
 
 
 class CutFrames(QObject):

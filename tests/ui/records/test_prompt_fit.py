@@ -16,7 +16,7 @@ from ui.records.messages import ConversationMessage, chained, question
 from ui.records.prompt_fit import Counts, PromptFit, exchanges, fitted_prompt, last_left_out
 from ui.records.requests import prompt_messages, turns_of
 from ui.records.runs import LeftOut, Run
-from ui.records.tools import CallResult, CallState
+from ui.records.tool_calls import CallResult, CallState
 
 CONTEXT = 1_000
 # As a template's marks around each message.

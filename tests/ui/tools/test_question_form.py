@@ -1,4 +1,4 @@
-"""The form of a server's question: what is typed is checked, and sent as the server wants it."""
+"""The form of a tool server's question: values are validated and sent in their types."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from ui.kit.theme import Theme
-from ui.records.tools import QuestionField, QuestionReply, ServerQuestion
-from ui.tools.question_form import FieldRefused, QuestionForm, sent_value
+from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
+from ui.tools.question_form import InvalidField, QuestionForm, parse_value
 
-NUMBER = QuestionField("n", "Number", "", "whole", True, least=1, most=9)
+NUMBER = QuestionField("n", "Number", "", "integer", True, minimum=1, maximum=9)
 CHOICES = (("x", "X!"), ("y", "Y!"))
 
 
@@ -20,18 +20,16 @@ CHOICES = (("x", "X!"), ("y", "Y!"))
         (NUMBER, " 7 ", 7),
         (QuestionField("n", "Number", "", "number"), "2.5", 2.5),
         (QuestionField("n", "Number", "", "number"), "", None),
-        (QuestionField("t", "Text", form="email"), "me@e.org", "me@e.org"),
-        (QuestionField("t", "Text", form="date"), "2026-02-28", "2026-02-28"),
-        (QuestionField("t", "Text", form="date-time"), "2026-02-28T10:00:00Z", None),
+        (QuestionField("t", "Text", format="email"), "me@e.org", "me@e.org"),
+        (QuestionField("t", "Text", format="date"), "2026-02-28", "2026-02-28"),
+        (QuestionField("t", "Text", format="date-time"), "2026-02-28T10:00:00Z", None),
         (QuestionField("c", "Choice", "", "choice", choices=CHOICES), "y", "y"),
         (QuestionField("c", "Choices", "", "choices", choices=CHOICES), ["x"], ["x"]),
-        (QuestionField("y", "Yes", "", "yes"), False, False),
+        (QuestionField("y", "Yes", "", "boolean"), False, False),
     ],
 )
-def test_a_value_is_sent_in_the_type_that_is_asked_for(
-    field: QuestionField, typed: Any, sent: Any
-) -> None:
-    assert sent_value(field, typed) == (typed if field.form == "date-time" else sent)
+def test_form_value_is_sent_in_its_schema_type(field: QuestionField, typed: Any, sent: Any) -> None:
+    assert parse_value(field, typed) == (typed if field.format == "date-time" else sent)
 
 
 @pytest.mark.parametrize(
@@ -42,22 +40,22 @@ def test_a_value_is_sent_in_the_type_that_is_asked_for(
         (NUMBER, "0", "write at least 1."),
         (NUMBER, "10", "write at most 9."),
         (QuestionField("n", "Number", "", "number"), "nan", "write a number."),
-        (QuestionField("t", "Text", least=3), "ab", "write at least 3 characters."),
-        (QuestionField("t", "Text", form="email"), "me", "write it like name@example.org."),
-        (QuestionField("t", "Text", form="date"), "2026-02-30", "write it like 2026-12-31."),
-        (QuestionField("t", "Text", form="uri"), "example", "write it like https://example.org."),
-        (QuestionField("c", "C", "", "choices", least=1), [], "choose at least 1."),
+        (QuestionField("t", "Text", minimum=3), "ab", "write at least 3 characters."),
+        (QuestionField("t", "Text", format="email"), "me", "write it like name@example.org."),
+        (QuestionField("t", "Text", format="date"), "2026-02-30", "write it like 2026-12-31."),
+        (QuestionField("t", "Text", format="uri"), "example", "write it like https://example.org."),
+        (QuestionField("c", "C", "", "choices", minimum=1), [], "choose at least 1."),
     ],
 )
-def test_what_the_server_would_not_take_is_refused_with_the_remedy(
+def test_invalid_form_value_is_refused_with_remedy(
     field: QuestionField, typed: Any, why: str
 ) -> None:
-    with pytest.raises(FieldRefused) as refused:
-        sent_value(field, typed)
+    with pytest.raises(InvalidField) as refused:
+        parse_value(field, typed)
     assert str(refused.value) == why
 
 
-def test_a_wrong_value_is_named_and_nothing_is_sent(theme: Theme, qtbot: QtBot) -> None:
+def test_form_with_invalid_value_is_not_sent(theme: Theme, qtbot: QtBot) -> None:
     choice = QuestionField("c", "Choice", "", "choice", choices=CHOICES, default="y")
     form = QuestionForm(ServerQuestion("s", "How many?", (NUMBER, choice)))
     qtbot.addWidget(form)
@@ -75,7 +73,7 @@ def test_a_wrong_value_is_named_and_nothing_is_sent(theme: Theme, qtbot: QtBot) 
     assert replied == [QuestionReply("accept", {"n": 3, "c": "y"})]
 
 
-def test_an_address_is_shown_before_it_is_opened(
+def test_elicitation_address_is_shown_before_it_is_opened(
     theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []

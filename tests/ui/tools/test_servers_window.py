@@ -16,16 +16,15 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
-from ui.records.tools import (
+from ui.records.tool_choice import ToolsInUse, approval_of
+from ui.records.tool_servers import (
     NamedValue,
     PromptInfo,
     ResourceInfo,
     ServerStage,
     ServerState,
     ToolServerConfig,
-    ToolsInUse,
     ToolsRefused,
-    approval_of,
 )
 from ui.tools.servers_window import (
     NamedValueRows,
@@ -334,14 +333,14 @@ async def test_a_server_that_wants_a_sign_in_has_a_button_that_opens_its_page(
 
         async def sign_in(self, name: str, open_page: Any) -> None:
             open_page("https://e.org/in?client=1")
-            self.become(stage=ServerStage.READY, problem="", wants_sign_in=False)
+            self.become(stage=ServerStage.READY, problem="", needs_sign_in=False)
 
     opened: list[str] = []
     monkeypatch.setattr(
         "ui.tools.servers_window.QDesktopServices.openUrl",
         lambda url: opened.append(url.toString()),
     )
-    failed = replace(SUMS, stage=ServerStage.FAILED, problem="Who are you?", wants_sign_in=True)
+    failed = replace(SUMS, stage=ServerStage.FAILED, problem="Who are you?", needs_sign_in=True)
     window = ToolServersWindow(Toolbox(Asking(failed), preferences_state()))
     qtbot.addWidget(window)
     window.show()

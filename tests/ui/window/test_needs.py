@@ -23,7 +23,8 @@ from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
-from ui.records.tools import CallProgress, Decision, ServerQuestion
+from ui.records.tool_calls import CallProgress, Decision
+from ui.records.tool_servers import ServerQuestion
 from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray
@@ -100,7 +101,7 @@ async def test_a_call_that_waits_in_an_answer_side_by_side_is_marked_there_and_i
     left, right = window.chat.sides.columns
     for column in (left, right):
         assert column.run is not None
-        column.run.progress["c1"] = CallProgress("files", "read", asks=True)
+        column.run.progress["c1"] = CallProgress("files", "read", needs_user=True)
         column.side.run_changed.emit(column.run)
     assert left.need.isVisible()
     assert right.need.isVisible()

@@ -18,7 +18,7 @@ from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.tools import CallProgress
+from ui.records.tool_calls import CallProgress
 from ui.window.main_window import MainWindow
 
 
@@ -94,7 +94,7 @@ async def edit_question(window: MainWindow) -> None:
 
 async def ask_for_permission(window: MainWindow) -> None:
     run = finished_run(is_calling=True)
-    run.progress["c1"] = CallProgress("sums", "add", asks=True)
+    run.progress["c1"] = CallProgress("sums", "add", needs_user=True)
     said = [ConversationMessage("user", "Add"), ConversationMessage("assistant", run=run)]
     window.workspace.take_in(Conversation("Sums", said))
 

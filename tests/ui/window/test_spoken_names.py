@@ -19,7 +19,7 @@ from ui.chat.import_dialog import ImportDialog
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.theme import Theme
-from ui.records.tools import NamedValue, QuestionField, ServerQuestion, ToolServerConfig
+from ui.records.tool_servers import NamedValue, QuestionField, ServerQuestion, ToolServerConfig
 from ui.stops.stop_rows import StopColumn
 from ui.tools.question_form import QuestionForm
 from ui.tools.servers_window import PasteDialog, ServerForm
@@ -88,11 +88,11 @@ async def test_each_control_of_the_tool_servers_and_their_dialogs_is_named_once(
 async def test_each_control_of_a_servers_question_is_named_once(window: MainWindow) -> None:
     choices = (("x", "X!"), ("y", "Y!"))
     fields = (
-        QuestionField("n", "Number", "", "whole", least=1, most=9),
-        QuestionField("t", "Day", form="date"),
+        QuestionField("n", "Number", "", "integer", minimum=1, maximum=9),
+        QuestionField("t", "Day", format="date"),
         QuestionField("c", "Choice", "", "choice", choices=choices),
         QuestionField("m", "Choices", "", "choices", choices=choices),
-        QuestionField("y", "Yes", "", "yes"),
+        QuestionField("y", "Yes", "", "boolean"),
     )
     for question in (
         ServerQuestion("files", "Which one?", fields),

@@ -17,16 +17,15 @@ from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
-from ui.records.tools import (
+from ui.records.tool_choice import ToolsInUse, approval_of
+from ui.records.tool_servers import (
     PromptInfo,
     ResourceInfo,
     ServerStage,
     ServerState,
     ToolInfo,
-    ToolsInUse,
     ToolsRefused,
-    approval_of,
-    stage_words,
+    stage_text,
 )
 from ui.tools.toolbox import Toolbox
 
@@ -171,7 +170,7 @@ class ToolsPopover(Popover):
         group = QWidget()
         outer.addWidget(group)
         is_used = server.name in self._choice.servers
-        words = stage_words(server)
+        words = stage_text(server)
         box = CheckBox(server.name)
         box.setAccessibleName(f"{server.name}, {words}")
         box.setChecked(is_used)
@@ -221,7 +220,7 @@ class ToolsPopover(Popover):
 
     async def _start(self, names: list[str]) -> None:
         try:
-            await self._toolbox.host.ready(names)
+            await self._toolbox.host.ensure_ready(names)
         except ToolsRefused:
             return  # the program is ending
 

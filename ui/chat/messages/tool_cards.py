@@ -27,14 +27,8 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
 from ui.records.runs import GrowingCall, Run
-from ui.records.tools import (
-    CallProgress,
-    CallResult,
-    CallState,
-    Decision,
-    Permission,
-    ServerQuestion,
-)
+from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, Permission
+from ui.records.tool_servers import ServerQuestion
 from ui.tools.question_form import QuestionForm
 from ui.words import (
     Tone,
@@ -133,7 +127,7 @@ def _ended(result: CallResult) -> str:
 def _under_way(progress: CallProgress) -> str:
     if progress.question is not None:
         return f"{progress.server} · asks you something"
-    if progress.asks:
+    if progress.needs_user:
         return f"{progress.server} · Needs your approval"
     parts = [progress.server, f"running for {seconds(progress.running_s)}"]
     if progress.done is not None:
@@ -340,7 +334,7 @@ class ToolCard(QFrame):
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
         """Ask whether the call may run, or show its progress."""
         self._show_question(None if progress is None else progress.question)
-        asks = progress is not None and progress.asks and progress.question is None
+        asks = progress is not None and progress.needs_user and progress.question is None
         if progress is not None and asks and self.permission is None:
             self.permission = PermissionRow(
                 progress.server, progress.tool, self.arguments is not None
@@ -379,7 +373,7 @@ class ToolCard(QFrame):
     def show_result(self, result: CallResult | None) -> None:
         whole = "" if result is None else result.text
         is_cut = result is not None and result.is_cut
-        self.sent.setText(f"The model got {result.sent_words}." if result and is_cut else "")
+        self.sent.setText(f"The model got {result.sent_extent}." if result and is_cut else "")
         self.sent.setVisible(is_cut)
         self._is_cut = is_cut
         self.cut.setVisible(is_cut or len(whole) > _LONG_CHARS)

@@ -61,7 +61,8 @@ from ui.records.requests import (
 )
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
 from ui.records.store import ConversationStore
-from ui.records.tools import Decision, QuestionReply
+from ui.records.tool_calls import Decision
+from ui.records.tool_servers import QuestionReply
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox

@@ -28,7 +28,7 @@ from ui.records.conversations import (
     title_of,
 )
 from ui.records.store import ConversationStore
-from ui.records.tools import ToolsInUse
+from ui.records.tool_choice import ToolsInUse
 
 
 class ConversationRole(IntEnum):

@@ -18,22 +18,15 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
-from ui.records.tools import (
-    CallProgress,
-    CallResult,
-    CallState,
-    Decision,
+from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, parse_arguments
+from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
+from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
     ServerStage,
     ToolAnswer,
     ToolInfo,
     ToolsRefused,
-    approval_of,
-    arguments_of,
-    engine_tools,
-    named,
-    tools_in_use,
 )
 from ui.tools.toolbox import Toolbox
 
@@ -179,14 +172,14 @@ class ToolLoop:
         if run.starting:
             self._tell(run)
         try:
-            await self._toolbox.host.ready(wanted)
+            await self._toolbox.host.ensure_ready(wanted)
         finally:
             if run.starting:
                 run.starting = ()
                 self._tell(run)
 
     def _named(self) -> dict[str, ToolInfo]:
-        return named(tools_in_use(self._toolbox.servers, self._conversation.tools))
+        return enabled_tools(self._toolbox.servers, self._conversation.tools)
 
     def _count(self, answer: ConversationMessage) -> int:
         """Return the number of calls since the last question."""
@@ -202,7 +195,7 @@ class ToolLoop:
         tool = tools.get(call.name)
         if tool is None:
             return CallResult(call.id, CallState.FAILED, self._unknown(call.name, list(tools)))
-        arguments = arguments_of(call, tool)
+        arguments = parse_arguments(call, tool)
         if isinstance(arguments, CallResult):
             return arguments
         decision = await self._decision(run, call, tool)
@@ -230,7 +223,7 @@ class ToolLoop:
             return Decision("once")
         asked: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._asked[call.id] = asked
-        run.progress[call.id] = CallProgress(tool.server, tool.title, asks=True)
+        run.progress[call.id] = CallProgress(tool.server, tool.title, needs_user=True)
         self._tell(run)
         try:
             decision = await asked
@@ -292,14 +285,16 @@ class ToolLoop:
         """Show a server's question in the card of the call, and wait for the person's answer."""
         replied: asyncio.Future[QuestionReply] = asyncio.get_running_loop().create_future()
         self._questions[call.id] = replied
-        run.progress[call.id] = replace(run.progress[call.id], asks=True, question=question)
+        run.progress[call.id] = replace(run.progress[call.id], needs_user=True, question=question)
         self._tell(run)
         try:
             return await replied
         finally:
             self._questions.pop(call.id, None)
             if call.id in run.progress:
-                run.progress[call.id] = replace(run.progress[call.id], asks=False, question=None)
+                run.progress[call.id] = replace(
+                    run.progress[call.id], needs_user=False, question=None
+                )
                 self._tell(run)
 
     async def _kept(self, answer: ToolAnswer, tool: ToolInfo) -> tuple[Attachment, ...]:

@@ -36,7 +36,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.requests import cache_owner
 from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.store import ConversationStore
-from ui.records.tools import ToolsInUse
+from ui.records.tool_choice import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 

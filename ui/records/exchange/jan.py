@@ -43,7 +43,7 @@ from ui.records.exchange.other_programs import (
     with_pictures,
 )
 from ui.records.messages import ConversationMessage, chained
-from ui.records.tools import CallResult
+from ui.records.tool_calls import CallResult
 
 JAN = "Jan"
 THREAD, MESSAGES = "thread.json", "messages.jsonl"

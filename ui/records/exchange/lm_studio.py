@@ -41,7 +41,7 @@ from ui.records.exchange.other_programs import (
     with_pictures,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.tools import CallResult
+from ui.records.tool_calls import CallResult
 
 LM_STUDIO = "LM Studio"
 SUFFIX = ".conversation.json"

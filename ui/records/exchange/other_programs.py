@@ -30,7 +30,7 @@ from ui.records.conversations import UNTITLED, Conversation, StopEntry, title_fr
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
-from ui.records.tools import CallResult, CallState
+from ui.records.tool_calls import CallResult, CallState
 
 # Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
 _MIN_MS = 100_000_000_000

@@ -211,7 +211,7 @@ def _tool_server(how: str) -> Callable[[Path], str]:
             served = Served(runner, folder)
             try:
                 served.do(served.host.put(hostile(how)))
-                served.do(served.host.ready([how]))
+                served.do(served.host.ensure_ready([how]))
                 with contextlib.suppress(AssertionError):
                     served.refusal(how, "go")
                 children = [int(one[6:]) for one in served.state(how).log if one[:6] == "child "]

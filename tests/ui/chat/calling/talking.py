@@ -78,7 +78,7 @@ class Talk:
         await self.waits_for_person()
 
     async def waits_for_person(self) -> None:
-        await eventually(lambda: any(one.asks for one in self.run.progress.values()))
+        await eventually(lambda: any(one.needs_user for one in self.run.progress.values()))
 
 
 def ended(kind: StopKind) -> Finished:

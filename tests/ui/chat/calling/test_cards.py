@@ -15,15 +15,8 @@ from ui.chat.messages.tool_cards import ToolCard, ToolCards
 from ui.kit.theme import Theme
 from ui.records.attachments import kept_as
 from ui.records.runs import Run, RunState
-from ui.records.tools import (
-    CallProgress,
-    CallResult,
-    CallState,
-    Decision,
-    QuestionField,
-    QuestionReply,
-    ServerQuestion,
-)
+from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision
+from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
 ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
 
@@ -36,7 +29,7 @@ def run() -> Run:
 
 @pytest.fixture
 def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
-    run.progress["c1"] = CallProgress("sums", "add", asks=True)
+    run.progress["c1"] = CallProgress("sums", "add", needs_user=True)
     cards = ToolCards()
     qtbot.addWidget(cards)
     cards.resize(600, 500)
@@ -70,7 +63,7 @@ def test_the_question_speaks_of_arguments_only_where_there_are_some(
 ) -> None:
     card = ToolCard("today", arguments)
     qtbot.addWidget(card)
-    card.show_progress(CallProgress("days", "today", asks=True), None)
+    card.show_progress(CallProgress("days", "today", needs_user=True), None)
     assert card.permission is not None
     assert card.permission.question.text() == f"Allow “days” to run today{how}?"
 
@@ -135,7 +128,7 @@ def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
     cards: ToolCards, run: Run
 ) -> None:
     question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
-    run.progress["c1"] = CallProgress("sums", "add", asks=True, question=question)
+    run.progress["c1"] = CallProgress("sums", "add", needs_user=True, question=question)
     replied: list[tuple[str, QuestionReply]] = []
     cards.replied.connect(lambda call_id, reply: replied.append((call_id, reply)))
     cards.show_run(run)

@@ -21,17 +21,9 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
 from ui.records.store import MemoryConversationStore
-from ui.records.tools import (
-    CallResult,
-    CallState,
-    Decision,
-    QuestionField,
-    QuestionReply,
-    ServerQuestion,
-    approval_of,
-    result_from,
-    result_values,
-)
+from ui.records.tool_calls import CallResult, CallState, Decision, result_from, result_values
+from ui.records.tool_choice import approval_of
+from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
 ONCE = Decision("once")
 

@@ -15,7 +15,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.tools import CallResult, CallState
+from ui.records.tool_calls import CallResult, CallState
 from ui.window.main_window import MainWindow
 
 RICH = """A **need**le in bold, one in `a needle` of code.

@@ -10,7 +10,7 @@ from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.tools import CallProgress, CallResult, CallState
+from ui.records.tool_calls import CallProgress, CallResult, CallState
 from ui.window.main_window import MainWindow
 
 
@@ -106,7 +106,7 @@ async def test_the_reader_stays_at_the_end_while_a_call_is_allowed_there(
     conversation = long_conversation()
     run = finished_run("I add them.", is_calling=True)
     (call,) = run.tool_calls
-    run.progress[call.id] = CallProgress("sums", "add", asks=True)
+    run.progress[call.id] = CallProgress("sums", "add", needs_user=True)
     conversation.add(ConversationMessage("assistant", run=run))
     window.workspace.take_in(conversation)
     column = window.chat.column

@@ -20,7 +20,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.conversations import Conversation
 from ui.records.runs import RunState
-from ui.records.tools import ToolsInUse
+from ui.records.tool_choice import ToolsInUse
 from ui.window.main_window import MainWindow
 
 

@@ -16,7 +16,7 @@ from ui.chat.sides import CompareDialog, SideColumn
 from ui.kit.theme import Theme
 from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import StopEntry, Variant
-from ui.records.tools import ToolsInUse
+from ui.records.tool_choice import ToolsInUse
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"
