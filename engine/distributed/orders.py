@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from engine.values.request import PERSON
 
 # Goes up with every change that an older process would not understand.
-PROTOCOL = 9
+PROTOCOL = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,7 @@ class Insert:
 class StepBatch:
     """Step the batch once."""
 
-    chunk: int
-    lane: int = 0
-    together: int = 0
+    max_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
-from engine.inference.sequence import PromptScorer, Sequence
+from engine.inference.prompt_scoring import PromptScorer
+from engine.inference.sequence import Sequence
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScoring
 
@@ -167,11 +168,11 @@ class LeadingBatch(RunningBatch):
         )
         return number
 
-    def _step(self, chunk: int, lane: int, together: int) -> Step:
+    def _step(self, max_tokens: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
-        self._ranks.send(StepBatch(chunk, lane, together))
+        self._ranks.send(StepBatch(max_tokens))
         try:
-            return super()._step(chunk, lane, together)
+            return super()._step(max_tokens)
         except Exception as error:
             raise self._ranks.fail_step(error) from error
 
@@ -224,7 +225,7 @@ class FollowingBatch(RunningBatch):
 
     def follow_step(self, order: StepBatch) -> None:
         """Decode and read as much as rank 0 did."""
-        self._step(order.chunk, order.lane, order.together)
+        self._step(order.max_tokens)
 
     def follow_leave(self, order: Leave) -> None:
         """Take out the sequences that rank 0 has taken out."""

@@ -28,7 +28,8 @@ from engine.inference.batch import RunningBatch
 from engine.inference.cache.index import DiskRead, LoadedPrefix
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
-from engine.inference.sequence import PromptScorer, Sequence
+from engine.inference.prompt_scoring import PromptScorer
+from engine.inference.sequence import Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.inference.speculation.sources import (
     DraftSource,

@@ -7,7 +7,6 @@ Importing this module does not import mlx-lm.
 
 import contextlib
 import resource
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -114,55 +113,8 @@ def classes_of(config: dict[str, Any]) -> tuple[type[Any], type[Any]]:
     return classes
 
 
-def decoding_rows(batch: Any) -> int:
-    """Return how many rows of a ``BatchGenerator`` decode; rows that read a prompt do not count.
-
-    Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
-    """
-    return len(batch._generation_batch)
-
-
-def decode_together(batches: Sequence[Any]) -> None:
-    """Let several ``BatchGenerator`` objects read prompts separately and decode in one batch.
-
-    Give their sequences different numbers (``insert_sequence``): the batch has those of all.
-    Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
-    """
-    for batch in batches:
-        batch._generation_batch = batches[0]._generation_batch
-
-
-def insert_sequence(batch: Any, number: int, segments: list[list[int]], **options: Any) -> None:
-    """Insert a prompt into a ``BatchGenerator`` under a number, before those with higher numbers.
-
-    A generator numbers its rows itself, and reads them in the order in which they were inserted.
-    Upstream: ``BatchGenerator.insert_segments`` in ``mlx_lm/generate.py``.
-    """
-    batch._uid_count = number
-    batch.insert_segments([segments], **options)
-    waiting = batch._unprocessed_sequences
-    if len(waiting) > 1 and waiting[-2][0] > number:
-        batch._unprocessed_sequences = deque(sorted(waiting, key=lambda unread: int(unread[0])))
-
-
-def stop_reading_at(batch: Any, number: int, tokens: int) -> None:
-    """Let a ``BatchGenerator`` that reads a prompt end a step after ``tokens`` tokens of it.
-
-    Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
-    """
-    reading = dict(zip(batch._prompt_batch.uids, batch._currently_processing, strict=True))
-    waiting = {sequence[0]: (sequence[1], 0) for sequence in batch._unprocessed_sequences}
-    segments, read = reading[number][:2] if number in reading else waiting[number]
-    left = tokens - read
-    for index, segment in enumerate(segments):
-        if 0 < left < len(segment):
-            segments[index : index + 1] = [segment[:left], segment[left:]]
-            return
-        left -= len(segment)
-
-
 class DecodingRows:
-    """The rows of a ``BatchGenerator`` that decode, for passes over several tokens of a row.
+    """The rows of a ``GenerationBatch``, for passes over several tokens of a row.
 
     mlx-lm keeps one pass in flight: it computes the next token of each row while it returns the
     last one. This class reads and sets that pending token, with all state that depends on it.
@@ -171,7 +123,7 @@ class DecodingRows:
     """
 
     def __init__(self, batch: Any) -> None:
-        self._rows = batch._generation_batch
+        self._rows = batch
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -223,68 +175,12 @@ class DecodingRows:
         self._rows._next_logprobs = logprobs
 
 
-def prompt_tokens_read(batch: Any) -> int:
-    """Return how many tokens of prompts a ``BatchGenerator`` has read since it was made.
-
-    Its public ``stats()`` copies all counters twice, which is too slow for each step.
-    Upstream: ``BatchGenerator.stats`` in ``mlx_lm/generate.py``.
-    """
-    return int(batch._counters.prompt_tokens)
-
-
-def reading_sequence(batch: Any, number: int) -> tuple[list[Any], int, list[int]]:
-    """Return the cache of all prompts that a ``BatchGenerator`` reads, the place of one among them,
-    and the tokens that it has read.
-
-    The public ``extract_cache`` copies the whole cache of the sequence.
-    Upstream: ``BatchGenerator.extract_cache`` in ``mlx_lm/generate.py``.
-    """
-    prompts = batch._prompt_batch
-    index = prompts.uids.index(number)
-    return prompts.prompt_cache, index, list(prompts.tokens[index])
-
-
-def set_reading(batch: Any, chunk: int, rows: int, together: int) -> None:
-    """Set how much a ``BatchGenerator`` reads from its next step on.
-
-    Its constructor takes these values, and each step reads them again; mlx-lm does not document
-    that they may be changed.
-    Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
-    """
-    batch.prefill_step_size = chunk
-    batch.prefill_batch_size = together
-    batch.completion_batch_size = rows
-
-
-def read_as(batch: Any, kind: type[Any], **attributes: Any) -> None:
-    """Let a ``BatchGenerator`` read its prompts with another class than its own.
-
-    Upstream: ``BatchGenerator.__init__`` and ``PromptProcessingBatch`` in ``mlx_lm/generate.py``.
-    """
-    prompts = batch._prompt_batch
-    prompts.__class__ = kind
-    for name, value in attributes.items():
-        setattr(prompts, name, value)
-
-
-def straighten_windows(batch: Any) -> None:
-    """Put the windows of the prompts that a ``BatchGenerator`` reads into temporal order.
+def straighten(part: Any) -> None:
+    """Put a window of several rows into temporal order; other kinds are not changed.
 
     Reading a single token of a prompt leaves its window rotated. The mask for the next tokens
     ignores that, so a row with padding sees a token that is not its own, and its answer is wrong.
-    Calling this after each step of a model with windows prevents it.
-    Upstream: ``BatchRotatingKVCache.make_mask`` in ``mlx_lm/models/cache.py``.
-    """
-    parts = list(batch._prompt_batch.prompt_cache)
-    while parts:
-        part = parts.pop()
-        parts += getattr(part, "caches", ())
-        straighten(part)
-
-
-def straighten(part: Any) -> None:
-    """Put a window of several rows into temporal order; other kinds stay as they are.
-
+    Calling this after each pass over a prompt prevents it.
     Upstream: ``BatchRotatingKVCache._temporal_order`` in ``mlx_lm/models/cache.py``.
     """
     if getattr(part, "rotated", False):

@@ -12,7 +12,6 @@ import pytest
 
 from engine.inference import mlx_lm_internals
 from tests.conventions.private_parts import expect
-from tests.support.models.tiny_models import tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -80,100 +79,6 @@ def test_mlx_lm_knows_an_architecture_without_loading_a_model() -> None:
     expect("mlx-lm", "utils._get_classes", knows)
 
 
-def test_a_batch_of_mlx_lm_counts_its_rows_and_the_tokens_that_it_read(batch: Any) -> None:
-    def counts() -> bool:
-        batch.insert([list(range(3, 20)), [5, 6]], max_tokens=[8, 8])
-        seen = []
-        for _ in range(4):
-            before = mlx_lm_internals.prompt_tokens_read(batch)
-            with batch.stats() as public:
-                batch.next()
-            read = mlx_lm_internals.prompt_tokens_read(batch) - before
-            assert read == public.prompt_tokens
-            seen.append((read, mlx_lm_internals.decoding_rows(batch)))
-        return seen[0] == (9, 0) and seen[-1] == (0, 2)
-
-    expect("mlx-lm", "BatchGenerator._counters or ._generation_batch", counts)
-
-
-def test_batches_of_mlx_lm_read_apart_and_decode_together(
-    batch: Any, loaded: tuple[Any, Any]
-) -> None:
-    def decode() -> bool:
-        other = type(batch)(loaded[0], max_tokens=8)
-        mlx_lm_internals.decode_together([batch, other])
-        one, two = 7, 3
-        mlx_lm_internals.insert_sequence(batch, one, [[5, 6, 7]])
-        mlx_lm_internals.insert_sequence(other, two, [[8, 9]])
-        for generator in (batch, batch, other, other):
-            generator.next()
-        assert mlx_lm_internals.decoding_rows(other) == 2
-        both = [part.uid for part in batch.next()[1]]
-        batch.remove([two])
-        left = [part.uid for part in other.next()[1]]
-        return (both, left) == ([one, two], [one])
-
-    expect("mlx-lm", "BatchGenerator._generation_batch or ._uid_count", decode)
-
-
-def test_a_batch_of_mlx_lm_reads_rows_in_the_order_of_the_numbers_that_they_were_given(
-    batch: Any,
-) -> None:
-    def obeys() -> bool:
-        for row in (4, 9, 6, 2):
-            mlx_lm_internals.insert_sequence(batch, row, [[5, 6, 7]], max_tokens=[8])
-        # It reads two prompts at a time.
-        first = [part.uid for part in batch.next()[0]]
-        batch.next()
-        second = [part.uid for part in batch.next()[0] if not part.end_of_prompt]
-        return (first, second) == ([2, 4], [6, 9])
-
-    expect("mlx-lm", "BatchGenerator._unprocessed_sequences or ._uid_count", obeys)
-
-
-def test_a_batch_of_mlx_lm_stops_reading_once_where_it_was_told(batch: Any) -> None:
-    def obeys() -> bool:
-        read: dict[int, list[int]] = {1: [], 2: [], 3: []}
-
-        def step() -> None:
-            for part in batch.next()[0]:
-                read[part.uid].append(part.progress[0])
-
-        for row in (1, 2, 3):
-            mlx_lm_internals.insert_sequence(batch, row, [[5] * 30], max_tokens=[8])
-        step()  # The first two, eight tokens of each.
-        mlx_lm_internals.stop_reading_at(batch, 1, 11)
-        mlx_lm_internals.stop_reading_at(batch, 1, 13)
-        mlx_lm_internals.stop_reading_at(batch, 3, 3)
-        while read[3][-1:] != [30]:
-            step()
-        return (read[1], read[2], read[3]) == (
-            [8, 11, 13, 21, 29, 30],
-            [8, 16, 24, 29, 30],
-            [3, 11, 19, 27, 29, 30],
-        )
-
-    expect("mlx-lm", "BatchGenerator._currently_processing or ._unprocessed_sequences", obeys)
-
-
-def test_a_batch_of_mlx_lm_reads_as_much_as_it_was_told_last(batch: Any) -> None:
-    def obeys() -> bool:
-        batch.insert([list(range(3, 60)) for _ in range(3)], max_tokens=[8] * 3)
-        read = []
-        for chunk, rows, together in ((3, 4, 1), (5, 4, 1), (5, 0, 1), (2, 4, 3)):
-            before = mlx_lm_internals.prompt_tokens_read(batch)
-            mlx_lm_internals.set_reading(batch, chunk, rows, together)
-            batch.next()
-            read.append(mlx_lm_internals.prompt_tokens_read(batch) - before)
-        return read == [3, 8 - 3, 0, 3 * 2]
-
-    expect(
-        "mlx-lm",
-        "BatchGenerator.prefill_step_size, .completion_batch_size or .prefill_batch_size",
-        obeys,
-    )
-
-
 def test_the_pending_tokens_of_a_batch_of_mlx_lm_can_be_read_and_set(
     loaded: tuple[Any, Any], batch: Any
 ) -> None:
@@ -187,9 +92,9 @@ def test_the_pending_tokens_of_a_batch_of_mlx_lm_can_be_read_and_set(
             return logits
 
         [row] = batch.insert([[5, 6, 7]], max_tokens=[64], logits_processors=[[noted]])
-        while not mlx_lm_internals.decoding_rows(batch):
+        while not batch._generation_batch.uids:
             batch.next()
-        rows = mlx_lm_internals.DecodingRows(batch)
+        rows = mlx_lm_internals.DecodingRows(batch._generation_batch)
         [pending] = rows.pending()
         size = rows.cache[0].size()
         context = rows.context(0, mx.array([pending, 8]))
@@ -210,48 +115,6 @@ def test_the_pending_tokens_of_a_batch_of_mlx_lm_can_be_read_and_set(
         )
 
     expect("mlx-lm", "GenerationBatch._next_tokens, _token_context and their fellows", goes_on)
-
-
-@pytest.mark.parametrize("is_straightened", [False, True])
-def test_a_batch_of_mlx_lm_still_masks_a_rotated_window_wrongly(*, is_straightened: bool) -> None:
-    """Once the first case draws the right tokens as well, the workaround can go."""
-
-    def draws_the_right_tokens() -> bool:
-        from mlx_lm.generate import BatchGenerator
-        from mlx_lm.models.cache import make_prompt_cache
-
-        model = tiny_model("windowed")
-        batch = BatchGenerator(
-            model, completion_batch_size=8, prefill_batch_size=4, prefill_step_size=8
-        )
-        drawn: dict[int, list[int]] = {1: [], 2: []}
-
-        def step() -> None:
-            for part in batch.next()[1]:
-                drawn[part.uid].append(part.token)
-            if is_straightened:
-                mlx_lm_internals.straighten_windows(batch)
-
-        long = [n * 7 % 61 + 1 for n in range(27)]
-        short = [9, *long[1:11], 1, 1, 2, 1]
-        mlx_lm_internals.insert_sequence(batch, 1, [[*long, 1]], max_tokens=[99])
-        for _ in range(4):
-            step()
-        parts = [short[:10], short[10:11], short[11:]]
-        mlx_lm_internals.insert_sequence(batch, 2, parts, max_tokens=[99])
-        while len(drawn[2]) < 6:
-            step()
-        batch.close()
-        logits = model(mx.array([[*short, *drawn[2]]]), cache=make_prompt_cache(model))[0]
-        found = logits[len(short) - 1 : -1]
-        chosen = mx.take_along_axis(found, mx.array(drawn[2])[:, None], axis=1)
-        return bool((chosen > found.max(axis=1, keepdims=True) - 1e-3).all().item())
-
-    expect(
-        "mlx-lm",
-        "BatchRotatingKVCache.make_mask",
-        lambda: draws_the_right_tokens() == is_straightened,
-    )
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3])
@@ -334,33 +197,6 @@ def test_the_limit_of_open_files_can_be_changed_again_after_the_import() -> None
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
     assert resource.setrlimit is changed
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1
-
-
-def test_a_batch_of_mlx_lm_reads_its_prompts_with_the_class_that_it_was_given(batch: Any) -> None:
-    from mlx_lm.generate import PromptProcessingBatch
-
-    read: list[tuple[list[int], list[int]]] = []
-
-    class Noting(PromptProcessingBatch):  # type: ignore[misc]
-        name = "copies"
-
-        def prompt(self, tokens: Any) -> None:
-            if tokens:
-                before = [len(one) for one in self.tokens]
-                read.append((before, [len(one) for one in tokens]))
-                assert (self.name, len(self.uids)) == ("own", len(tokens))
-                assert callable(self.model)
-            super().prompt(tokens)
-
-    def reads() -> bool:
-        mlx_lm_internals.read_as(batch, Noting, name="own")
-        batch.insert([[5] * 12, [6] * 3], max_tokens=[8] * 2)
-        while not mlx_lm_internals.decoding_rows(batch):
-            batch.next()
-        # Eight tokens at once; the last of each prompt is read with the first step of its answer.
-        return read[0] == ([0, 0], [8, 2]) and read[1] == ([8], [3])
-
-    expect("mlx-lm", "BatchGenerator._prompt_batch", reads)
 
 
 def test_the_recurrences_of_mlx_lm_are_looked_up_in_their_modules() -> None:

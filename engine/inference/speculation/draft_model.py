@@ -1,7 +1,6 @@
 """A draft model: a smaller one with the same vocabulary, loaded beside the one that answers."""
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, make_prom
 from engine.errors import DraftLoadFailed
 from engine.inference.cache.index import PrefixIndex
 from engine.inference.running_cache import parts_of
-from engine.inference.speculation.cost import PrefillRates
 from engine.inference.speculation.sources import HitRate
 from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary
@@ -24,7 +22,7 @@ from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
 _KEPT = 8
-# Most tokens of a prompt read in one pass.
+# The maximum number of prompt tokens read in one step of the batch.
 _CHUNK = 512
 # Up to this many unread tokens are read in the same pass as the first guess.
 _PENDING = 16
@@ -56,7 +54,6 @@ class DraftModel:
         self._size = loaded.vocabulary.size
         self._answers = 0
         self._kept = PrefixIndex(_KEPT, kept_bytes)
-        self._rates = PrefillRates()
 
     def guesses(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
         """Return the guesses for the answer to a prompt; None while too many answers run."""
@@ -78,25 +75,6 @@ class DraftModel:
         """Do the same as ``read``, for tokens that may not be computed yet."""
         logits = self._model(tokens[None], cache=cache)
         return mx.argmax(logits[0, -1:], axis=-1)
-
-    def read_pass(self, tokens: Sequence[int], cache: list[Any], depth: int, most_s: float) -> int:
-        """Read on in a prompt, for about a given time; return how many tokens were read."""
-        rate = self._rates.expected(0, depth) or 0.0
-        most = max(self._rates.least(0, depth), int(rate * most_s))
-        count = min(_CHUNK, most, len(tokens))
-        begin_s = time.perf_counter()
-        self.read(tokens[:count], cache)
-        mx.eval([part.state for part in cache])
-        self._rates.note(
-            0,
-            depth,
-            tokens=count,
-            prompts=1,
-            took_s=time.perf_counter() - begin_s,
-            share_s=most_s,
-            is_whole=count < len(tokens),
-        )
-        return count
 
     def keep(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
         """Keep the cache of an answer that has ended; without tokens the cache is dropped."""
@@ -180,18 +158,13 @@ class ModelDrafts:
         left = min(self._followed, len(self._known) - 1) - self._read
         return left if left > _PENDING else 0
 
-    def read_on(self, most_s: float) -> None:
-        """Continue to read the prompt, for about ``most_s`` seconds.
-
-        All answers wait meanwhile. The other model may have found most of the prompt in its cache,
-        so that much is left when it begins to answer.
-        """
-        end = min(self._followed, len(self._known) - 1)
-        ends_at_s = time.perf_counter() + most_s
+    def read_on(self) -> None:
+        """Read the next tokens of the prompt; all answers wait meanwhile."""
+        end = min(self._followed, len(self._known) - 1, self._read + _CHUNK)
         try:
-            while self.unread and (left_s := ends_at_s - time.perf_counter()) > 0:
-                left = self._known[self._read : end]
-                self._read += self._draft.read_pass(left, self._cache, self._read, left_s)
+            self._draft.read(self._known[self._read : end], self._cache)
+            mx.eval([part.state for part in self._cache])
+            self._read = end
         except Exception:
             self._give_up()
 

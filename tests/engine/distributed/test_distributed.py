@@ -74,8 +74,8 @@ def test_a_follower_carries_out_orders_and_replies_once_with_a_failure(
     assert replies[2].error == ""
     assert replies[2].weights_bytes > 3_000_000
     ranks.send(Insert([1, 2, 3], 0, 0, 0))
-    for _ in range(3):
-        ranks.send(StepBatch(64, together=2))
+    for _ in range(2):
+        ranks.send(StepBatch(64))
     ranks.send(Leave([0], [[7]]))
     ranks.send(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under the token that rank 0 sampled
     ranks.send(Insert([4, 5], 9, 0, 1))

@@ -1,7 +1,7 @@
 """The leading and the following side of one batch: equal rows and caches, whoever sampled."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -9,7 +9,7 @@ from engine.distributed.orders import Close, Insert, Leave, Order, StepBatch
 from engine.distributed.ranks import RankLost, Ranks
 from engine.distributed.shared_batch import FollowingBatch, LeadingBatch, OutOfStep
 from engine.inference.backend import BatchLimits, Step
-from engine.inference.sequence import PromptScorer
+from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.models.guessing import Foreseen
@@ -123,39 +123,6 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
     assert 1 in widths[: len(widths) // 2]
 
 
-def test_a_follower_reads_the_prompts_that_rank_0_names_whichever_it_would_choose(
-    tmp_path: Path,
-) -> None:
-    both = Both(tmp_path)
-    # Two in the first lane, and one in the second.
-    for text in ("go", "on"):
-        both.leading.insert(BatchSequence([*both.prompt(text), *[5] * 60, *both.prompt(text)]))
-    longest = [5] * 900 + both.prompt("go")
-    both.leading.insert(BatchSequence(longest))
-    both.follow()
-    calls = both.followed.calls
-    both.following.follow_step(StepBatch(CHUNK, 1, 1))
-    assert calls[-1] == (1, CHUNK)
-    left = [both.following.sequences.by_number[row].unread for row in range(3)]
-    assert left[2] == len(longest) - CHUNK
-    assert left[:2] == [len(both.prompt("go")) * 2 + 60] * 2
-    both.following.follow_step(StepBatch(CHUNK, 0, 1))
-    assert calls[-1] == (1, CHUNK)
-    both.following.follow_step(StepBatch(CHUNK, 0, 2))
-    assert calls[-1] == (2, CHUNK)
-
-
-def test_the_orders_of_rank_0_name_the_lanes_that_it_reads(tmp_path: Path) -> None:
-    both = Both(tmp_path)
-    for tokens in (both.prompt("go"), [5] * 700 + both.prompt("go")):
-        both.leading.insert(BatchSequence(tokens))
-    for _ in range(6):
-        both.leading.step()
-    orders = [order for order in both.follow() if isinstance(order, StepBatch)]
-    assert {order.lane for order in orders if order.chunk} == {0, 1}
-    assert all(order.together for order in orders if order.chunk)
-
-
 def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
     both = Both(tmp_path)
     one = both.leading.insert(BatchSequence(both.prompt("go")))
@@ -198,14 +165,6 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
         both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.close()
     assert Close() not in both.recorder.sent
-
-
-def test_a_row_that_cannot_join_is_never_announced(tmp_path: Path) -> None:
-    both = Both(tmp_path)
-    nothing: Any = []
-    with pytest.raises(ValueError, match="empty prompt"):
-        both.leading.insert(BatchSequence(nothing))
-    assert both.recorder.sent == []
 
 
 def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from engine.inference.prefill import PrefillBudget
 from engine.scheduling.generation import Generation
 from engine.values.events import PromptProgress, TextDelta
 from engine.values.request import Limits
@@ -51,25 +50,6 @@ async def first_text(generation: Generation) -> None:
     async for event in generation.events():
         if isinstance(event, TextDelta):
             return
-
-
-def test_more_is_read_at_once_where_nothing_is_decoded() -> None:
-    pace = PrefillBudget(512)
-    chunks = []
-    for _ in range(6):
-        chunks.append(pace.chunk(0, 1))
-        pace.read(chunks[-1] * 0.0001, chunks[-1], is_whole=True, decoding=0)
-    assert chunks == sorted(chunks)
-    assert chunks[-1] == 512
-
-
-def test_the_last_few_tokens_of_a_prompt_do_not_count_as_its_speed() -> None:
-    pace = PrefillBudget(512)
-    for _ in range(6):
-        pace.read(0.05, pace.chunk(0, 1), is_whole=True, decoding=0)
-    before = pace.chunk(0, 1)
-    pace.read(0.01, 3, is_whole=False, decoding=0)
-    assert pace.chunk(0, 1) == before
 
 
 async def test_a_stream_continues_while_6_000_tokens_are_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import mlx_lm
 import pytest
 
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.sequence import PromptScorer, fitting
+from engine.inference.prompt_scoring import PromptScorer
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -235,11 +235,8 @@ async def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_ca
 def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory() -> None:
     prompt, size = ids(5000), 150_000
     scorer = PromptScorer(prompt, PromptScoring(2000), size)
-    most = fitting(2048, [(scorer, 2000)], 4)
-    assert 16 <= most < 200
-    assert fitting(2048, [(scorer, 2000), *[(None, 0)] * 3], 4) == most // 4
-    assert fitting(1024, [(scorer, 0)], 4) == 1024  # nothing of it is scored
-    assert fitting(2048, [(None, 0)], 4) == 2048
+    assert 16 <= scorer.most_tokens(1) < 200
+    assert scorer.most_tokens(4) == scorer.most_tokens(1) // 4
 
 
 def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.inference.sequence import WORTH_TOKENS
+from engine.inference.sequences import WORTH_TOKENS
 from engine.stopping.record import StopKind
 from engine.values.events import PromptProgress
 from tests.support.asking import loaded_engine, request
@@ -75,11 +75,11 @@ async def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_one
 ) -> None:
     stage = stage_of(tmp_path)
 
-    def break_at_three(number: int) -> None:
-        if number == 3:
+    def fail_first_step(number: int) -> None:
+        if number == 1:
             raise RuntimeError("no memory left")
 
-    stage.model.fault = break_at_three
+    stage.model.fault = fail_first_step
 
     async with loaded_engine(stage.folder, loader=stage.load) as engine:
         generations = await engine.generate_together([request(BEGINNING + one) for one in "abc"])

@@ -53,7 +53,7 @@ def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) ->
         row = stepped.insert([*SYSTEM * 20, 10 + number, 3])
         stepped.answer(row)
         stepped.leave(row)
-    mx.synchronize(stepped.batch._lanes[0].stream)
+    mx.synchronize(stepped.batch._batch.stream)
     # Nothing may wait for Python's garbage collector.
     use, before = stepped.batch.cache_use, mx.get_active_memory()
     stepped.batch.prompts.index.clear()

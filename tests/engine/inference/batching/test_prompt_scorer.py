@@ -7,7 +7,7 @@ import pytest
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.sequence import PromptScorer
+from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.tokens import PromptScoring
 from tests.support.models.tiny_models import KINDS, VOCABULARY, tiny_model

@@ -5,8 +5,6 @@ Real models, the caches of which are of all kinds; no test looks at a clock.
 
 import pytest
 
-from engine.inference import prefill
-from engine.inference.prefill import READ_TOGETHER, PrefillBudget
 from engine.values.request import CacheOwner
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
@@ -24,48 +22,6 @@ def test_prompts_that_arrive_together_read_what_they_share_once(stepped: Stepped
         stepped.leave(row)
     use = stepped.batch.cache_use
     assert (use.hits, use.hit_tokens) == (5, 5 * len(SYSTEM))
-
-
-def test_rows_that_waited_read_their_own_few_tokens_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # However slow this machine is.
-    monkeypatch.setattr(prefill, "_BEGINNING_S", 1e9)
-    stepped = Stepped("full", chunk=64)
-    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4, 5]) for n in range(12)]
-    stepped.answer(rows[0], tokens=1)
-    # Four at a time would take three steps of reading, between which the first ones decode.
-    stepped.answer(*rows, tokens=1)
-    counts = [len(stepped.answers[row]) for row in rows[1:]]
-    assert counts == [1] * 11
-    stepped.batch.close()
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "value", "most"),
-    [
-        (PrefillBudget, "copied_together", lambda *_: 2, 2),
-        (prefill, "_BEGINNING_S", 0.0, READ_TOGETHER),
-    ],
-    ids=["as many as can be copied", "as many as decode in a moment"],
-)
-def test_beside_an_answer_few_prompts_begin_in_one_step(
-    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, value: object, most: int
-) -> None:
-    monkeypatch.setattr(owner, name, value)
-    stepped = Stepped("full", chunk=64)
-    beside = stepped.insert([1, 2, 3])
-    stepped.answer(beside, tokens=2)
-    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(10)]
-    begun: set[int] = set()
-    while len(begun) < len(rows):
-        stepped.step()
-        now = {row for row in rows if stepped.answers[row]}
-        assert len(now - begun) <= most
-        begun = now
-    for row in (beside, *rows):
-        stepped.check(row)
-    stepped.batch.close()
 
 
 def test_the_choices_of_one_request_read_their_prompt_once(stepped: Stepped) -> None:
@@ -143,22 +99,6 @@ def test_when_the_reader_leaves_with_one_that_waits_the_others_read_on(stepped: 
         stepped.check(row)
 
 
-def test_a_waiting_row_whose_reader_is_cancelled_may_take_more_from_another_row() -> None:
-    stepped = Stepped("full", chunk=32)
-    long = [n * 7 % 61 + 1 for n in range(600)]
-    reader = stepped.insert([*long, 1, 2, 3])
-    heir = stepped.insert([*long, 4, 5, 6])
-    # A short prompt is read before long ones, and does not wait for them.
-    other = stepped.insert([*long[:480], 7, 8, 9])
-    stepped.answer(other, tokens=1)
-    assert stepped.read[reader] < 400
-    stepped.leave(reader)
-    stepped.answer(heir)
-    assert stepped.cached[heir] == 480
-    assert stepped.read[heir] == len(stepped.prompts[heir])
-    stepped.check(heir)
-
-
 def test_a_waiting_row_has_the_progress_of_its_reader(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(2)]
     seen = [0]
@@ -194,23 +134,6 @@ def test_when_a_step_fails_the_waiting_rows_continue(stepped: Stepped) -> None:
     assert stepped.cached[rows[2]] == len(SYSTEM)
     stepped.check(rows[1])
     stepped.check(rows[2])
-
-
-def test_a_row_that_waited_keeps_its_place_among_rows_with_as_much_to_read() -> None:
-    stepped = Stepped("full", chunk=64)
-    # All are in the second lane, which reads four prompts at a time.
-    own = [[n + 1] * 700 for n in range(9)]
-    reader = stepped.insert([*SYSTEM, *own[0]])
-    waiting = stepped.insert([*SYSTEM, *own[1]])
-    others = [stepped.insert(one) for one in own[2:]]
-    begun: list[int] = []
-    while len(begun) < 9:
-        stepped.step()
-        begun += [row for row in stepped.read if row not in begun and stepped.read[row] > 50]
-    assert begun[:1] == [reader]
-    assert begun.index(waiting) <= 4
-    assert sorted(begun[5:]) == others[-4:]
-    stepped.batch.close()
 
 
 def test_a_prompt_neither_waits_for_nor_takes_from_the_prompt_of_another_owner(

@@ -55,7 +55,7 @@ class _Watched:
 
         def compared(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
             drafts = propose(cache, known, most)
-            decoding = self.batch._lanes[0]._generation_batch
+            decoding = self.batch._batch.decoding
             self.rows = max(self.rows, len(drafts))
             for tokens, last, drafted in zip(decoding.tokens, known, drafts, strict=True):
                 if drafted:
@@ -93,7 +93,7 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
     first: list[int] = []
     while not first:
         first += [token for one, token, _ in batch.step().sampled if one == number]
-    decoding = batch._lanes[0]._generation_batch
+    decoding = batch._batch.decoding
     known = decoding._next_tokens.tolist()
     tokens = [*decoding.tokens[0], *known]
     seen = assistant.seen(decoding.prompt_cache)

@@ -23,7 +23,7 @@ def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind:
     guesses = draft.guesses("person", _PROMPT)
     assert guesses is not None
     guesses.follow(len(_PROMPT))
-    guesses.read_on(60.0)
+    guesses.read_on()
     draws = random.Random(4)
     known, plain, compared = [*_PROMPT], PlainLoop(model), 0
     for _ in range(12):
@@ -41,5 +41,5 @@ def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind:
     again = draft.guesses("person", [*known, 5])
     assert again is not None
     again.follow(len(known) + 1)
-    again.read_on(60.0)
+    again.read_on()
     assert list(again.propose(3)) == plain.answer([*known, 5], 3)[0]

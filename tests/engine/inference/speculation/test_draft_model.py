@@ -3,15 +3,12 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from engine.inference.batch import RunningBatch
-from engine.inference.speculation import draft_model
-from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, ModelDrafts
-from engine.library.models import CacheSize, DraftInfo
+from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -27,7 +24,6 @@ from engine.values.request import (
 )
 from engine.values.tokens import PromptScores, PromptScoring, TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
-from tests.support.models.tiny_models import VOCABULARY, tiny_model
 
 pytestmark = pytest.mark.long
 
@@ -201,71 +197,6 @@ def test_a_row_that_cannot_join_takes_no_place_from_the_draft_model(
     assert {one.finished.stop.kind for one in failed} == {StopKind.ERROR}
     [answer] = runner.run(answered(engine, asked(PROMPTS[0])))
     assert answer.finished.speculation.accepted
-
-
-def reading_far(monkeypatch: pytest.MonkeyPatch) -> tuple["_Reading", ModelDrafts, Any]:
-    """Return a model that reads 1,000 tokens a second, its guesses, and its clock."""
-    clock = SimpleNamespace(now_s=0.0)
-    monkeypatch.setattr(draft_model, "time", SimpleNamespace(perf_counter=lambda: clock.now_s))
-    model = _Reading(tiny_model("full"), clock)
-    size = CacheSize(0)
-    loaded = LoadedDraft(
-        model, DraftInfo("draft", Path("draft"), 0, size), SimpleNamespace(size=VOCABULARY)
-    )
-    guesses = DraftModel(loaded, 1 << 20).guesses("me", [n % VOCABULARY for n in range(3000)])
-    assert guesses is not None
-    return model, guesses, clock
-
-
-def test_a_draft_model_that_is_behind_reads_only_for_as_long_as_the_streams_can_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, guesses, clock = reading_far(monkeypatch)
-    guesses.follow(3000)  # the other model found all of it in its cache
-    took_s = []
-    while guesses.unread:
-        before_s = clock.now_s
-        guesses.read_on(0.03)
-        took_s.append(clock.now_s - before_s)
-
-    assert max(took_s) < 0.05
-    assert sum(took_s) / len(took_s) > 0.02
-    assert sum(model.read) > 2900
-
-
-def test_a_draft_model_reads_no_further_than_the_other_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, guesses, _ = reading_far(monkeypatch)
-    assert not guesses.unread
-    guesses.follow(200)
-    while guesses.unread:
-        guesses.read_on(0.03)
-
-    assert 150 < sum(model.read) <= 200
-
-
-def test_no_guess_waits_for_a_prompt_that_the_draft_model_has_not_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, guesses, _ = reading_far(monkeypatch)
-    guesses.follow(3000)
-
-    assert not guesses.propose(4)
-    assert not model.read
-
-
-class _Reading:
-    """A model that notes how many tokens each pass reads."""
-
-    def __init__(self, model: Any, clock: Any) -> None:
-        self.model, self.layers, self._clock = model, model.layers, clock
-        self.read: list[int] = []
-
-    def __call__(self, tokens: Any, cache: Any) -> Any:
-        self.read.append(tokens.shape[1])
-        self._clock.now_s += tokens.shape[1] / 1000
-        return self.model(tokens, cache=cache)
 
 
 @pytest.mark.usefixtures("_alone")

@@ -4,19 +4,17 @@ import asyncio
 import gc
 import random
 import threading
-import weakref
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine.inference import batch
 from engine.library.memory import need
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import Limits
 from tests.engine.scheduling.stages import until
-from tests.support.asking import ask, offered_engine, request
+from tests.support.asking import offered_engine, request
 from tests.support.several.staged_models import StagedModels
 
 pytestmark = pytest.mark.long
@@ -93,21 +91,3 @@ async def test_no_more_models_are_in_memory_than_there_is_room_for(models: Stage
         await asyncio.gather(*(_asked(engine, random_) for _ in range(15)))
         watching.cancel()
         assert max(seen) == 2
-
-
-async def test_weights_stay_wired_when_another_model_leaves(
-    models: StagedModels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired: list[int] = []
-    monkeypatch.setattr(batch, "_open", weakref.WeakSet())
-    monkeypatch.setattr(
-        batch, "maybe_set_recommended_wired_limit", lambda: wired.append(len(batch._open))
-    )
-
-    async with offered_engine(models.offered, loader=models) as engine:
-        await engine.load(models.offered[0].folder)
-        await ask(engine, "short", model="model-1")
-        await engine.unload("model-0")
-        assert wired == [1]
-        await engine.unload("model-1")
-        assert wired == [1]

@@ -1,0 +1,253 @@
+"""Continuous batching with mlx-lm's prompt and generation batches. Engine thread.
+
+Short prompts that wait together are read in one group, long ones alone, so that no prompt is
+padded to the length of a much longer one. Shorter groups overtake longer ones.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import GenerationBatch, PromptProcessingBatch, generation_stream
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import maybe_set_recommended_wired_limit
+
+from engine.inference.mlx_lm_internals import straighten
+from engine.inference.running_cache import joining, parts_of, prepare_to_run
+from engine.inference.sampling import greedy
+from engine.inference.sequence import Sequence
+from engine.inference.speculation.head_drafts import with_head
+from engine.values.tokens import PromptScores
+
+# The limits of a group: rows, and tokens with padding.
+_GROUP_ROWS = 8
+_GROUP_TOKENS = 512
+# Every fourth pass reads the prompt that arrived first, so that short ones cannot starve it.
+_OLDEST_EVERY = 4
+# So large that mlx-lm never ends a sequence by itself.
+_NO_LIMIT = 1 << 40
+
+
+class ContinuousBatch:
+    """The prompts that one model reads, and the rows that it decodes.
+
+    Args:
+        model: The model; called as mlx-lm calls it.
+        max_rows: The maximum number of rows that are read and decoded together.
+        pads_prompts: Whether the model reads prompts of different lengths together.
+        sequences: All sequences by number.
+
+    Attributes:
+        decoding: The rows that decode.
+        waiting: The sequences whose prompts have not been begun.
+        groups: The prompts that are being read.
+        stream: The stream on which MLX works.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        max_rows: int,
+        *,
+        pads_prompts: bool,
+        sequences: Mapping[int, Sequence],
+    ) -> None:
+        self.model = model
+        self.decoding = GenerationBatch.empty(model, greedy)
+        self.waiting: list[Sequence] = []
+        self.groups: list[Any] = []
+        self.stream = generation_stream
+        self._max_rows = max_rows
+        self._pads_prompts = pads_prompts
+        self._sequences = sequences
+        self._passes = 0
+        maybe_set_recommended_wired_limit()
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.decoding = GenerationBatch.empty(self.model, greedy)
+        self.waiting, self.groups = [], []
+
+    def close(self) -> None:
+        """Free the rows and the model."""
+        self.clear()
+        del self.model, self.decoding
+
+    @property
+    def free_rows(self) -> int:
+        """The number of rows that may still join."""
+        return self._max_rows - len(self.decoding) - sum(map(len, self.groups))
+
+    @property
+    def can_read(self) -> bool:
+        """Whether a prompt can be read now."""
+        return bool(self.groups or (self.waiting and self.free_rows > 0))
+
+    def decode(self) -> list[Any]:
+        """Return mlx-lm's responses with the next token of each decoding row."""
+        with mx.stream(self.stream):
+            responses: list[Any] = self.decoding.next()
+        return responses
+
+    def read(
+        self, max_tokens: int
+    ) -> tuple[Any, dict[Sequence, int], list[tuple[int, PromptScores]]]:
+        """Read up to ``max_tokens`` tokens of one group, but none of a prompt's last token.
+
+        Returns:
+            The group, the tokens read of each of its sequences, and scores by sequence number.
+        """
+        with mx.stream(self.stream):
+            group = self._next_group()
+            rows = self._rows_of(group)
+            counts = _counts(rows, max(1, max_tokens // len(rows)))
+            scores: list[tuple[int, PromptScores]] = []
+            if any(counts.values()):
+                tokens = [row.tokens[row.read : row.read + count] for row, count in counts.items()]
+                group.model = self._scoring(counts, scores)
+                try:
+                    group.prompt(tokens)
+                finally:
+                    group.model = self.model
+                for part in parts_of(group.prompt_cache):
+                    straighten(part)
+            return group, counts, scores
+
+    def begin_decoding(self, group: Any) -> list[Sequence]:
+        """Let those of a group decode whose prompts are read but for the last token."""
+        rows = self._rows_of(group)
+        ready = [index for index, row in enumerate(rows) if row.read == len(row) - 1]
+        if not ready:
+            return []
+        with mx.stream(self.stream):
+            part = group
+            if len(ready) == len(rows):
+                self.groups.remove(group)
+            else:
+                part = group.split(ready)
+            self.decoding.extend(part.generate([[rows[index].tokens[-1]] for index in ready]))
+            prepare_to_run(self.decoding.prompt_cache)
+        return [rows[index] for index in ready]
+
+    def cache_of(self, sequence: Sequence) -> tuple[list[Any], int | None, list[int]]:
+        """Return the cache that holds a sequence, its row there, and its cached tokens.
+
+        The row is None where the cache is the sequence's own.
+        """
+        for batch in (*self.groups, self.decoding):
+            if sequence.number in batch.uids:
+                row = batch.uids.index(sequence.number)
+                return batch.prompt_cache, row, list(batch.tokens[row])
+        cache = sequence.cache or make_prompt_cache(self.model)
+        return cache, None, sequence.tokens[: sequence.cached]
+
+    def extract(self, sequence: Sequence) -> tuple[list[Any], list[int]]:
+        """Return a sequence's own cache, and the tokens in it."""
+        cache, row, tokens = self.cache_of(sequence)
+        if row is not None:
+            cache = [part.extract(row) for part in cache]
+        return cache, tokens
+
+    def remove(self, sequences: Iterable[Sequence]) -> dict[Sequence, tuple[list[Any], list[int]]]:
+        """Remove sequences; return the cache of each and the tokens in it."""
+        with mx.stream(self.stream):
+            removed = {sequence: self.extract(sequence) for sequence in sequences}
+            numbers = {sequence.number for sequence in removed}
+            self.waiting = [one for one in self.waiting if one not in removed]
+            for batch in (*self.groups, self.decoding):
+                kept = [row for row, number in enumerate(batch.uids) if number not in numbers]
+                if len(kept) < len(batch):
+                    batch.filter(kept)
+            self.groups = [group for group in self.groups if len(group)]
+        return removed
+
+    def _next_group(self) -> Any:
+        """Return the group to read next; the first of the waiting may form a new one."""
+        self._passes += 1
+        can_join = self.free_rows > 0
+        candidates: list[tuple[Sequence, Any]] = [
+            (min(self._rows_of(group), key=_number), group) for group in self.groups
+        ]
+        if can_join:
+            candidates += [(sequence, None) for sequence in self.waiting]
+        is_oldest_due = self._passes % _OLDEST_EVERY == 0
+        sequence, group = min(
+            candidates,
+            key=lambda each: (0 if is_oldest_due else each[0].unread, each[0].number),
+        )
+        return self._new_group(sequence) if group is None else group
+
+    def _new_group(self, first: Sequence) -> Any:
+        """Begin to read a waiting prompt, and others with it as far as the limits allow."""
+        members = [first]
+        max_rows = min(_GROUP_ROWS, self.free_rows) if self._pads_prompts else 1
+        for sequence in sorted(self.waiting, key=lambda each: (each.unread, each.number)):
+            longest = max(first.unread, sequence.unread)
+            if len(members) == max_rows or longest * (len(members) + 1) > _GROUP_TOKENS:
+                break
+            if sequence is not first:
+                members.append(sequence)
+        members.sort(key=_number)
+        self.waiting = [sequence for sequence in self.waiting if sequence not in members]
+        caches = [self._joining_cache(sequence) for sequence in members]
+        group = PromptProcessingBatch(
+            self.model,
+            [sequence.number for sequence in members],
+            caches,
+            [sequence.tokens[: sequence.cached] for sequence in members],
+            prefill_step_size=_NO_LIMIT,
+            samplers=[sequence.sampler for sequence in members],
+            fallback_sampler=greedy,
+            logits_processors=[sequence.processors for sequence in members],
+            max_tokens=[_NO_LIMIT] * len(members),
+        )
+        for sequence in members:
+            sequence.cache = None
+        self.groups.append(group)
+        return group
+
+    def _joining_cache(self, sequence: Sequence) -> list[Any]:
+        cache = with_head(joining(sequence.cache, self.model), self.model)
+        return make_prompt_cache(self.model) if cache is None else cache
+
+    def _scoring(
+        self, counts: Mapping[Sequence, int], scores: list[tuple[int, PromptScores]]
+    ) -> Callable[..., Any]:
+        """Return the model, scoring the prompts of the pass that are to be scored."""
+        scored = [
+            (index, row, row.scorer, count)
+            for index, (row, count) in enumerate(counts.items())
+            if row.scorer is not None and row.read + count > row.scorer.begins
+        ]
+        if not scored:
+            return self.model  # type: ignore[no-any-return]
+
+        def read(inputs: mx.array, cache: Any = None) -> Any:
+            logits = self.model(inputs, cache=cache)
+            for index, row, scorer, count in scored:
+                found = scorer.score(logits[index, :count], row.read)
+                if found is not None:
+                    scores.append((row.number, found))
+            return logits
+
+        return read
+
+    def _rows_of(self, group: Any) -> list[Sequence]:
+        return [self._sequences[number] for number in group.uids]
+
+
+def _counts(rows: list[Sequence], max_tokens: int) -> dict[Sequence, int]:
+    """Return how many tokens of each prompt the next pass reads, up to the next snapshot."""
+    for row in rows:
+        if row.scorer is not None and row.read + max_tokens > row.scorer.begins:
+            max_tokens = min(max_tokens, row.scorer.most_tokens(len(rows)))
+    counts = {}
+    for row in rows:
+        ends = [at for at in (*row.snapshots_at, len(row) - 1) if at > row.read]
+        counts[row] = min(max_tokens, min(ends, default=row.read) - row.read)
+    # A row without tokens to read would be all padding; it decodes first.
+    return counts if all(counts.values()) else dict.fromkeys(rows, 0)
+
+
+def _number(sequence: Sequence) -> int:
+    return sequence.number

@@ -1,0 +1,93 @@
+"""Scores the tokens of prompts while they are read. Engine thread.
+
+Reading a prompt gives the model's logits after each of its tokens, which mlx-lm drops. For a
+sequence that needs them, they are taken from each chunk as it is read, and only a few numbers per
+token are kept: the logits of a whole prompt would not fit into memory.
+"""
+
+from array import array
+from collections import abc
+from typing import Any
+
+import mlx.core as mx
+
+from engine.values.tokens import PromptScores, PromptScoring
+
+# About the most memory for the logits of all prompts that are read in one step.
+_LOGITS_BYTES = 128 << 20
+# Bytes per logit: the logit itself, and its copy as a 32-bit number.
+_BYTES_EACH = 8
+_FEWEST = 16
+
+
+class PromptScorer:
+    """Scores the tokens of one prompt.
+
+    Args:
+        tokens: The prompt.
+        wanted: Which tokens are scored, and with which figures.
+        vocabulary_size: How many ids the model can produce.
+
+    Attributes:
+        begins: The first token whose logits are needed. The tokens before it may come from a cache.
+    """
+
+    def __init__(
+        self, tokens: abc.Sequence[int], wanted: PromptScoring, vocabulary_size: int
+    ) -> None:
+        self.begins = max(0, wanted.start - 1)
+        self._tokens = tokens
+        self._wanted = wanted
+        self._size = vocabulary_size
+
+    def most_tokens(self, prompts: int) -> int:
+        """Return how many tokens may be read in one step.
+
+        Args:
+            prompts: How many prompts are read together.
+        """
+        return max(_FEWEST, _LOGITS_BYTES // (self._size * _BYTES_EACH * max(1, prompts)))
+
+    def score(self, logits: mx.array, at: int) -> PromptScores | None:
+        """Return the scores from a chunk of logits; None where none of them is wanted.
+
+        Args:
+            logits: The logits after consecutive tokens of the prompt, of shape (tokens,
+                vocabulary).
+            at: The place of the first of these tokens.
+        """
+        skipped = max(0, self.begins - at)
+        following = list(self._tokens[at + skipped + 1 : at + logits.shape[0] + 1])
+        if not following:
+            return None
+        raw = logits[skipped : skipped + len(following)].astype(mx.float32)
+        logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
+        own = mx.take_along_axis(logprobs, mx.array(following)[:, None], axis=-1)
+        ranks = mx.sum(logprobs > own, axis=-1)
+        parts = [own, ranks]
+        top = min(self._wanted.top, logprobs.shape[-1])
+        if top:
+            parts += _best(logprobs, top)
+        chosen = self._wanted.token_ids
+        if chosen:
+            parts.append(logprobs[:, mx.array(chosen)])
+        mx.eval(parts)
+        flat: list[Any] = [part.flatten().tolist() for part in parts]
+        return PromptScores(
+            start=at + skipped + 1,
+            token_ids=tuple(following),
+            logprobs=array("f", flat[0]),
+            ranks=array("i", flat[1]),
+            top_ids=array("i", flat[2] if top else ()),
+            top_logprobs=array("f", flat[3] if top else ()),
+            chosen_ids=chosen,
+            chosen_logprobs=array("f", flat[-1] if chosen else ()),
+        )
+
+
+def _best(logprobs: mx.array, count: int) -> list[mx.array]:
+    """Return the likeliest ids and their log-probabilities, each (tokens, count), best first."""
+    ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
+    chosen = mx.take_along_axis(logprobs, ids, axis=-1)
+    order = mx.argsort(-chosen, axis=-1)
+    return [mx.take_along_axis(part, order, axis=-1) for part in (ids, chosen)]

@@ -1,0 +1,245 @@
+"""The sequences of a batch: those that wait, those that are read, those that decode.
+
+A prompt that shares a long beginning with a sequence of its owner takes it from that sequence: at
+once, or as soon as the sequence has read it. Only sequences of one owner share: nobody learns from
+a number or from the time what another asks. Nothing here knows a clock, so that several processes
+that decode together come to the same result. Belongs to the thread of the batch.
+"""
+
+from collections import abc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference.cache.folder import TOKEN_BYTES
+from engine.inference.cache.index import common_tokens, key_of
+from engine.inference.cache.segments import beginning_of
+from engine.inference.continuous_batch import ContinuousBatch
+from engine.inference.running_cache import taken_out
+from engine.inference.sequence import Sequence
+from engine.inference.speculation.head_drafts import HeadDrafts, without_head
+
+# A prompt waits for another that has at most so many times as much left to read.
+_MAX_RATIO = 4
+# A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
+# about as long as copying them.
+WORTH_TOKENS = 256
+
+
+class Sequences:
+    """The sequences of one batch: those that wait, those that are read, those that decode.
+
+    Attributes:
+        by_number: All of them.
+        reading: Those whose prompts are read or wait to be read, in the order in which they joined.
+        hits: How many have begun with cached tokens.
+        hit_tokens: How many cached tokens these were.
+    """
+
+    def __init__(
+        self, by_number: "dict[int, Sequence]", batch: ContinuousBatch, *, is_cut_anywhere: bool
+    ) -> None:
+        self.by_number = by_number
+        self.reading: list[Sequence] = []
+        self.hits = self.hit_tokens = 0
+        self._batch = batch
+        self._is_cut_anywhere = is_cut_anywhere
+        self._next_number = 0
+        # The numbers of those that stopped waiting, each with how many tokens it need not read.
+        self._stopped_waiting: list[tuple[int, int]] = []
+
+    def add(self, sequence: Sequence) -> None:
+        """Let a sequence join the batch, or wait for another that is read.
+
+        Its ``cached`` has grown where it took a beginning from another at once.
+        """
+        sequence.number = self._next_number
+        self._next_number += 1
+        self._place(sequence)
+        self.by_number[sequence.number] = sequence
+
+    def has_read(self, sequence: Sequence, tokens: int) -> list[tuple[int, int]]:
+        """Note how many tokens a sequence has read since it joined; let those join that waited.
+
+        Returns the progress of those that go on waiting.
+        """
+        sequence.read = sequence.cached + tokens
+        due = [other for other, shared in sequence.waiting.items() if shared <= sequence.read]
+        if due:
+            cache, held = self.copy_of(sequence)
+            for other in sorted(due, key=_number):
+                self._take_beginning(other, cache, held)
+                self._stop_waiting(other, self._join)
+        return [
+            (other.number, min(shared, sequence.read) - other.cached)
+            for other, shared in sequence.waiting.items()
+        ]
+
+    def begins_to_decode(self, sequence: Sequence) -> None:
+        """Note that the prompt of a sequence has been read."""
+        sequence.is_reading = False
+        self.reading.remove(sequence)
+
+    def take_shared(self) -> list[tuple[int, int]]:
+        """Return the sequences that stopped waiting, each with how many tokens it need not read."""
+        shared, self._stopped_waiting = self._stopped_waiting, []
+        return shared
+
+    def take_out(self, numbers: Iterable[int]) -> list[Sequence]:
+        """Take sequences out; return them in order, with their caches."""
+        gone = [self.by_number[number] for number in numbers if number in self.by_number]
+        joined = []
+        for sequence in gone:
+            if (reader := sequence.reader) is not None:
+                sequence.cache = None
+                del reader.waiting[sequence]
+            elif sequence.is_joined:
+                joined.append(sequence)
+        caches = self._batch.remove(joined) if joined else {}
+        for sequence, (cache, held) in caches.items():
+            if sequence.is_reading:
+                self.begins_to_decode(sequence)
+            sequence.cache, sequence.held = taken_out(without_head(cache)), held
+        for sequence in gone:
+            del self.by_number[sequence.number]
+        return gone
+
+    def let_go(self, gone: abc.Sequence[Sequence]) -> None:
+        """Let those that waited for sequences that were taken out read on from there."""
+        numbers = {sequence.number for sequence in gone}
+        if self._stopped_waiting:
+            self._stopped_waiting = [
+                stopped for stopped in self._stopped_waiting if stopped[0] not in numbers
+            ]
+        heirs: list[Sequence] = []
+        for sequence in gone:
+            waited = sorted(sequence.waiting, key=_number)
+            heirs += waited
+            if waited and sequence.cache and sequence.held:
+                self._evaluate(sequence.cache)
+                for heir in waited:
+                    self._take_beginning(heir, sequence.cache, sequence.held)
+        # Only now, so that none finds a beginning in a sequence that has left.
+        for heir in heirs:
+            self._stop_waiting(heir, self._place)
+
+    def begin_anew(self) -> list[Sequence]:
+        """Let those that waited join a batch that is empty again; return the others, dropped."""
+        waiting = [sequence for sequence in self.by_number.values() if sequence.reader is not None]
+        dropped = [sequence for sequence in self.by_number.values() if sequence.reader is None]
+        for sequence in dropped:
+            del self.by_number[sequence.number]
+        self.reading.clear()
+        for sequence in waiting:
+            self._stop_waiting(sequence, self._place)
+        return dropped
+
+    def clear(self) -> None:
+        """Forget all sequences."""
+        self.by_number.clear()
+        self.reading.clear()
+        self._stopped_waiting.clear()
+
+    def copy_of(self, sequence: Sequence) -> tuple[list[Any], list[int]]:
+        """Return a copy of the cache of a sequence in the batch, and the tokens in it."""
+        with self._stream():
+            cache, tokens = self._batch.extract(sequence)
+        cache = without_head(cache)
+        self._evaluate(cache)
+        return cache, tokens
+
+    def _place(self, sequence: Sequence) -> None:
+        """Let a sequence wait for one that shares its beginning, or join at once."""
+        best = self._best(sequence) if sequence.scorer is None else None
+        if best is not None:
+            other, shared = best
+            if other.read < shared:
+                sequence.reader = other
+                other.waiting[sequence] = shared
+                if not self._is_cut_anywhere:
+                    self._stop_at(other, shared)
+                return
+            cache, held = self.copy_of(other)
+            # What is beyond the prompt may still change.
+            self._take_beginning(sequence, cache, held, shared)
+        self._join(sequence)
+
+    def _best(self, sequence: Sequence) -> tuple[Sequence, int] | None:
+        """Return of which sequence a prompt should take how many tokens; None for none.
+
+        It waits for one only if that has read at least as much as the prompt's own cache holds,
+        and is not much longer, because shorter prompts are read first. Of several, the one is
+        chosen that saves most, both in waiting and in reading.
+        """
+        length, cached = len(sequence), sequence.cached
+        if length - cached <= WORTH_TOKENS:
+            return None
+        best: tuple[Sequence, int] | None = None
+        max_spared = -1
+        for other in self.by_number.values():
+            if not other.is_joined or other.owner.name != sequence.owner.name:
+                continue
+            # Each reads at least its last token itself.
+            shared = min(common_tokens(sequence.key, other.key), length - 1, len(other) - 1)
+            if shared - cached < WORTH_TOKENS:
+                continue
+            if other.read >= shared:
+                if not self._is_cut_anywhere:
+                    continue
+            elif other.read < cached or other.unread > _MAX_RATIO * (length - cached):
+                continue
+            spared = min(shared, other.read) + shared
+            if spared > max_spared:
+                best, max_spared = (other, shared), spared
+        return best
+
+    def _join(self, sequence: Sequence) -> None:
+        """Let a prompt be read."""
+        for source in sequence.sources:
+            if isinstance(source, HeadDrafts):
+                source.begin(len(sequence) - sequence.cached)
+        sequence.read = sequence.cached
+        sequence.is_joined = sequence.is_reading = True
+        self.reading.append(sequence)
+        self._batch.waiting.append(sequence)
+        self.hits += bool(sequence.cached)
+        self.hit_tokens += sequence.cached
+
+    def _stop_at(self, sequence: Sequence, at: int) -> None:
+        """Store the cache of a sequence once it has read ``at`` tokens of its prompt."""
+        if at > sequence.read:
+            sequence.snapshots_at.add(at)
+
+    def _stop_waiting(self, sequence: Sequence, go_on: Callable[[Sequence], None]) -> None:
+        if sequence.reader is not None:
+            sequence.reader.waiting.pop(sequence, None)
+            sequence.reader = None
+        go_on(sequence)
+        # It may have taken more from another, or wait for that now.
+        self._stopped_waiting.append((sequence.number, sequence.cached))
+
+    def _take_beginning(
+        self, sequence: Sequence, cache: list[Any], tokens: list[int], most: int | None = None
+    ) -> None:
+        """Give a prompt what it shares with another's cache, if that is more than it has."""
+        usable = len(sequence) - 1 if most is None else min(len(sequence) - 1, most)
+        common = common_tokens(key_of(tokens), sequence.key[: usable * TOKEN_BYTES])
+        if common > sequence.cached:
+            with self._stream():
+                beginning = beginning_of(cache, len(tokens), common)
+            if beginning is not None:
+                sequence.cache, sequence.cached = beginning, common
+                sequence.cache_miss = None
+
+    def _evaluate(self, cache: list[Any]) -> None:
+        # Lazy slices would keep the arrays of the whole batch alive.
+        with self._stream():
+            mx.eval([part.state for part in cache])
+
+    def _stream(self) -> Any:
+        return mx.stream(self._batch.stream)
+
+
+def _number(sequence: Sequence) -> int:
+    return sequence.number
