@@ -93,7 +93,7 @@ async def _take_from(
     window.resize(*SIZE)
     window.show()
     window.start(model or DEMO)
-    await until(lambda: window.workspace.model.stage != "loading")
+    await until(lambda: window.workspace.models.stage != "loading")
     if model is None:
         await save(window, folder / "welcome-light.png")
     for questions in CONVERSATIONS if model is None else REAL_CONVERSATIONS:
@@ -103,7 +103,7 @@ async def _take_from(
             for stop in stops:
                 current.stops.ensure(stop)
             window.workspace.send(question)
-            await until(lambda: not window.workspace.current.session.is_running)
+            await until(lambda: not window.workspace.current.is_running)
     window.stop_panel.show()
     window.workspace.current.stops.row_changed.emit(1)
     for mode in ("light", "dark"):

@@ -118,7 +118,7 @@ class Tour:
         window.show()
         await self.show("no-model")
         window.start(DEMO)
-        await until(lambda: workspace.model.stage == "ready")
+        await until(lambda: workspace.models.stage == "ready")
         await self.show("welcome")
         await self.ask(COUNT, "6")
         await self.show("stop-sequence")
@@ -245,10 +245,10 @@ class Tour:
 
     async def runs(self) -> None:
         """Runs that last; tools in *Side by Side*; the lines for agents."""
-        if self.window.workspace.model.stage != "ready":
+        if self.window.workspace.models.stage != "ready":
             self.window.show()
             self.window.start(DEMO)
-            await until(lambda: self.window.workspace.model.stage == "ready")
+            await until(lambda: self.window.workspace.models.stage == "ready")
         await LastingRuns(self.window, self.show, until).walk()
 
     async def end(self) -> None:

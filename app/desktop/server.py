@@ -203,7 +203,7 @@ def keep_offered(engine: Engine, library: ModelLibrary) -> None:
         if any(model.is_loaded and model.offered is None for model in engine.models):
             offer_found(engine, library)
 
-    library.model.changed.connect(offer_loaded)
+    library.models.changed.connect(offer_loaded)
 
 
 def offer_found(engine: Engine, library: ModelLibrary) -> None:
@@ -215,7 +215,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
         return
     offers = [
         _resolved(offered, library.draft_of(offered.folder))
-        for offered in offered_models(model.found for model in library.models)
+        for offered in offered_models(model.found for model in library.local)
     ]
     there = {offer.folder for offer in offers}
     left = [

@@ -324,7 +324,7 @@ def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
     """Keep the window's layout and the loaded model."""
     try:
         stored.keep_window_layout(window.save_layout())
-        info = window.workspace.model.info
+        info = window.workspace.models.info
         if info is not None:
             stored.keep_last_model(None if info.path == paths.demo_model() else info.path)
     except OSError as error:
@@ -401,7 +401,7 @@ async def _until_closed(
         if (asked := asked_conversation(options)) is not None:
             window.workspace.take_in(asked)
         window.closed.connect(closed.set)
-        window.workspace.model.changed.connect(lambda: _leave_out_what_is_loaded(window))
+        window.workspace.models.changed.connect(lambda: _leave_out_what_is_loaded(window))
         with (
             signals.delivered(loop, lambda: _quit_for(has_signal, window)),
             in_tray(window, preferences),
@@ -445,7 +445,7 @@ async def _until_closed(
 
 def _leave_out_what_is_loaded(window: MainWindow) -> None:
     """Once a model is loaded, exclude all present objects from garbage collection."""
-    if window.workspace.model.stage == "ready":
+    if window.workspace.models.stage == "ready":
         leave_out_what_is_loaded()
 
 
@@ -604,9 +604,9 @@ async def _asked_window(application: QApplication, engine: Engine, question: str
 
 async def _asked(window: MainWindow, question: str, stop: str) -> str:
     workspace = window.workspace
-    await _until(lambda: workspace.model.stage not in ("none", "loading"))
-    if workspace.model.stage != "ready":
-        raise WindowProblem(f"the model is {workspace.model.stage}")
+    await _until(lambda: workspace.models.stage not in ("none", "loading"))
+    if workspace.models.stage != "ready":
+        raise WindowProblem(f"the model is {workspace.models.stage}")
     workspace.current.stops.ensure(stop)
     workspace.send(question)
     verdict = window.stop_panel.verdict

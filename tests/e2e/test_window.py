@@ -88,7 +88,7 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
             await until(lambda: set(windows()) - earlier)
             [window] = set(windows()) - earlier
             try:
-                await until(lambda: window.workspace.model.stage == "ready")
+                await until(lambda: window.workspace.models.stage == "ready")
                 await steps(window)
             finally:
                 window.close()
@@ -323,8 +323,8 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
         await until(lambda: finding.details.card.markdown == "# The demo model")
         QTest.keyClick(finding.field, Qt.Key.Key_Down)
         QTest.keyClick(finding.list, Qt.Key.Key_Return)
-        answering = window.workspace.answering
-        await until(lambda: (answering.stage, answering.name) == ("ready", name))
+        answering = window.workspace.model
+        await until(lambda: (answering.state.stage, answering.state.name) == ("ready", name))
         await until(window.chat.welcome.isVisible)
         QTest.keyClicks(window.chat.composer.input, "Count from 1 to 3")
         QTest.keyClick(window.chat.composer.input, Qt.Key.Key_Return)

@@ -153,7 +153,7 @@ async def opened(
             window.activateWindow()
             await eventually(window.isActiveWindow)
         if is_ready:
-            await eventually(lambda: window.workspace.model.stage == "ready")
+            await eventually(lambda: window.workspace.models.stage == "ready")
         try:
             yield window
         finally:
@@ -171,7 +171,7 @@ class OneModel:
         return self._engine.model
 
     @asynccontextmanager
-    async def ready(self, _wanted: Callable[[], Path | None]) -> AsyncIterator[ModelInfo | None]:
+    async def ready(self, _conversation: Conversation) -> AsyncIterator[ModelInfo | None]:
         yield self._engine.model
 
 

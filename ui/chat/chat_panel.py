@@ -29,10 +29,10 @@ from ui.chat.messages.find_bar import FindingText
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.model_switcher import GoneBar, ModelBadge
+from ui.chat.model_switcher import MissingModelBar, ModelBadge
 from ui.chat.problem_bar import ProblemBar
-from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.session.conversation_model import ConversationModel
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides import SidesPage
 from ui.chat.welcome import Suggestion, Welcome
@@ -67,7 +67,7 @@ from ui.tools.toolbox import Toolbox
 class ChatHeader(QFrame):
     """Shows title and model; as high as the heads of the other columns."""
 
-    def __init__(self, model: AnsweringModel) -> None:
+    def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         theme = current_theme()
         self.setObjectName("chat_header")
@@ -135,7 +135,7 @@ class ToolsInChat(QObject):
 
     def pop_up(self) -> None:
         """Show the card above its button."""
-        info = self._workspace.answering.info
+        info = self._workspace.model.state.info
         can_call = info is None or info.can_call_tools
         self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
         self.popover.pop_up(self._composer.tools)
@@ -266,14 +266,14 @@ class ChatPanel(QWidget):
         self._workspace = workspace
         self._opened: ConversationController | None = None
         self.library: ModelLibrary | None = None
-        self.header = ChatHeader(workspace.answering)
+        self.header = ChatHeader(workspace.model)
         self.problem = ProblemBar()
         self.problem.tell(workspace.store.problem)
         workspace.store.on_problem(self.problem.tell)
         self.model_problem = ProblemBar()
-        self.gone = GoneBar(workspace.answering)
+        self.missing_model = MissingModelBar(workspace.model)
         self.column = MessageColumn()
-        self.welcome = Welcome(workspace.answering)
+        self.welcome = Welcome(workspace.model)
         self.finding = FindingText(workspace, self.column, self)
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
@@ -386,7 +386,7 @@ class ChatPanel(QWidget):
 
     def _settings_basis(self) -> SettingsBasis:
         """Return what the settings of the open conversation stand on."""
-        model, listed = self._workspace.answering, self._workspace.conversations
+        model, listed = self._workspace.model.state, self._workspace.conversations
         info, folder = model.info, model.folder
         saved = None
         if folder is not None and self.library is not None:
@@ -399,7 +399,7 @@ class ChatPanel(QWidget):
         )
 
     def _keep_for_model(self, settings: ConversationSettings | None) -> None:
-        folder = self._workspace.answering.folder
+        folder = self._workspace.model.state.folder
         if folder is not None and self.library is not None:
             self.library.keep_settings(folder, settings)
             self.settings.show_basis(self._settings_basis())
@@ -422,7 +422,7 @@ class ChatPanel(QWidget):
             self.header,
             self.problem,
             self.model_problem,
-            self.gone,
+            self.missing_model,
             self.finding.bar,
             (self._stack, 1),
             row(STRETCH, (middle, 1000), STRETCH),
@@ -434,14 +434,14 @@ class ChatPanel(QWidget):
         workspace, composer = self._workspace, self.composer
         self.finding.bar.closed.connect(self.focus_composer)
         self.header.badge.switch_wanted.connect(self.switch_wanted)
-        self.gone.switch_wanted.connect(self.switch_wanted)
+        self.missing_model.switch_wanted.connect(self.switch_wanted)
         workspace.opened.connect(self._show)
         workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings_changed.connect(self._refresh)
         workspace.settings_changed.connect(self.column.show_prompt_begin)
-        workspace.answering.changed.connect(self._refresh)
-        workspace.model.changed.connect(self._tell_of_model)
+        workspace.model.changed.connect(self._refresh)
+        workspace.models.changed.connect(self._tell_of_model)
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.stops_edited.connect(self._refresh)
@@ -515,7 +515,7 @@ class ChatPanel(QWidget):
         self._refresh()
 
     def _refresh(self) -> None:
-        current, model = self._workspace.current, self._workspace.answering
+        current, model = self._workspace.current, self._workspace.model.state
         conversation = current.conversation
         wanted = self._workspace.selected
         is_gone = self._workspace.conversations.row_of(conversation) < 0
@@ -529,7 +529,7 @@ class ChatPanel(QWidget):
             "loading": f"Message {model.name} (loading…)",
             "ready": f"Message {model.name}",
             "unloaded": f"Message {model.name}",
-            "gone": "Choose a model to continue",
+            "missing": "Choose a model to continue",
             "failed": "The model could not be loaded",
         }[model.stage]
         if model.is_stuck:
@@ -560,7 +560,7 @@ class ChatPanel(QWidget):
 
     def _tell_of_model(self) -> None:
         """Say why a model could not be loaded if another one stays: nothing else shows that."""
-        model = self._workspace.model
+        model = self._workspace.models
         problem = None
         if model.failed_name:
             folder = model.path if model.path is not None and model.path.exists() else None

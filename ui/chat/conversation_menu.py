@@ -133,7 +133,7 @@ class ConversationMenu(QObject):
         menu.aboutToHide.connect(self._enable_keys)
         workspace.opened.connect(self._refresh)
         workspace.run_shown.connect(self._refresh)
-        workspace.answering.changed.connect(self._refresh)
+        workspace.model.changed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.conversations.rowsInserted.connect(self._refresh)
         workspace.conversations.rowsRemoved.connect(self._refresh)
@@ -145,7 +145,7 @@ class ConversationMenu(QObject):
         conversation, is_running = current.conversation, current.is_busy
         shown = conversation.messages
         last = shown[-1].run if shown else None
-        is_ready = self._workspace.answering.can_answer and not is_running
+        is_ready = self._workspace.model.state.can_answer and not is_running
         index, count = next(map(self._place, self._with_versions()), (0, 1))
         states = {
             self._export_one: conversation.has_messages,

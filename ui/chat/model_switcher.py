@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted, size_in_words
 from engine.library.memory import Fit
-from ui.chat.session.answering_model import AnsweringModel, AnsweringStage
+from ui.chat.session.conversation_model import ConversationModel
 from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.fields import add_clear_button, add_leading_icon
@@ -46,10 +46,11 @@ from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_words, loading_words, passed, percent, used
+from ui.models.models import Models, ModelStage
 from ui.words import Tone
 
 
-class GoneBar(QFrame):
+class MissingModelBar(QFrame):
     """Says which model is gone, and offers other models.
 
     Signals:
@@ -58,10 +59,10 @@ class GoneBar(QFrame):
 
     switch_wanted = Signal()
 
-    def __init__(self, answering: AnsweringModel) -> None:
+    def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         self.setObjectName("problem_bar")
-        self._answering = answering
+        self._model = model
         self.words = label("", "title", is_wrapped=True)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.use = QPushButton()
@@ -78,26 +79,26 @@ class GoneBar(QFrame):
         )
         self.use.clicked.connect(self._use_loaded)
         self.choose.clicked.connect(self.switch_wanted)
-        answering.changed.connect(self._refresh)
+        model.changed.connect(self._refresh)
         self._refresh()
 
     def _refresh(self) -> None:
-        answering = self._answering
-        answers = answering.has_lost_folder
-        is_gone, loaded = answers or answering.stage == "gone", answering.loaded.info
-        self.setVisible(is_gone)
-        if not is_gone:
+        state, loaded = self._model.state, self._model.models.info
+        answers = state.has_lost_folder
+        is_missing = answers or state.stage == "missing"
+        self.setVisible(is_missing)
+        if not is_missing:
             return
-        folder = None if answering.choice is None else answering.choice.folder
+        folder, name = state.folder, state.name
         if loaded is not None and folder is not None and loaded.path == folder:
             loaded = None  # it is the one that is gone
         where = [] if folder is None else [f"It was in {folder}."]
         if answers:
-            self.words.setText(f"{answering.name}’s folder can’t be found.")
-            says = [*where, f"{answering.name} stays available until it is unloaded."]
+            self.words.setText(f"{name}’s folder can’t be found.")
+            says = [*where, f"{name} stays available until it is unloaded."]
         else:
             was_here = "is not" if folder is None else "is no longer"
-            self.words.setText(f"{answering.name} {was_here} on this computer.")
+            self.words.setText(f"{name} {was_here} on this computer.")
             says = [*where, "Choose another model to continue this conversation."]
         self.detail.setText(" ".join(says))
         self.use.setVisible(loaded is not None)
@@ -106,18 +107,18 @@ class GoneBar(QFrame):
             self.use.setAccessibleName(f"Use {loaded.id} for this conversation")
 
     def _use_loaded(self) -> None:
-        loaded = self._answering.loaded.info
+        loaded = self._model.models.info
         if loaded is not None:
-            self._answering.choose(loaded.path)
+            self._model.choose(loaded.path)
 
 
-_TONES: dict[AnsweringStage, Tone] = {
+_TONES: dict[ModelStage, Tone] = {
     "none": Tone.QUIET,
     "unloaded": Tone.QUIET,
     "loading": Tone.LIMIT,
     "ready": Tone.DONE,
     "failed": Tone.FAULT,
-    "gone": Tone.FAULT,
+    "missing": Tone.FAULT,
 }
 
 
@@ -132,7 +133,7 @@ class ModelBadge(QWidget):
     switch_wanted = Signal()
     menu_wanted = Signal(QPoint)
 
-    def __init__(self, model: AnsweringModel) -> None:
+    def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         self._model = model
         self._light = _Light()
@@ -142,7 +143,7 @@ class ModelBadge(QWidget):
         self._open = IconButton("chevron-down", "Switch models", size=14, keys="Ctrl+K")
         self._open.clicked.connect(self.switch_wanted)
         self.cancel = IconButton("close", "Cancel loading", size=14)
-        self.cancel.clicked.connect(model.loaded.cancel_load)
+        self.cancel.clicked.connect(model.models.cancel_load)
         self.again = QPushButton("Retry")
         self.again.setAccessibleName("Load the model again")
         self.again.clicked.connect(model.load_again)
@@ -157,7 +158,6 @@ class ModelBadge(QWidget):
             on=self,
         )
         model.changed.connect(self._refresh)
-        model.loaded.progressed.connect(self._refresh)
         self._refresh()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
@@ -166,14 +166,15 @@ class ModelBadge(QWidget):
         event.accept()
 
     def _refresh(self) -> None:
-        model = self._model
+        model = self._model.state
+        progress = _progress(self._model.models) if model.is_loading else ""
         words = {
             "none": "Choose a Model",
             "unloaded": f"{model.name}, not loaded",
-            "loading": f"Loading {model.name}…{_progress(model)}",
+            "loading": f"Loading {model.name}…{progress}",
             "ready": f"{model.name} (unloaded)" if model.is_idle else model.name,
             "failed": f"{model.name} {'is not responding' if model.is_stuck else 'failed to load'}",
-            "gone": f"{model.name} is gone",
+            "missing": f"{model.name} is gone",
         }["loading" if model.is_loading else model.stage]
         self._light.show_tone(_TONES["loading" if model.is_loading else model.stage])
         self.name.setText(words)
@@ -181,16 +182,17 @@ class ModelBadge(QWidget):
         self.name.setAccessibleName(f"Model: {words}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
         self.again.setText(RESTART if model.is_stuck else "Retry")
-        self.again.setVisible(model.stage == "failed" and model.loaded.path is not None)
+        self.again.setVisible(model.stage == "failed" and self._model.models.path is not None)
 
     def _details(self) -> str:
-        model, info = self._model, self._model.info
+        model, models = self._model.state, self._model.models
+        info = model.info
         if model.is_loading:
-            waits_for = model.loaded.in_memory.answers_under_way
-            return loading_words(model.progress, model.loaded.loading_s, waits_for)
+            waits_for = models.answers_under_way()
+            return loading_words(model.progress, models.loading_s, waits_for)
         if model.stage == "unloaded":
             return "The next message loads it."
-        if model.stage == "gone":
+        if model.stage == "missing":
             return "It is no longer on this computer. Choose another one."
         if info is None:
             return model.message
@@ -200,9 +202,9 @@ class ModelBadge(QWidget):
         )
 
 
-def _progress(model: AnsweringModel) -> str:
+def _progress(models: Models) -> str:
     """Return how far a load is; the words change at least every second."""
-    progress, loading_s = model.progress, model.loaded.loading_s
+    progress, loading_s = models.progress, models.loading_s
     words = []
     if progress is not None and progress.phase == "weights":
         words.append(f" {percent(progress.done_bytes, progress.total_bytes)}%")
@@ -375,10 +377,10 @@ class ModelRows(QAbstractListModel):
 
 def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
     """Return a row for each model of the library."""
-    state = library.model
+    state = library.models
     loaded = state.loaded_folders()
     rows = []
-    for model in library.models:
+    for model in library.local:
         folder = model.found.folder
         place = folder.resolve()
         rows.append(
@@ -491,7 +493,7 @@ class ModelSwitcher(Popover):
         closed: It was closed; the composer gets the focus.
 
     Args:
-        answering: The model of the open conversation.
+        model: The model of the open conversation.
         library: The models on this computer.
         parent: The window.
 
@@ -504,10 +506,10 @@ class ModelSwitcher(Popover):
     more_wanted = Signal()
     closed = Signal()
 
-    def __init__(self, answering: AnsweringModel, library: ModelLibrary, parent: QWidget) -> None:
+    def __init__(self, model: ConversationModel, library: ModelLibrary, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAccessibleName("Switch models")
-        self._answering = answering
+        self._model = model
         self._library = library
         self._asked: ModelRow | None = None
         self.rows = ModelRows(self)
@@ -539,7 +541,7 @@ class ModelSwitcher(Popover):
         self.anyway.clicked.connect(self._load_asked)
         self.more.clicked.connect(self._show_more)
         library.changed.connect(self._refill)
-        answering.changed.connect(self._refill)
+        model.changed.connect(self._refill)
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear below a widget, with the models that are known."""
@@ -589,9 +591,9 @@ class ModelSwitcher(Popover):
         self._fit()
 
     def _fill(self) -> None:
-        choice = self._answering.choice
+        choice = self._model.choice
         folder = choice.folder if choice is not None else None
-        if choice is None and (info := self._answering.loaded.info) is not None:
+        if choice is None and (info := self._model.models.info) is not None:
             folder = info.path
         chosen = "" if folder is None else str(folder)
         self.rows.show(rows_of(self._library, chosen))
@@ -664,7 +666,7 @@ class ModelSwitcher(Popover):
 
     def _load(self, row: ModelRow) -> None:
         self.close()
-        self._answering.choose(row.model.found.folder)
+        self._model.choose(row.model.found.folder)
 
     def _show_more(self) -> None:
         self.close()

@@ -36,7 +36,7 @@ from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, lab
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.theme import HEAD_PX, current_theme, fixed_font
-from ui.models.model_state import ModelState
+from ui.models.models import Models
 from ui.records.conversations import StopEntry
 from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.stops.stop_list_editor import StopListEditor
@@ -56,7 +56,7 @@ class VerdictView(QWidget):
         copy_report: The button that copies a report of the run.
     """
 
-    def __init__(self, model: ModelState) -> None:
+    def __init__(self, model: Models) -> None:
         super().__init__()
         self._model = model
         self._run: Run | None = None
@@ -301,7 +301,7 @@ class StopPanel(QDockWidget):
         self._workspace = workspace
         self._opened: ConversationController | None = None
         self.editor = StopListEditor()
-        self.verdict = VerdictView(workspace.model)
+        self.verdict = VerdictView(workspace.models)
         self.source = label("", "muted", 0.93, is_wrapped=True)
         self.setTitleBarWidget(self._build_title())
         self.setWidget(self._build_content())
@@ -324,7 +324,7 @@ class StopPanel(QDockWidget):
         workspace.presets.changed.connect(self._say_source)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
-        workspace.answering.changed.connect(self._show_model)
+        workspace.model.changed.connect(self._show_model)
         self._show(workspace.current)
         self._show_model()
 
@@ -420,7 +420,7 @@ class StopPanel(QDockWidget):
 
     def _show_model(self) -> None:
         added = self._workspace.current.conversation.settings.stop_token_ids
-        model = self._workspace.answering
+        model = self._workspace.model.state
         self.editor.end_tokens.show_tokens(model.info, added, model.name)
 
     def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
@@ -430,7 +430,7 @@ class StopPanel(QDockWidget):
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace
-        can_apply = workspace.current.has_other_stops(workspace.answering.info)
+        can_apply = workspace.current.has_other_stops(workspace.model.state.info)
         self.editor.offer_to_apply(can_apply)
 
     def _apply(self) -> None:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from engine import as_sentence, quoted, size_in_words, visible
 from engine.library.hub_models import SuggestedModel, recommended
 from engine.library.local_models import Origin
-from ui.chat.session.answering_model import AnsweringModel
+from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconBadge
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
@@ -101,7 +101,7 @@ class FirstModel(QFrame):
         """Whether there is something to recommend: no model is here beside the one that came."""
         return self._suggestion is not None and not any(
             model.found.origin is not Origin.BUNDLED and not model.found.is_partial
-            for model in self._library.models
+            for model in self._library.local
         )
 
     def refresh(self) -> None:
@@ -116,7 +116,7 @@ class FirstModel(QFrame):
         self.words.setText(suggestion.first_words)
         room = size_in_words(library.memory.total or library.memory.usable)
         begun = (
-            model.found.arrived for model in library.models if model.found.name == suggestion.name
+            model.found.arrived for model in library.local if model.found.name == suggestion.name
         )
         arrived = next(begun, "")
         suits = arrived or f"suits this computer’s {room} of memory"
@@ -214,7 +214,7 @@ class Welcome(QScrollArea):
     suggestion_chosen = Signal(object)
     find_wanted = Signal()
 
-    def __init__(self, model: AnsweringModel) -> None:
+    def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         theme = current_theme()
         self._model = model
@@ -308,7 +308,7 @@ class Welcome(QScrollArea):
     @property
     def _has_demo_model(self) -> bool:
         """Whether the model that came with the program answers, or none does."""
-        folder = self._model.folder
+        folder = self._model.state.folder
         return self._library is None or folder is None or self._library.is_bundled(folder)
 
     def _offer(self, suggestions: tuple[Suggestion, ...], *, is_first: bool) -> None:
@@ -335,13 +335,13 @@ class Welcome(QScrollArea):
 
     def refresh(self) -> None:
         """Show the state of the model."""
-        model = self._model
+        model = self._model.state
         words = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",
             "loading": f"Loading {model.name}. You can write your first message meanwhile.",
             "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
             "unloaded": f"{model.name} is not loaded. Your first message loads it.",
-            "gone": f"{model.name} is no longer on this computer. Choose another model.",
+            "missing": f"{model.name} is no longer on this computer. Choose another model.",
             "failed": f"{model.name} could not be loaded: {model.message}",
             "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
         }

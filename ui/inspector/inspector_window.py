@@ -194,7 +194,7 @@ class VerdictHead(QWidget):
             action.hide()
         self.figures.setText("")
         if shown is None:
-            model = self._inspector.workspace.model
+            model = self._inspector.workspace.models
             if model.stage == "loading":
                 self._say("clock", Tone.BUSY, f"{model.name} is loading", [])
             elif model.stage in ("none", "failed"):
@@ -455,10 +455,10 @@ class InspectorWindow(OwnWindow):
         self._splitter.splitterMoved.connect(self._note_sizes)
         self.runs.comparison_wanted.connect(self._compare_with_past)
         inspector.workspace.answering_changed.connect(self._offer_more)
-        inspector.workspace.answering.changed.connect(self._offer_more)
+        inspector.workspace.model.changed.connect(self._offer_more)
         inspector.run_shown.connect(self._show_run)
         inspector.grew.connect(self._catch_up)
-        inspector.workspace.model.changed.connect(self.head.refresh)
+        inspector.workspace.models.changed.connect(self.head.refresh)
         self.tape.token_chosen.connect(self._show_token)
         self.tokens.token_chosen.connect(self.tape.choose_token)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)

@@ -194,6 +194,11 @@ class Downloads(QObject):
             self.items.remove(download)
             self.changed.emit()
 
+    def unfinished(self, repository: str) -> Download | None:
+        """Return the download of a repository that is running, or that ended without success."""
+        items = (item for item in self.items if item.repository == repository)
+        return next((item for item in items if item.stage != "done"), None)
+
     def is_running(self, repository: str) -> bool:
         """Whether a repository is being downloaded."""
         return any(item.repository == repository and item.stage == "running" for item in self.items)

@@ -17,6 +17,7 @@ from PySide6.QtCore import (
     QTimer,
     QUrl,
     Signal,
+    SignalInstance,
 )
 from PySide6.QtGui import (
     QColor,
@@ -57,13 +58,12 @@ from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme, restyle
-from ui.models.downloads import DownloadRow, Downloads
+from ui.models.downloads import DownloadRow
 from ui.models.finder import (
     ORDERS,
     Arrangement,
     Finder,
     Offer,
-    Possession,
     fit_sentence,
     fit_state,
     list_words,
@@ -80,13 +80,14 @@ _PAD_PX, _EDGE_PX, _GAP_PX, _ICON_PX = 9, 12, 12, 14
 class OfferModel(QAbstractListModel):
     """The offers of a finder, with the state of each on this computer."""
 
-    def __init__(self, finder: Finder, possession: Possession, parent: QObject) -> None:
+    def __init__(self, finder: Finder, library: ModelLibrary, parent: QObject) -> None:
         super().__init__(parent)
         self._finder = finder
-        self._possession = possession
+        self._library = library
         finder.changed.connect(self._reset)
         finder.offer_changed.connect(self._row_changed)
-        possession.changed.connect(self._all_changed)
+        for signal in _availability_signals(library):
+            signal.connect(self._all_changed)
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._finder.offers)
@@ -110,7 +111,7 @@ class OfferModel(QAbstractListModel):
 
     def state(self, offer: Offer) -> str:
         """Return what is here of an offer, in a few words."""
-        return self._possession.words(offer.name)
+        return self._library.availability(offer.name)
 
     def _spoken(self, offer: Offer) -> str:
         fit = fit_state(offer, self._finder.memory)[0]
@@ -140,10 +141,10 @@ class OfferList(QListView):
     picked = Signal(str)
     wanted = Signal()
 
-    def __init__(self, finder: Finder, possession: Possession) -> None:
+    def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()
         self._picked = ""
-        self.offers = OfferModel(finder, possession, self)
+        self.offers = OfferModel(finder, library, self)
         self.setObjectName("offer_list")
         self.setAccessibleName("Models on the hub")
         self.setModel(self.offers)
@@ -302,11 +303,10 @@ class OfferDetails(QScrollArea):
     download_wanted = Signal(object)
     load_wanted = Signal(object)
 
-    def __init__(self, finder: Finder, possession: Possession, downloads: Downloads) -> None:
+    def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()
         self._finder = finder
-        self._possession = possession
-        self._downloads = downloads
+        self._library = library
         self._offer: Offer | None = None
         self._unshown = ""
         self._next_part = QTimer(self, singleShot=True, interval=_PART_EACH_MS)
@@ -333,7 +333,8 @@ class OfferDetails(QScrollArea):
         self.card.link_chosen.connect(self._follow_link)
         finder.offer_changed.connect(self._offer_changed)
         finder.cards.changed.connect(self._show_card)
-        possession.changed.connect(self._refresh)
+        for signal in _availability_signals(library):
+            signal.connect(self._refresh)
         current_theme().changed.connect(self._restyle)
         self.show_offer(None)
 
@@ -351,7 +352,7 @@ class OfferDetails(QScrollArea):
         offer = self._offer
         if offer is None or not self.primary.isEnabled() or not self.primary.isVisible():
             return
-        here = self._possession.model(offer.name)
+        here = self._library.named(offer.name)
         if here is None:
             self.download_wanted.emit(offer)
         else:
@@ -417,25 +418,27 @@ class OfferDetails(QScrollArea):
         self.page.setAccessibleName(f"Open the page of {offer.name} in the browser")
         # A name without an owner is a folder of this computer; it has no page.
         self.page.setVisible("/" in offer.name)
-        download = self._possession.download(offer.name)
-        here = self._possession.model(offer.name)
+        download = self._library.downloads.unfinished(offer.name)
+        here = self._library.named(offer.name)
         self.gated.setVisible(offer.model.is_gated and here is None)
-        is_loaded = here is not None and self._possession.is_loaded(here)
+        is_loaded = here is not None and self._library.is_loaded(here.found)
         why_not = "" if is_loaded else offer.model.problem
         self.fit.setVisible(not offer.model.problem)
         if here is None and download is None and not why_not:
-            why_not = self._possession.no_room_for(offer.name, offer.model.size_bytes)
+            why_not = self._library.downloads.no_room_for(offer.name, offer.model.size_bytes)
         self.impossible.setText(why_not)
         self.impossible.setVisible(bool(why_not) and download is None)
         if here is not None:
-            is_loading = self._possession.is_loading(here)
+            is_loading = self._library.is_loading(here.found)
             words = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
             self._name_primary(words, offer)
             self.primary.setEnabled(not (is_loaded or is_loading or why_not))
         else:
             size = offer.model.size_bytes
             words = f"Download {size_in_words(size)}" if size else "Download"
-            self._name_primary("Resume" if self._possession.arrived(offer.name) else words, offer)
+            self._name_primary(
+                "Resume" if self._library.partial_download(offer.name) else words, offer
+            )
             self.primary.setEnabled(not why_not)
         had_focus = self.primary.hasFocus()
         self.primary.setVisible(download is None)
@@ -462,9 +465,11 @@ class OfferDetails(QScrollArea):
             self.row = None
             if had_focus and self.primary.isVisible():
                 self.primary.setFocus()
-        running = None if self._offer is None else self._possession.download(self._offer.name)
+        running = (
+            None if self._offer is None else self._library.downloads.unfinished(self._offer.name)
+        )
         if running is not None:
-            self.row = DownloadRow(self._downloads, running)
+            self.row = DownloadRow(self._library.downloads, running)
             self._place.addWidget(self.row)
 
     def _show_card(self) -> None:
@@ -526,13 +531,18 @@ _SIDE_BY_SIDE_PX = 680
 _MOST_CHARS = 200
 
 
+def _availability_signals(library: ModelLibrary) -> tuple[SignalInstance, ...]:
+    """Return the signals after which another model may be on this computer, or be loaded."""
+    downloads = library.downloads
+    return library.changed, library.models.changed, downloads.changed, downloads.progressed
+
+
 class FindView(QWidget):
     """Finds models on the hub."""
 
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
         self.finder = Finder(library, self)
-        possession = Possession(library, self)
         self.field = _SearchField()
         self.field.setMaxLength(_MOST_CHARS)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
@@ -556,10 +566,10 @@ class FindView(QWidget):
         self.fits_only = CheckBox("Only models that fit")
         self._narrowing = QWidget()
         row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
-        self.list = OfferList(self.finder, possession)
+        self.list = OfferList(self.finder, library)
         self.more = QPushButton("Show More")
         self.more.setAccessibleName("Show more models")
-        self.details = OfferDetails(self.finder, possession, library.downloads)
+        self.details = OfferDetails(self.finder, library)
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._walking = QTimer(self, singleShot=True, interval=_WALKING_MS)
         self._lay_out()

@@ -36,9 +36,8 @@ from engine.library.hub_models import (
 )
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from ui.kit.tasks import finish_tasks, start_task
-from ui.models.downloads import Download
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import fit_words, percent
+from ui.models.model_words import fit_words
 from ui.words import Tone
 
 # A line breaks after the dot, not before it.
@@ -361,84 +360,6 @@ def _card(hub: Hub, name: str) -> tuple[str, bool]:
     return card_text(card(hub, name), _MOST_CHARS)
 
 
-class Possession(QObject):
-    """The state of a model on this computer, by its name; follows the library and the downloads.
-
-    Signals:
-        changed: The state of some model may have changed.
-    """
-
-    changed = Signal()
-
-    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._library = library
-        self._by_name: dict[str, LibraryModel] = {}
-        self._arrived: dict[str, str] = {}
-        library.changed.connect(self._read)
-        library.model.changed.connect(self.changed)
-        library.downloads.changed.connect(self.changed)
-        library.downloads.progressed.connect(self.changed)
-        self._read()
-
-    def model(self, name: str) -> LibraryModel | None:
-        """Return the complete model of a name; None if it is not on this computer."""
-        return self._by_name.get(name)
-
-    def arrived(self, name: str) -> str:
-        """Return how much there is of an earlier download of a name that did not end."""
-        return self._arrived.get(name, "")
-
-    def is_loaded(self, model: LibraryModel) -> bool:
-        return self._library.is_loaded(model.found)
-
-    def is_loading(self, model: LibraryModel) -> bool:
-        """Whether a model is being loaded."""
-        return self._library.is_loading(model.found)
-
-    def no_room_for(self, name: str, size_bytes: int | None) -> str:
-        """Return why a model does not fit on the disk; empty if it fits."""
-        return self._library.downloads.no_room_for(name, size_bytes)
-
-    def download(self, name: str) -> Download | None:
-        """Return the download of a name that is running, or that ended without success."""
-        return next(
-            (
-                item
-                for item in self._library.downloads.items
-                if item.repository == name and item.stage != "done"
-            ),
-            None,
-        )
-
-    def words(self, name: str) -> str:
-        """Return the state of a model in a few words; empty if nothing of it is here."""
-        download = self.download(name)
-        if download is not None:
-            progress = download.progress
-            return {
-                "running": f"Downloading {percent(progress.done_bytes, progress.total_bytes)}%",
-                "cancelled": "Download paused",
-                "failed": "Download failed",
-                "done": "",
-            }[download.stage]
-        here = self.model(name)
-        if here is None:
-            return self.arrived(name)
-        if self.is_loading(here):
-            return "Loading…"
-        return "Loaded" if self.is_loaded(here) else "On this computer"
-
-    def _read(self) -> None:
-        self._by_name = {
-            model.found.name: model
-            for model in reversed(self._library.models)
-            if not (model.found.is_partial or model.found.is_gguf)
-        }
-        self._arrived = {model.found.name: model.found.arrived for model in self._library.models}
-        self.changed.emit()
-
-
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
 ORDERS = {
     "fit": "Best Fit",
@@ -738,7 +659,7 @@ class Finder(QObject):
         words = self.query.casefold().split()
         return [
             local_offer(model)
-            for model in self._library.models
+            for model in self._library.local
             if all(word in model.found.name.casefold() for word in words)
         ]
 

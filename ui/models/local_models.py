@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QActionGroup, QFont
@@ -242,6 +243,7 @@ class LocalModels(QWidget):
         self._upkeep = upkeep
         self.rows: list[DownloadRow] = []
         self.cards: list[ModelCard] = []
+        self._shown: list[dict[str, Any]] | None = None
         self.find_button = QPushButton("Find Models…")
         self.find_button.setProperty("kind", "primary")
         self.add = QPushButton("Add a Folder…")
@@ -268,7 +270,7 @@ class LocalModels(QWidget):
         self.check.clicked.connect(upkeep.check)
         upkeep.changed.connect(self._fill)
         library.changed.connect(self._fill)
-        library.model.changed.connect(self._fill)
+        library.models.changed.connect(self._fill)
         library.downloads.changed.connect(self._fill_downloads)
         library.downloads.changed.connect(self._fill)
         library.downloads.progressed.connect(self._refresh_downloads)
@@ -306,48 +308,58 @@ class LocalModels(QWidget):
 
     def _fill(self) -> None:
         library = self._library
-        focused = next((card for card in self.cards if _focused_name(card)), None)
-        kept = _focused_name(focused) if focused is not None else ""
-        _clear(self._cards)
-        self.cards = []
-        unlisted = library.unlisted()
-        for model in [*library.models, *unlisted]:
-            is_listed = model not in unlisted
-            card = ModelCard(
-                model,
-                library.memory,
-                is_loaded=library.is_loaded(model.found),
-                is_loading=library.is_loading(model.found),
-                is_unloaded=library.model.is_unloaded,
-                stuck_why=library.model.in_memory.stuck_at(model.found.folder),
-                drafts=library.drafts_for(model) if is_listed else (),
-                newer=self._newer(model.found),
-                is_listed=is_listed,
-                needs_person=model.found.folder.resolve() in library.waiting,
-            )
-            card.update_wanted.connect(self._upkeep.update)
-            card.deletion_wanted.connect(self.deletion_wanted)
-            card.draft_wanted.connect(self.draft_wanted)
-            card.load_wanted.connect(self.load_wanted)
-            card.restart_wanted.connect(lambda model: library.model.load_again(model.found.folder))
-            card.unload_wanted.connect(self.unload_wanted)
-            card.resume_wanted.connect(library.downloads.start)
-            self._cards.addWidget(card)
-            self.cards.append(card)
-            if focused is not None and model.found.name == focused.model.found.name:
-                _focus_again(card, kept)
+        shown = [self._card_arguments(model) for model in [*library.local, *library.unlisted()]]
+        if shown != self._shown:
+            self._shown = shown
+            self._fill_cards(shown)
         self._fill_folders()
         upkeep = self._upkeep
         self.check.setVisible(upkeep.can_check)
         self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
         self.outcome.setText(upkeep.outcome)
         self.outcome.setVisible(bool(upkeep.outcome))
-        if library.is_looking and not library.models:
+        if library.is_looking and not library.local:
             self._note.setText("Searching…")
         else:
-            total = sum(model.found.size_bytes for model in library.models)
-            there = counted(len(library.models), "model")
+            total = sum(model.found.size_bytes for model in library.local)
+            there = counted(len(library.local), "model")
             self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
+
+    def _card_arguments(self, model: LibraryModel) -> dict[str, Any]:
+        library, found = self._library, model.found
+        is_listed = model in library.local
+        return {
+            "model": model,
+            "memory": library.memory,
+            "is_loaded": library.is_loaded(found),
+            "is_loading": library.is_loading(found),
+            "is_unloaded": library.models.is_unloaded,
+            "stuck_why": library.models.stuck_reason(found.folder),
+            "drafts": library.drafts_for(model) if is_listed else (),
+            "newer": self._newer(found),
+            "is_listed": is_listed,
+            "needs_person": found.folder.resolve() in library.waiting,
+        }
+
+    def _fill_cards(self, shown: list[dict[str, Any]]) -> None:
+        library = self._library
+        focused = next((card for card in self.cards if _focused_name(card)), None)
+        kept = _focused_name(focused) if focused is not None else ""
+        _clear(self._cards)
+        self.cards = []
+        for arguments in shown:
+            card = ModelCard(**arguments)
+            card.update_wanted.connect(self._upkeep.update)
+            card.deletion_wanted.connect(self.deletion_wanted)
+            card.draft_wanted.connect(self.draft_wanted)
+            card.load_wanted.connect(self.load_wanted)
+            card.restart_wanted.connect(lambda model: library.models.load_again(model.found.folder))
+            card.unload_wanted.connect(self.unload_wanted)
+            card.resume_wanted.connect(library.downloads.start)
+            self._cards.addWidget(card)
+            self.cards.append(card)
+            if focused is not None and card.model.found.name == focused.model.found.name:
+                _focus_again(card, kept)
 
     def _fill_folders(self) -> None:
         library = self._library

@@ -19,7 +19,8 @@ from engine.library.local_models import FoundModel, ModelFolders, Origin, discov
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
-from ui.models.model_state import ModelState
+from ui.models.model_words import percent
+from ui.models.models import Models
 from ui.preferences_state import PreferencesState
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
@@ -53,13 +54,13 @@ class ModelLibrary(QObject):
         changed: The list has changed.
 
     Args:
-        model: The engine's models.
+        models: The engine's models.
         preferences: What a person chose for the whole program.
         model_folders: Says where models are looked for, given the folders that a person added.
         parent: Owns this object.
 
     Attributes:
-        models: The models that the last scan found.
+        local: The models that the last scan found.
         memory: The memory of this computer at that time.
         is_looking: Whether the disks are being scanned.
         has_looked: Whether they were scanned since the program started.
@@ -70,27 +71,27 @@ class ModelLibrary(QObject):
 
     def __init__(
         self,
-        model: ModelState,
+        models: Models,
         preferences: PreferencesState,
         model_folders: Callable[[tuple[Path, ...]], ModelFolders],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.model = model
+        self.models = models
         self._preferences = preferences
         self._model_folders = model_folders
-        self.models: list[LibraryModel] = []
+        self.local: list[LibraryModel] = []
         self.memory = Memory(0, 0)
         self.is_looking = self.has_looked = False
         self._is_stale = False
         self.waiting: frozenset[Path] = frozenset()
         # The draft models that the command line asked for; they count for this session.
         self._asked_drafts: dict[Path, Path] = {}
-        model.draft_of = self.draft_of
+        models.draft_of = self.draft_of
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
-        model.loaded.connect(self._note_use)
-        model.changed.connect(self._pin_loaded)
+        models.loaded.connect(self._note_use)
+        models.changed.connect(self._pin_loaded)
         self._apply_idle_minutes()
         preferences.changed.connect(self._apply_idle_minutes)
 
@@ -119,7 +120,7 @@ class ModelLibrary(QObject):
         if is_pinned:
             pinned.append(_key(folder))
         self._preferences.change_models(pinned=tuple(pinned))
-        self.model.pin(folder, is_pinned, self._idle_s)
+        self.models.pin(folder, is_pinned, self._idle_s)
 
     def refresh(self) -> None:
         """Scan the disks again."""
@@ -153,7 +154,7 @@ class ModelLibrary(QObject):
         """Return the models that are in an added folder."""
         return [
             model.found
-            for model in self.models
+            for model in self.local
             if folder == model.found.folder or folder in model.found.folder.parents
         ]
 
@@ -171,7 +172,7 @@ class ModelLibrary(QObject):
         """Return the models in memory whose folders the last scan did not find."""
         if not self.has_looked:
             return []
-        listed = {model.found.folder.resolve() for model in self.models}
+        listed = {model.found.folder.resolve() for model in self.local}
         return [
             LibraryModel(
                 FoundModel(
@@ -186,8 +187,9 @@ class ModelLibrary(QObject):
                 Fit.FITS,
                 used_at=0.0,
             )
-            for status in self.model.in_memory.loaded
-            if status.info is not None and status.folder not in listed
+            for status in self.models.in_memory
+            if self.models.may_be_several and status.info is not None
+            if status.folder not in listed
         ]
 
     def mark_waiting(self, folders: frozenset[Path]) -> None:
@@ -201,23 +203,23 @@ class ModelLibrary(QObject):
         return bundled is not None and folder.resolve() == bundled.resolve()
 
     def is_loaded(self, model: FoundModel) -> bool:
-        info, folder = self.model.info, model.folder.resolve()
-        return (info is not None and info.path == folder) or folder in self.model.loaded_folders()
+        info, folder = self.models.info, model.folder.resolve()
+        return (info is not None and info.path == folder) or folder in self.models.loaded_folders()
 
     def is_loading(self, model: FoundModel) -> bool:
         """Whether a model is being loaded."""
-        return self.model.stage == "loading" and self.model.is_at(model.folder)
+        return self.models.stage == "loading" and self.models.is_at(model.folder)
 
     def is_in_use(self, folder: Path) -> bool:
         """Whether the model of a folder is loaded or loading, or is the draft model of one."""
-        return self.model.uses(folder)
+        return self.models.uses(folder)
 
     def load_in_place(self, old: Path, new: Path) -> Path:
         """Load a newer revision in place of the one that is in use; return the folder to load."""
-        info = self.model.info
+        info = self.models.info
         is_draft = info is not None and info.path != old.resolve()
         folder = info.path if info is not None and is_draft else new
-        self.model.begin_to_load(folder)
+        self.models.begin_to_load(folder)
         return folder
 
     def move_choices(self, old: Path, new: Path) -> None:
@@ -291,14 +293,14 @@ class ModelLibrary(QObject):
                 and other.vocabulary == model.vocabulary
             )
 
-        smaller = [m for m in self.models if m.found.size_bytes < model.found.size_bytes]
+        smaller = [m for m in self.local if m.found.size_bytes < model.found.size_bytes]
         return [other.found for other in smaller if fits(other)]
 
     async def memory_now(self) -> Memory:
         """Return this computer's memory; the memory of the loaded model counts as free."""
         now = await asyncio.to_thread(memory)
-        info = self.model.info
-        freed = 0 if info is None or self.model.is_unloaded else info.weights_bytes
+        info = self.models.info
+        freed = 0 if info is None or self.models.is_unloaded else info.weights_bytes
         return Memory(now.usable, now.available + freed)
 
     def folder_named(self, name: str) -> Path | None:
@@ -306,11 +308,47 @@ class ModelLibrary(QObject):
         return next(
             (
                 model.found.folder
-                for model in self.models
+                for model in self.local
                 if model.found.name == name and model.found.can_be_loaded
             ),
             None,
         )
+
+    # -- by name, as the hub names a model ---------------------------------------------------
+
+    def named(self, name: str) -> LibraryModel | None:
+        """Return the complete model of a name; None if it is not on this computer."""
+        return next(
+            (
+                model
+                for model in self.local
+                if model.found.name == name and not (model.found.is_partial or model.found.is_gguf)
+            ),
+            None,
+        )
+
+    def partial_download(self, name: str) -> str:
+        """Return how much there is of an earlier download of a name that did not end."""
+        models = (model.found for model in self.local if model.found.name == name)
+        return next((found.arrived for found in models), "")
+
+    def availability(self, name: str) -> str:
+        """Return the state of a model in a few words; empty if nothing of it is here."""
+        download = self.downloads.unfinished(name)
+        if download is not None:
+            done = percent(download.progress.done_bytes, download.progress.total_bytes)
+            return {
+                "running": f"Downloading {done}%",
+                "cancelled": "Download paused",
+                "failed": "Download failed",
+                "done": "",
+            }[download.stage]
+        here = self.named(name)
+        if here is None:
+            return self.partial_download(name)
+        if self.is_loading(here.found):
+            return "Loading…"
+        return "Loaded" if self.is_loaded(here.found) else "On this computer"
 
     async def finish(self) -> None:
         """Cancel downloads, keeping partial files, and wait for the end of the scan."""
@@ -332,7 +370,7 @@ class ModelLibrary(QObject):
             self.is_looking = False
         self.has_looked = True
         used = dict(self._preferences.now.models.last_used)
-        self.models = [
+        self.local = [
             LibraryModel(
                 model,
                 wanted,
@@ -350,9 +388,9 @@ class ModelLibrary(QObject):
         perhaps.
         """
         pinned = self._preferences.now.models.pinned
-        for model in self.model.in_memory.every:
+        for model in self.models.in_memory:
             if not model.is_pinned and _key(model.folder) in pinned:
-                self.model.pin(model.folder, True, self._idle_s)
+                self.models.pin(model.folder, True, self._idle_s)
 
     async def _forget_gone_pins(self) -> None:
         pinned = self._preferences.now.models.pinned
@@ -366,13 +404,13 @@ class ModelLibrary(QObject):
         used[str(folder)] = time.time()
         newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
         self._preferences.change_models(last_used=tuple(newest))
-        self.models = [
+        self.local = [
             replace(model, used_at=used.get(str(model.found.folder), model.used_at))
-            for model in self.models
+            for model in self.local
         ]
 
     def _apply_idle_minutes(self) -> None:
-        self.model.unload_after(self._idle_s)
+        self.models.unload_after(self._idle_s)
 
     @property
     def _idle_s(self) -> float | None:

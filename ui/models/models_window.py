@@ -134,8 +134,7 @@ class MemoryPanel(QFrame):
         self._look = QTimer(self, interval=_LOOK_MS)
         self._look.timeout.connect(self.refresh)
         self.models_shown.clicked.connect(self._fold)
-        library.model.changed.connect(self.refresh)
-        library.model.progressed.connect(self.refresh)
+        library.models.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
         self._arrange()
         self.refresh()
@@ -169,7 +168,7 @@ class MemoryPanel(QFrame):
 
     def refresh(self) -> None:
         """Show what is in memory now."""
-        models = {model.folder: model for model in self._library.model.in_memory.every}
+        models = {model.folder: model for model in self._library.models.in_memory}
         for folder in self.lines.keys() - models.keys():
             line = self.lines.pop(folder)
             line.hide()
@@ -274,13 +273,12 @@ class LoadedModel(QWidget):
         self.idle_unload.choose(str(minutes))
         self.idle_unload.setToolTip("The next request loads it again")
         self._lay_out()
-        self.cancel.clicked.connect(library.model.cancel_load)
-        self.again.clicked.connect(lambda: library.model.load_again())
+        self.cancel.clicked.connect(library.models.cancel_load)
+        self.again.clicked.connect(lambda: library.models.load_again())
         self.idle_unload.currentIndexChanged.connect(
             lambda row: library.change_idle_minutes(int(self.idle_unload.itemData(row)))
         )
-        library.model.changed.connect(self._refresh)
-        library.model.progressed.connect(self._refresh)
+        library.models.changed.connect(self._refresh)
         self._refresh()
 
     def _lay_out(self) -> None:
@@ -302,7 +300,7 @@ class LoadedModel(QWidget):
         )
 
     def _refresh(self) -> None:
-        model = self._library.model
+        model = self._library.models
         stage = model.stage
         states = {
             "none": ("No model", "mark", Tone.QUIET),
@@ -330,9 +328,9 @@ class LoadedModel(QWidget):
         self.again.setVisible(stage == "failed" and model.path is not None)
 
     def _words(self) -> str:
-        model = self._library.model
+        model = self._library.models
         if model.stage == "loading" or model.is_loading_again:
-            return loading_words(model.progress, model.loading_s, model.in_memory.answers_under_way)
+            return loading_words(model.progress, model.loading_s, model.answers_under_way())
         info = model.info
         if info is None:
             return as_sentence(model.message)
@@ -378,12 +376,12 @@ class LoadingAfter(QObject):
         self._asked_before: Path | None = None
         self._loading: tuple[Path, str] | None = None
         library.downloads.arrived.connect(self._arrive)
-        library.model.changed.connect(self._follow_load)
+        library.models.changed.connect(self._follow_load)
 
     def want(self, repository: str) -> None:
         """Load this model when it arrives; earlier ones are only downloaded."""
         self._wanted = repository
-        self._asked_before = self._library.model.path
+        self._asked_before = self._library.models.path
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
@@ -401,7 +399,7 @@ class LoadingAfter(QObject):
     async def _load(self, folder: Path, repository: str) -> None:
         memory = await self._library.memory_now()
         trouble = await asyncio.to_thread(_trouble, folder, memory)
-        state = self._library.model
+        state = self._library.models
         if trouble:
             self.not_loaded.emit(repository, trouble)
         elif state.path != self._asked_before:
@@ -412,7 +410,7 @@ class LoadingAfter(QObject):
             state.begin_to_load(folder)
 
     def _follow_load(self) -> None:
-        state = self._library.model
+        state = self._library.models
         if self._loading is None or state.stage == "loading":
             return
         (folder, repository), self._loading = self._loading, None
@@ -616,7 +614,7 @@ class ModelsWindow(OwnWindow):
             self._change(model)
 
     def _change(self, model: LibraryModel) -> None:
-        folder, state = model.found.folder, self._library.model
+        folder, state = model.found.folder, self._library.models
         self._wait_or_end(
             lambda: state.load(folder), lambda: state.load(folder, cancels_running=True), "Load"
         )
@@ -629,20 +627,20 @@ class ModelsWindow(OwnWindow):
         if not self._library.is_loaded(model.found):
             return
         # Each chat keeps its model, and the default model stays.
-        folder, state = model.found.folder, self._library.model
+        folder, state = model.found.folder, self._library.models
         load = partial(state.begin_to_load, folder, keeps_default=True)
         self._wait_or_end(
-            load, partial(load, cancels_running=True), "Load", state.in_memory.answers_at(folder)
+            load, partial(load, cancels_running=True), "Load", state.answers_under_way(folder)
         )
 
     def _unload_at(self, folder: Path) -> None:
         """Unload a model, even if another one answers in this window."""
-        state = self._library.model
+        state = self._library.models
         self._wait_or_end(
-            lambda: state.unload_at(folder),
-            lambda: state.unload_at(folder, cancels_running=True),
+            lambda: state.unload(folder),
+            lambda: state.unload(folder, cancels_running=True),
             "Unload",
-            state.in_memory.answers_at(folder),
+            state.answers_under_way(folder),
         )
 
     def _wait_or_end(
@@ -653,9 +651,9 @@ class ModelsWindow(OwnWindow):
         answers: int | None = None,
     ) -> None:
         """Do something at once, or ask whether to wait for the running answers."""
-        state = self._library.model
-        count = state.in_memory.answers_under_way if answers is None else answers
-        if what == "Load" and answers is None and state.in_memory.may_be_several:
+        state = self._library.models
+        count = state.answers_under_way() if answers is None else answers
+        if what == "Load" and answers is None and state.may_be_several:
             count = 0  # the model is loaded beside those that are answering
         if not count:
             wait()

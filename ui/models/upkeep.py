@@ -59,7 +59,7 @@ class Upkeep(QObject):
         # Folder that is being loaded to the one that it replaces.
         self._freed_later: dict[Path, tuple[str, Path]] = {}
         library.downloads.arrived.connect(self._arrive)
-        library.model.loaded.connect(self._free_after_load)
+        library.models.loaded.connect(self._free_after_load)
 
     @property
     def can_check(self) -> bool:
@@ -140,7 +140,7 @@ class Upkeep(QObject):
         await finish_tasks(self)
 
     def _downloaded(self) -> list[FoundModel]:
-        models = [model.found for model in self._library.models]
+        models = [model.found for model in self._library.local]
         return [
             model
             for model in models

@@ -87,11 +87,10 @@ class ChoosingModel(QObject):
         self._workspace = workspace
         self._chat = chat
         self._parent = parent
-        answering = workspace.answering
-        answering.library = library
+        workspace.model.library = library
         self._theme, self._library, self._others = current_theme(), library, others
         self._card = Card(self._make_switcher, self)
-        library.changed.connect(answering.look_again)
+        library.changed.connect(workspace.model.refresh)
         chat.switch_wanted.connect(self.pop_up)
         chat.header.badge.menu_wanted.connect(self._show_menu)
         chat.welcome.find_wanted.connect(others.find_models)
@@ -105,8 +104,7 @@ class ChoosingModel(QObject):
         return self._card.content
 
     def _make_switcher(self) -> ModelSwitcher:
-        answering = self._workspace.answering
-        switcher = ModelSwitcher(answering, self._library, self._parent)
+        switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
         switcher.more_wanted.connect(self._others.show_models)
         switcher.closed.connect(self._chat.focus_composer)
         return switcher
@@ -118,21 +116,22 @@ class ChoosingModel(QObject):
     def _use_first(self) -> None:
         """Let the recommended model, which is loaded now, answer the empty chat that is open."""
         workspace = self._workspace
-        info = workspace.model.info
+        info = workspace.models.info
         if info is not None and not workspace.current.conversation.has_messages:
-            workspace.answering.choose(info.path)
+            workspace.model.choose(info.path)
 
     def _show_menu(self, place: QPoint) -> None:
         """Offer what can be done with the model of the open chat, by its name."""
-        answering = self._workspace.answering
-        info, state, name = answering.info, answering.loaded, answering.name
+        models, state = self._workspace.models, self._workspace.model.state
+        info, name = state.info, state.name
         menu = passing_menu(self._parent, "The model of this chat")
         empty_menu(menu)
-        models = state.in_memory.every
         path = None if info is None else info.path
-        if (status := next((model for model in models if model.folder == path), None)) is not None:
+        if (
+            status := next((model for model in models.in_memory if model.folder == path), None)
+        ) is not None:
             folder, is_pinned = status.folder, status.is_pinned
-            add_entry(menu, literal(f"Unload {name}"), partial(state.unload_at, folder))
+            add_entry(menu, literal(f"Unload {name}"), partial(models.unload, folder))
             pin = partial(self._library.pin, folder, not is_pinned)
             add_entry(menu, literal(f"Pin {name}"), pin, is_checked=is_pinned)
             menu.addSeparator()
@@ -146,8 +145,8 @@ class ChoosingModel(QObject):
 
     def open_folder(self, folder: Path) -> None:
         """Load the model in a folder, and list it with the others from now on."""
-        self._workspace.model.load(folder)
-        known = {model.found.folder.resolve() for model in self._library.models}
+        self._workspace.models.load(folder)
+        known = {model.found.folder.resolve() for model in self._library.local}
         if folder.resolve() not in known and (folder / "config.json").is_file():
             self._library.add_folder(folder)
 
@@ -180,7 +179,7 @@ class ComparingAnswers(QObject):
         draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy:
             tell(self._parent, "Wait until the answer is finished.")
-        elif not self._workspace.answering.can_answer:
+        elif not self._workspace.model.state.can_answer:
             tell(self._parent, "Choose a model first.")
         elif not draft and not asked:
             tell(self._parent, "Type a message first.")
@@ -197,16 +196,15 @@ class ComparingAnswers(QObject):
 
     def _models(self) -> list[tuple[str, Path | None]]:
         """Return the models with their folders; the conversation's own model comes first."""
-        answering = self._workspace.answering
-        choice, info = answering.choice, answering.loaded.info
+        choice, info = self._workspace.model.choice, self._workspace.models.info
         own = choice.folder if choice is not None else None if info is None else info.path
         models = [
             (model.found.name, model.found.folder.resolve())
-            for model in self._library.models
+            for model in self._library.local
             if model.found.can_be_loaded
         ]
         others = [(name, folder) for name, folder in models if folder != own]
-        return [(answering.name, own), *others]
+        return [(self._workspace.model.state.name, own), *others]
 
     def _begin(self, variant: Variant) -> None:
         composer, dialog = self._chat.composer, self.dialog
@@ -676,8 +674,12 @@ class MainMenus(QObject):
 
     def _fill_server(self, menu: QMenu) -> None:
         window = self._window
-        answering = window.workspace.answering
-        agents = AgentMenu(window.server_panel, window.agents, lambda: answering.info, self._parent)
+        agents = AgentMenu(
+            window.server_panel,
+            window.agents,
+            lambda: window.workspace.model.state.info,
+            self._parent,
+        )
         self.server = ServerMenu(
             menu, window.server_panel.switch, window.others.show_server, agents
         )

@@ -290,7 +290,7 @@ class AppliedPreferences(QObject):
         preferences.changed.connect(self._apply)
         self._theme.code_look_chosen.connect(self._remember)
         self._theme.columns_chosen.connect(self._remember_columns)
-        workspace.answering.changed.connect(self._begin_as_the_model_wants)
+        workspace.model.changed.connect(self._begin_as_the_model_wants)
         self._apply()
 
     def _apply(self) -> None:
@@ -313,8 +313,8 @@ class AppliedPreferences(QObject):
 
     def _begin_as_the_model_wants(self) -> None:
         """Let new conversations, and an empty one that is open, begin with the model's settings."""
-        listed, answering = self._workspace.conversations, self._workspace.answering
-        folder = answering.folder
+        listed = self._workspace.conversations
+        folder = self._workspace.model.state.folder
         saved = None if folder is None else self._library.settings_of(folder)
         before = listed.new_settings
         listed.new_settings = listed.usual_settings if saved is None else saved
@@ -492,7 +492,7 @@ class MainWindow(QMainWindow):
         self.toolbox = Toolbox(tool_host, preferences, self)
         self.workspace = Workspace(engine, server, store, self.toolbox, self)
         self.workspace.traces.keeper = kept_traces
-        self.model_library = ModelLibrary(self.workspace.model, preferences, model_folders, self)
+        self.model_library = ModelLibrary(self.workspace.models, preferences, model_folders, self)
         self.server_panel = server_panel(self.workspace.server)
         self.inspector = Inspector(engine, self.workspace, self)
         self.others = OtherWindows(
@@ -554,7 +554,7 @@ class MainWindow(QMainWindow):
         if model_path is not None:
             if draft is not None:
                 self.model_library.use_draft(model_path, draft)
-            self.workspace.model.begin_to_load(model_path)
+            self.workspace.models.begin_to_load(model_path)
         # Look for models now, so that the switcher opens at once.
         self.model_library.refresh()
         self.server_panel.start()
@@ -681,10 +681,10 @@ class MainWindow(QMainWindow):
         """Show an empty chat, which says that the model is ready and takes the first message."""
         self.come_forward()
         self.new_conversation()
-        info = self.workspace.model.info
+        info = self.workspace.models.info
         if info is not None:
             # The empty conversation may be one for which another model was chosen before.
-            self.workspace.answering.choose(info.path)
+            self.workspace.model.choose(info.path)
 
     def _write_in_opened(self) -> None:
         # A person who moves through a list with the arrow keys keeps the focus in it.

@@ -153,7 +153,7 @@ async def test_a_model_in_no_folder_of_the_library_is_offered_once_it_is_loaded(
         await asyncio.sleep(0)
         library.changed.tell()  # the library is read while the model is loading
         info = await loading
-        library.model.changed.tell()
+        library.models.changed.tell()
         assert await engine.count_tokens(asking(info.id)) > 0
     finally:
         await engine.aclose()
@@ -177,9 +177,9 @@ class _Library:
     is_looking, has_looked = False, True
 
     def __init__(self, found: FoundModel) -> None:
-        self.models = (LibraryModel(found, None, Fit.FITS, 0.0),)
+        self.local = (LibraryModel(found, None, Fit.FITS, 0.0),)
         self.changed = _Signal()
-        self.model = SimpleNamespace(changed=_Signal())
+        self.models = SimpleNamespace(changed=_Signal())
 
     def draft_of(self, _folder: Path) -> None:
         return None

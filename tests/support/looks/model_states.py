@@ -61,17 +61,17 @@ class ModelStates:
 
     async def _failed(self) -> None:
         """A model that cannot be loaded, beside one that works and without one."""
-        model = self._window.workspace.model
+        model = self._window.workspace.models
         with tempfile.TemporaryDirectory() as name:
-            self._window.workspace.model.load(Path(name))
+            self._window.workspace.models.load(Path(name))
             await self._until(lambda: model.stage == "ready" and bool(model.message))
             await self._show("model-kept")
             model.unload()
             await self._until(lambda: model.stage == "none")
-            self._window.workspace.model.load(Path(name))
+            self._window.workspace.models.load(Path(name))
             await self._until(lambda: model.stage == "failed")
             await self._show("model-failed")
             assert self._window.others.models is not None
             await self._show("models-failed", self._window.others.models)
-        self._window.workspace.model.load(DEMO)
+        self._window.workspace.models.load(DEMO)
         await self._until(lambda: model.stage == "ready")

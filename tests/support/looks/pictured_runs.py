@@ -54,7 +54,7 @@ class LastingRuns:
     async def _menus(self) -> None:
         window = self._window
         menu = QMenu("Copy Setup Command", window)
-        model = window.workspace.model
+        model = window.workspace.models
         AgentMenu(window.server_panel, CopiedLines(), lambda: model.info, window).fill(menu)
         menu.popup(window.mapToGlobal(QPoint(300, 120)))
         await self._show("copy-lines", menu)

@@ -157,7 +157,7 @@ async def test_tokens_are_counted_while_one_writes(
     window.resize(1900, 900)  # room for the words of the meter in any font
     window.show()
     window.start(demo_model_path)
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     text = "Count from 1 to 10"
     window.chat.composer.set_text(text)
     expected = len(await engine.tokenize(text))
@@ -181,7 +181,7 @@ async def test_a_file_that_fills_the_context_says_so_with_its_tokens(
     window = main_window(engine, theme)
     async with shown(window, quits=True):
         window.start(demo_model_path)
-        await eventually(lambda: window.workspace.model.stage == "ready")
+        await eventually(lambda: window.workspace.models.stage == "ready")
         composer = window.chat.composer
         composer.attachments.show_files([large], window.workspace.current.conversation)
         await eventually(lambda: "Context full" in composer.meter.text())
@@ -319,7 +319,7 @@ async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_who
     window = main_window(engine, theme)
     async with shown(window, quits=True):
         window.start(demo_model_path)
-        await eventually(lambda: window.workspace.model.stage == "ready")
+        await eventually(lambda: window.workspace.models.stage == "ready")
         composer = window.chat.composer
         row = composer.attachments
         row.show_files([large], window.workspace.current.conversation)
@@ -342,7 +342,7 @@ async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_who
         await eventually(composer.action.isEnabled)
         said = composer.meter.accessibleName()
         assert said.startswith("This message has ")
-        assert int(said.split()[3].replace(",", "")) < window.workspace.model.info.context_length  # type: ignore[union-attr]
+        assert int(said.split()[3].replace(",", "")) < window.workspace.models.info.context_length  # type: ignore[union-attr]
         chip = row.chip(0)
         assert chip is not None
         assert chip.cut.text() == "Send All"

@@ -14,7 +14,7 @@ from tests.ui.driving import MODEL, ScriptedEngine, eventually
 from ui.chat.stop_panel import VerdictView
 from ui.kit.labels import FactTable
 from ui.kit.theme import Theme
-from ui.models.model_state import ModelState
+from ui.models.models import Models
 from ui.records.conversations import ChosenModel, StopEntry
 from ui.records.runs import Run, RunState
 from ui.records.tool_calls import CallProgress
@@ -60,7 +60,7 @@ async def test_no_frame_cuts_the_verdict_off_while_text_grows(
 def test_a_hidden_verdict_takes_other_colors_when_it_is_seen_again(
     qtbot: QtBot, theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    verdict = VerdictView(ModelState(scripted))
+    verdict = VerdictView(Models(scripted))
     qtbot.addWidget(verdict)
     verdict.show_run(finished_run("I add them."))
     shown_facts = verdict.findChildren(FactTable)
@@ -73,7 +73,7 @@ def test_a_hidden_verdict_takes_other_colors_when_it_is_seen_again(
 def test_the_facts_of_an_ended_answer_are_not_built_anew_while_its_calls_go_on(
     qtbot: QtBot, theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    verdict = VerdictView(ModelState(scripted))
+    verdict = VerdictView(Models(scripted))
     qtbot.addWidget(verdict)
     run = finished_run("I add them.", is_calling=True)
     verdict.show_run(run)
@@ -149,7 +149,7 @@ async def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_mod
     async with shown(window, quits=True):
         await eventually(lambda: bool(frames.places))
         scripted.model = MODEL
-        model = window.workspace.model
+        model = window.workspace.models
         model.stage, model.name = "ready", MODEL.id
         model.changed.emit()
         tokens = panel.editor.end_tokens

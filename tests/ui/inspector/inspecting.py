@@ -9,6 +9,6 @@ COUNT = "Count from 1 to 10, one number per line"
 async def ask(window: MainWindow, question: str, *stops: str) -> None:
     for stop in stops:
         window.workspace.current.stops.ensure(stop)
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     assert window.workspace.send(question)
     await eventually(lambda: not window.workspace.current.is_running)

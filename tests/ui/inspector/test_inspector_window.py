@@ -79,7 +79,7 @@ async def test_an_answer_shows_its_verdict_tape_and_tokens_which_the_arrow_keys_
 async def test_a_running_answer_grows_in_the_inspector(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     window.workspace.send("Count from 1 to 40, one number per line")
     rows = inspector.tokens.model.rowCount
     await eventually(lambda: 0 < rows() < 100)

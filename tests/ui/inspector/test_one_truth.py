@@ -19,7 +19,7 @@ from ui.inspector.inspector_window import why
 from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun, Tape
 from ui.kit.theme import Theme
-from ui.models.model_state import ModelState
+from ui.models.models import Models
 from ui.records.runs import Run, RunState, markdown_report
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
@@ -149,7 +149,7 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     assert run.finished is not None
     assert run.verdict is not None
     stop = run.finished.stop
-    view, timing = VerdictView(ModelState(scripted)), TimingTab()
+    view, timing = VerdictView(Models(scripted)), TimingTab()
     qtbot.addWidget(view)
     qtbot.addWidget(timing)
     view.show_run(run)

@@ -41,7 +41,7 @@ class OpenedModels:
 
     @property
     def state(self) -> Any:
-        return self.window.workspace.model
+        return self.window.workspace.models
 
     async def __aenter__(self) -> "OpenedModels":
         self.window.show()

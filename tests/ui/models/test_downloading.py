@@ -84,7 +84,7 @@ async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
     await opened.loaded(REPOSITORY)
     await eventually(lambda: workspace.current.conversation is not before)
     assert workspace.current.conversation.messages == []
-    assert workspace.answering.name == REPOSITORY
+    assert workspace.model.state.name == REPOSITORY
     assert before.model is not None
     assert before.model.name == "demo-model"
 
@@ -94,12 +94,12 @@ async def test_an_empty_chat_switches_to_the_downloaded_model(
 ) -> None:
     opened.state.load(demo_model_path)
     await opened.loaded("demo-model")
-    answering = opened.window.workspace.answering
-    assert answering.name == "demo-model"
+    answering = opened.window.workspace.model
+    assert answering.state.name == "demo-model"
     await begin(opened)
     await opened.loaded(REPOSITORY)
-    await eventually(lambda: answering.name == REPOSITORY)
-    assert answering.stage == "ready"
+    await eventually(lambda: answering.state.name == REPOSITORY)
+    assert answering.state.stage == "ready"
 
 
 async def test_a_person_looking_for_another_model_is_asked_before_the_chat_opens(

@@ -150,7 +150,7 @@ async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(
         several.workspace.new_conversation()
         await several.load("beta")
         several.workspace.open(first)
-        await eventually(lambda: several.answering.name == "alpha")
+        await eventually(lambda: several.answering.state.name == "alpha")
         badge = several.header
         reason = QContextMenuEvent.Reason.Keyboard
         QApplication.sendEvent(badge, QContextMenuEvent(reason, QPoint(), QPoint(5, 5)))

@@ -206,7 +206,7 @@ async def test_a_change_while_an_answer_is_written_asks_first(
         await eventually(lambda: opened.state.stage == "ready")
         workspace = opened.window.workspace
         assert workspace.send("long")
-        await eventually(lambda: opened.state.in_memory.answers_under_way == 1)
+        await eventually(lambda: opened.state.answers_under_way() == 1)
         opened.click("demo-model")
         assert opened.models.question.isVisible()
         assert opened.models.question.words.text() == "An answer is being written."
@@ -215,7 +215,7 @@ async def test_a_change_while_an_answer_is_written_asks_first(
             is_decided.set()
         assert not opened.models.question.isVisible()
         await eventually(
-            lambda: opened.state.stage == "ready" and not opened.state.in_memory.answers_under_way
+            lambda: opened.state.stage == "ready" and not opened.state.answers_under_way()
         )
         written = workspace.current.conversation.messages[-1].run
         assert written is not None

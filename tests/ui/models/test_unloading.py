@@ -51,7 +51,7 @@ class Both:
 
     @property
     def state(self):  # type: ignore[no-untyped-def]
-        return self.several.workspace.model
+        return self.several.workspace.models
 
     @property
     def loaded(self) -> set[str]:
@@ -123,7 +123,7 @@ async def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
     write_draft(tmp_path / "models" / "small", demo_model_path, layers=1)
     async with Both(theme, tmp_path, demo_model_path, 3) as both:
         several = both.several
-        assert several.answering.name == "alpha"
+        assert several.answering.state.name == "alpha"
         beta = both.card("beta").model
         both.models.local.draft_wanted.emit(beta, several.folder / "small")
         await eventually(
@@ -133,6 +133,6 @@ async def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
             )
         )
         await eventually(lambda: both.state.stage == "ready")
-        assert (both.state.name, several.answering.name) == ("alpha", "alpha")
+        assert (both.state.name, several.answering.state.name) == ("alpha", "alpha")
         several.workspace.new_conversation()
         assert (await several.ask()).model_id == "alpha"

@@ -179,8 +179,8 @@ async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     engine: Engine, demo_model_path: Path, qapp: QApplication
 ) -> None:
     workspace = Workspace(engine, SilentServer(), MemoryConversationStore(), no_tools())
-    workspace.model.load(demo_model_path)
-    await eventually(lambda: workspace.model.stage == "ready")
+    workspace.models.load(demo_model_path)
+    await eventually(lambda: workspace.models.stage == "ready")
     workspace.send("Count from 1 to 100, one number per line")
     session = workspace.current
     await eventually(lambda: session.run is not None and "4" in session.run.text)

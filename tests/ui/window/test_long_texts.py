@@ -119,7 +119,7 @@ async def test_a_question_keeps_to_its_bubble(window: MainWindow) -> None:
 
 async def test_a_long_model_name_is_cut(window: MainWindow) -> None:
     before = window.minimumSizeHint().width()
-    model = window.workspace.model
+    model = window.workspace.models
     assert model.info is not None
     model.name = "maker/" + "Model-" * 60
     model.changed.emit()

@@ -78,7 +78,7 @@ async def test_each_letter_chooses_one_entry_of_a_menu_and_one_control_of_a_page
     seen: list[tuple[str, list[str]]] = []
     async with shown(whole_window(engine, theme), quits=True) as window:
         others = window.others
-        await eventually(lambda: window.workspace.model.stage == "ready")
+        await eventually(lambda: window.workspace.models.stage == "ready")
         window.workspace.send("Count from 1 to 3")
         await eventually(lambda: not window.workspace.current.is_running)
         seen.append(("the menu bar", [one.text() for one in window.menuBar().actions()]))

@@ -118,7 +118,7 @@ async def search(window: MainWindow) -> None:
 
 
 async def fail_to_load(window: MainWindow) -> None:
-    window.workspace.model.begin_to_load(Path("/nowhere/model"))
+    window.workspace.models.begin_to_load(Path("/nowhere/model"))
     await eventually(window.chat.model_problem.isVisible)
 
 

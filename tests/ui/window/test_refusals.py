@@ -84,16 +84,16 @@ async def test_a_suggestion_leaves_what_was_written(window: MainWindow, qtbot: Q
 async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     window: MainWindow, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    bar, model = window.chat.model_problem, window.workspace.model
+    bar, model = window.chat.model_problem, window.workspace.models
     works = model.name
     assert bar.isHidden()
-    window.workspace.model.load(tmp_path)
+    window.workspace.models.load(tmp_path)
     await eventually(bar.isVisible)
     assert bar.sentence.text() == f"Could not load {tmp_path.name}. {works} stays loaded."
     assert "config.json is missing" in bar.detail.text()
     assert bar.show_file.isVisible()
     assert model.stage == "ready"
-    window.workspace.model.load(demo_model_path)
+    window.workspace.models.load(demo_model_path)
     await eventually(bar.isHidden)
     await eventually(lambda: model.stage == "ready")
     assert bar.isHidden()

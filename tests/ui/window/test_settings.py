@@ -227,7 +227,7 @@ async def test_the_card_has_room_for_all_its_settings_at_every_text_size(
 ) -> None:
     async with shown(main_window(engine, theme)) as window:
         window.start()
-        await eventually(lambda: window.workspace.answering.info is not None)
+        await eventually(lambda: window.workspace.model.state.info is not None)
         window.preferences.change(text_percent=percent)
         window.chat.show_settings()
         card = window.chat.settings
@@ -247,7 +247,7 @@ async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
     async with shown(main_window(engine, theme)) as window:
         window.start()
         workspace = window.workspace
-        await eventually(lambda: workspace.answering.info is not None)
+        await eventually(lambda: workspace.model.state.info is not None)
         window.chat.show_settings()
         card = window.chat.settings
         card.sampling["temperature"].setValue(0.4)

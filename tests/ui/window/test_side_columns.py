@@ -116,7 +116,7 @@ async def test_the_stop_panel_is_closed_until_a_reason_opens_it(
 ) -> None:
     async with shown(main_window(engine, theme)) as window:
         window.start(demo_model_path)
-        await eventually(lambda: window.workspace.model.stage == "ready")
+        await eventually(lambda: window.workspace.models.stage == "ready")
         assert not window.columns.wants(window.stop_panel)
         assert window.workspace.send("Count from 1 to 3")
         await eventually(lambda: not window.workspace.current.is_running)

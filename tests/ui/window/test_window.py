@@ -221,8 +221,8 @@ async def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
     window = main_window(fresh, theme)
     window.show()
     window.start(tmp_path / "nowhere")
-    assert window.workspace.model.stage == "loading"
-    await eventually(lambda: window.workspace.model.stage == "failed")
+    assert window.workspace.models.stage == "loading"
+    await eventually(lambda: window.workspace.models.stage == "failed")
     assert "does not exist" in window.stop_panel.verdict.detail.text()
     window.close()
     await window.finish()
@@ -281,4 +281,4 @@ async def test_a_model_whose_folder_was_opened_is_listed_from_then_on(
         await eventually(lambda: [one.found.folder for one in listed.models] == [demo_model_path])
         window.choosing_model.open_folder(demo_model_path)
         assert chosen.now.models.folders == (str(demo_model_path),)
-        await eventually(lambda: window.workspace.model.stage == "ready")
+        await eventually(lambda: window.workspace.models.stage == "ready")

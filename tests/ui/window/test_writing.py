@@ -222,7 +222,7 @@ async def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
 ) -> None:
     field = window.chat.composer.input
     paints = Paints(field.viewport())
-    model = window.workspace.model
+    model = window.workspace.models
     assert model.info is not None
     # The chat keeps its model, so that its hint tells of the load of this very folder.
     model.path = model.info.path

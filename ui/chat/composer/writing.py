@@ -294,7 +294,7 @@ class Writing(QObject):
         composer.attachments.read_for_another.connect(self._attach_to)
         workspace.opened.connect(meter.recount)
         workspace.settings_changed.connect(meter.recount)
-        workspace.answering.changed.connect(meter.recount)
+        workspace.model.changed.connect(meter.recount)
         workspace.answering_changed.connect(meter.recount)
         meter.watch(self._counted_message)
         meter.counted.connect(self._take_count)
@@ -425,7 +425,7 @@ class Writing(QObject):
         return list(dict.fromkeys(prompt for prompt in reversed(asked) if prompt.strip()))[::-1]
 
     def _counted_message(self) -> Counted | None:
-        current, info = self._workspace.current, self._workspace.answering.info
+        current, info = self._workspace.current, self._workspace.model.state.info
         typed, files = self._composer.text, self._composer.attachments.files
         if info is None or current.is_busy or not (typed.strip() or files):
             return None

@@ -406,7 +406,7 @@ class MessageMenu(QObject):
         add(words, lambda: self.quoted.emit(quote), bool(quote.strip()))
         menu.addSeparator()
         if is_unanswered(view, self._workspace):
-            can_answer = is_free and self._workspace.answering.can_answer
+            can_answer = is_free and self._workspace.model.state.can_answer
             add("Generate Reply", lambda: self.answer_wanted.emit(message), can_answer)
         add("Edit…", view.begin_editing, is_free and is_over)
         is_pinned = message.is_pinned

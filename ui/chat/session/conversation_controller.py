@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -38,7 +37,7 @@ from ui.chat.session.background_answers import summary_of
 from ui.chat.session.tool_loop import ToolLoop
 from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import finish_tasks, start_task
-from ui.models.model_state import ModelState
+from ui.models.models import Models
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings, Variant, WhenFull
 from ui.records.messages import ConversationMessage, question, runs_of
@@ -89,7 +88,7 @@ class ChatContext:
     engine: Engine
     store: ConversationStore
     traces: Traces
-    models: ModelState
+    models: Models
     toolbox: Toolbox | None = None
     when_full: WhenFull = WhenFull.LEAVE_OUT
 
@@ -448,11 +447,8 @@ class ConversationController(QObject):
     @property
     def _model(self) -> ModelInfo | None:
         """The conversation's model; None while it is not loaded."""
-        return self._models.info_of(self._folder())
-
-    def _folder(self) -> Path | None:
         choice = self.conversation.model
-        return None if choice is None else choice.folder
+        return self._models.info_of(None if choice is None else choice.folder)
 
     def _begin(
         self,
@@ -509,7 +505,7 @@ class ConversationController(QObject):
             await self._store.settled()
             if self._tools is not None:
                 request = replace(request, tools=await self._tools.offered(run))
-            async with self._models.ready(self._folder) as model:
+            async with self._models.ready(self.conversation) as model:
                 exact = await self._going_on(continued, request, settings, model)
                 if exact is not None:
                     request = exact

@@ -13,7 +13,7 @@ from ui.chat.session.background_answers import answer_text, background_request
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversations
 from ui.kit.tasks import finish_tasks, start_task
-from ui.models.model_state import ModelState
+from ui.models.models import Models
 from ui.records.conversations import Conversation, plain_words, title_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -60,7 +60,7 @@ class Titles(QObject):
         engine: TitleEngine,
         in_memory: OpenConversations,
         conversations: ConversationList,
-        model: ModelState,
+        model: Models,
         parent: QObject,
     ) -> None:
         super().__init__(parent)

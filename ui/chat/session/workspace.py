@@ -10,11 +10,11 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine, quoted
-from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.context_meter import ContextMeter
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.conversation_model import ConversationModel
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.presets import PresetList
 from ui.chat.session.recovery import Recovery
@@ -22,7 +22,7 @@ from ui.chat.session.search import Search
 from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces
 from ui.kit.tasks import finish_tasks, start_task
-from ui.models.model_state import ModelState
+from ui.models.models import Models
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import (
@@ -90,11 +90,11 @@ class Workspace(QObject):
         self.toolbox = toolbox
         self.store = store
         self.traces = Traces(self)
-        self.model = ModelState(engine, self)
-        self.answering = AnsweringModel(self.model, self)
+        self.models = Models(engine, self)
+        self.model = ConversationModel(self.models, self)
         self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
-        self.context = ChatContext(engine, store, self.traces, self.model, toolbox)
+        self.context = ChatContext(engine, store, self.traces, self.models, toolbox)
         self.meter = ContextMeter(self.context, self)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
@@ -104,15 +104,15 @@ class Workspace(QObject):
         self._save_draft = QTimer(self, singleShot=True, interval=_SAVE_DRAFT_MS)
         self._save_draft.timeout.connect(self.save_draft)
         self.in_memory = OpenConversations(self.context, self.conversations, self)
-        self.titles = Titles(engine, self.in_memory, self.conversations, self.model, self)
+        self.titles = Titles(engine, self.in_memory, self.conversations, self.models, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
         self.files.grown.connect(self.in_memory.release_unseen)
-        self.answering.chosen.connect(self._keep_choice)
+        self.model.chosen.connect(self._keep_choice)
         self.current = self.in_memory.open(self._first())
         self._follow_current()
-        self.answering.look_again()
+        self.model.refresh()
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class Workspace(QObject):
     def compare(self, other: Variant, text: str = "", files: Sequence[Attachment] = ()) -> bool:
         """Answer a question twice, as ``ConversationController.compare`` does."""
         current = self.current
-        if current.is_busy or not self.answering.settle():
+        if current.is_busy or not self.model.ensure():
             return False
         if not current.compare(other, text, files):
             return False
@@ -279,7 +279,7 @@ class Workspace(QObject):
         variant = Variant.of(side.conversation)
         current.end_comparison(side)
         if variant.model is not None:
-            self.answering.remember(variant.model)
+            self.model.remember(variant.model)
         self.change_settings(variant.settings)
         current.stops.replace_all(variant.stops, "Keep an Answer’s Stops")
         self.show_run(current.latest_run)
@@ -324,8 +324,8 @@ class Workspace(QObject):
         await self.files.finish()
         await self.presets.finish()
         await self.store.settled()
-        await self.answering.finish()
         await self.model.finish()
+        await self.models.finish()
         await self.server.finish()
 
     def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
@@ -335,7 +335,7 @@ class Workspace(QObject):
     # -- inside ----------------------------------------------------------------------------
 
     def _can_ask(self) -> bool:
-        return not self.current.sides and self.answering.settle()
+        return not self.current.sides and self.model.ensure()
 
     def _begun(self, run: Run | None, question: str = "") -> bool:
         if run is None:
@@ -378,7 +378,7 @@ class Workspace(QObject):
         self.conversations.changed(conversation)
         self.selection_changed.emit()
         self.opened.emit(self.current)
-        self.answering.look_again()
+        self.model.refresh()
         self.run_shown.emit(self.current.shown_run)
         self.in_memory.release_unseen()
 
@@ -395,7 +395,7 @@ class Workspace(QObject):
         current.is_running_changed.connect(self.answering_changed)
         current.stops.edited.connect(self.stops_edited)
         current.continued.connect(self.show_run)
-        self.answering.follow(self.current.conversation)
+        self.model.follow(self.current.conversation)
 
     def _leave_current(self) -> None:
         self.current.is_running_changed.disconnect(self.answering_changed)

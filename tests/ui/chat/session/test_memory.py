@@ -39,7 +39,7 @@ async def test_conversations_that_are_not_shown_leave_the_memory(
 async def test_a_conversation_that_is_being_answered_stays(
     workspace: Workspace, store: SqliteConversationStore, scripted: ScriptedEngine
 ) -> None:
-    await eventually(lambda: workspace.model.stage == "ready")
+    await eventually(lambda: workspace.models.stage == "ready")
     running, *others = every(workspace)
     await show(workspace, running)
     assert workspace.send("Go")

@@ -55,7 +55,7 @@ class SeveralModels:
             library = self.window.model_library
             library.changed.connect(lambda: offer_found(self.engine, library))
         self.workspace = self.window.workspace
-        self.answering = self.workspace.answering
+        self.answering = self.workspace.model
         self.header = self.window.chat.header.badge
 
     @property
@@ -82,7 +82,9 @@ class SeveralModels:
     async def load(self, name: str) -> None:
         """Load a model as the switcher does, and wait for it."""
         self.answering.choose(self.folder / name)
-        await eventually(lambda: (self.answering.stage, self.answering.name) == ("ready", name))
+        await eventually(
+            lambda: (self.answering.state.stage, self.answering.state.name) == ("ready", name)
+        )
 
     async def ask(self, text: str = "Count from 1 to 3") -> Run:
         """Send a message and wait for its answer."""

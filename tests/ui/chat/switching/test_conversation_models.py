@@ -62,7 +62,7 @@ async def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for
     second = several.workspace.current.conversation
 
     several.workspace.open(first)
-    assert several.answering.stage == "unloaded"
+    assert several.answering.state.stage == "unloaded"
     assert several.header.name.text() == "alpha, not loaded"
     assert several.engine.model is not None
     assert several.engine.model.id == "beta"
@@ -82,14 +82,14 @@ async def test_a_model_behind_a_link_has_one_name_in_every_conversation(
     (tmp_path / "models" / "linked").symlink_to(demo_model_path)
     several = SeveralModels(theme, tmp_path, demo_model_path, names=("alpha",), at_once=True)
     # The program opens the model that was used last before it has looked for others.
-    several.workspace.model.begin_to_load(demo_model_path)
-    await eventually(lambda: several.answering.stage == "ready")
-    assert several.answering.name == "demo-model"
+    several.workspace.models.begin_to_load(demo_model_path)
+    await eventually(lambda: several.answering.state.stage == "ready")
+    assert several.answering.state.name == "demo-model"
     async with several:
-        await eventually(lambda: several.answering.name == "linked")
+        await eventually(lambda: several.answering.state.name == "linked")
         assert (await several.ask()).model_id == "linked"
         several.workspace.new_conversation()
-        assert several.answering.name == "linked"
+        assert several.answering.state.name == "linked"
         several.workspace.new_conversation()
         await several.load("linked")
         assert (await several.ask()).model_id == "linked"
@@ -223,7 +223,7 @@ async def test_an_answer_that_waits_for_its_model_can_be_stopped(
     assert waiting.finished is not None
     assert waiting.finished.stop.kind == "cancelled"
     held.goes_on.set()
-    await eventually(lambda: loading.answering.stage == "ready")
+    await eventually(lambda: loading.answering.state.stage == "ready")
     assert (await loading.ask()).state is RunState.FINISHED
 
 
@@ -235,7 +235,7 @@ async def test_a_missing_model_is_named_and_others_are_offered(several: SeveralM
     await several.load("beta")
     shutil.rmtree(several.folder / "alpha")
     several.workspace.open(first)
-    bar, composer = several.window.chat.gone, several.window.chat.composer
+    bar, composer = several.window.chat.missing_model, several.window.chat.composer
     await eventually(bar.isVisible)
     assert bar.words.text() == "alpha is no longer on this computer."
     assert several.header.name.text() == "alpha is gone"
@@ -257,7 +257,7 @@ async def test_a_model_that_was_moved_is_found_again_by_its_name(
 ) -> None:
     conversation = several.workspace.current.conversation
     conversation.model = ChosenModel("beta", tmp_path / "elsewhere" / "beta")
-    several.answering.look_again()
+    several.answering.refresh()
     there = (several.folder / "beta").resolve()
     await eventually(lambda: conversation.model == ChosenModel("beta", there))
     assert (await several.ask()).model_id == "beta"
@@ -272,7 +272,7 @@ async def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
     problem = several.window.chat.model_problem
     await eventually(problem.isVisible)
     assert problem.sentence.text() == "Could not load beta. alpha stays loaded."
-    assert (several.answering.stage, several.answering.name) == ("ready", "alpha")
+    assert (several.answering.state.stage, several.answering.state.name) == ("ready", "alpha")
     assert (await several.ask()).model_id == "alpha"
 
 

@@ -21,7 +21,7 @@ async def test_typing_finds_a_model_and_return_loads_it(several: SeveralModels) 
     assert switcher.note.text() == "1 of 2 models"
     several.press(Qt.Key.Key_Return)
     assert not switcher.isVisible()
-    await eventually(lambda: several.answering.stage == "ready")
+    await eventually(lambda: several.answering.state.stage == "ready")
     assert several.engine.model is not None
     assert several.engine.model.id == "beta"
     assert several.header.name.text() == "beta"
@@ -48,7 +48,7 @@ async def test_arrows_walk_and_escape_changes_nothing(several: SeveralModels) ->
     assert switcher.list.currentIndex().row() == 0
     several.press(Qt.Key.Key_Escape)
     assert not switcher.isVisible()
-    assert several.answering.stage == "none"
+    assert several.answering.state.stage == "none"
 
 
 async def test_the_model_of_the_conversation_stands_first_then_those_used_last(
@@ -74,17 +74,17 @@ async def test_a_model_that_may_not_fit_is_loaded_only_after_a_question(
     several: SeveralModels,
 ) -> None:
     library = several.window.model_library
-    library.models = [replace(one, fit=Fit.TOO_LARGE) for one in library.models]
+    library.local = [replace(one, fit=Fit.TOO_LARGE) for one in library.local]
     library.refresh = lambda: None  # type: ignore[method-assign]
     switcher = several.open()
     assert switcher.rows.at(0).state[0] == "Too large"
     several.press(Qt.Key.Key_Return)
     assert switcher.isVisible()
     assert "may not fit" in switcher.warning.text()
-    assert several.answering.stage == "none"
+    assert several.answering.state.stage == "none"
     QTest.keyClick(switcher.anyway, Qt.Key.Key_Space)
     assert not switcher.isVisible()
-    await eventually(lambda: several.answering.stage == "ready")
+    await eventually(lambda: several.answering.state.stage == "ready")
 
 
 async def test_a_model_with_missing_files_says_so_and_is_not_loaded(
@@ -97,17 +97,17 @@ async def test_a_model_with_missing_files_says_so_and_is_not_loaded(
         library = several.window.model_library
         damaged = [
             replace(one, found=replace(one.found, problem="tokenizer.json missing"))
-            for one in library.models
+            for one in library.local
             if one.found.name == "broken"
         ] or [
             replace(
-                library.models[0],
+                library.local[0],
                 found=replace(
-                    library.models[0].found, name="broken", problem="tokenizer.json missing"
+                    library.local[0].found, name="broken", problem="tokenizer.json missing"
                 ),
             )
         ]
-        library.models = [*[m for m in library.models if m.found.name == "alpha"], *damaged]
+        library.local = [*[m for m in library.local if m.found.name == "alpha"], *damaged]
         library.refresh = lambda: None  # type: ignore[method-assign]
         switcher = several.open()
         assert several.names == ["alpha", "broken"]
@@ -154,6 +154,6 @@ async def test_the_list_takes_the_keyboard_and_return_loads_the_row(several: Sev
     QTest.keyClick(switcher.list, Qt.Key.Key_Down)
     QTest.keyClick(switcher.list, Qt.Key.Key_Return)
     assert not switcher.isVisible()
-    await eventually(lambda: several.answering.stage == "ready")
+    await eventually(lambda: several.answering.state.stage == "ready")
     assert several.engine.model is not None
     assert several.engine.model.id == "beta"

@@ -32,7 +32,7 @@ async def test_a_second_model_is_loaded_beside_the_first_and_switching_back_need
         assert (await several.ask()).model_id == "beta"
         assert loaded(several) == {"alpha", "beta"}
         several.workspace.open(first)
-        assert several.answering.stage == "ready"
+        assert several.answering.state.stage == "ready"
         assert several.header.name.text() == "alpha"
         again = await several.ask("Count from 1 to 4")
         assert (again.model_id, again.text) == ("alpha", "1, 2, 3, 4")
@@ -99,8 +99,8 @@ async def test_two_models_answer_side_by_side(
         left, right = window.chat.sides.columns
         assert (left.title.text(), right.title.text()) == ("alpha", "beta")
         right.keep.click()
-        assert several.answering.name == "beta"
-        assert several.answering.stage == "ready"
+        assert several.answering.state.name == "beta"
+        assert several.answering.state.stage == "ready"
         assert (await several.ask("Count from 1 to 3")).model_id == "beta"
 
 
@@ -108,12 +108,12 @@ async def test_an_empty_chat_keeps_its_model_while_others_are_loaded(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        several.workspace.model.begin_to_load(several.folder / "alpha")
-        await eventually(lambda: several.answering.stage == "ready")
+        several.workspace.models.begin_to_load(several.folder / "alpha")
+        await eventually(lambda: several.answering.state.stage == "ready")
         empty = several.workspace.current.conversation
-        several.workspace.model.begin_to_load(several.folder / "beta")  # as for another chat
+        several.workspace.models.begin_to_load(several.folder / "beta")  # as for another chat
         await eventually(lambda: loaded(several) == {"alpha", "beta"})
-        await eventually(lambda: several.workspace.model.stage == "ready")
+        await eventually(lambda: several.workspace.models.stage == "ready")
         assert several.header.name.text() == "alpha"
         assert (await several.ask()).model_id == "alpha"
         assert several.workspace.current.conversation is empty
@@ -126,10 +126,10 @@ async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_i
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         await several.load("alpha")
         if not is_default:
-            several.workspace.model.begin_to_load(several.folder / "beta")
+            several.workspace.models.begin_to_load(several.folder / "beta")
             await eventually(lambda: loaded(several) == {"alpha", "beta"})
         (several.folder / "alpha").rename(several.folder / "gamma")
-        library, bar = several.window.model_library, several.window.chat.gone
+        library, bar = several.window.model_library, several.window.chat.missing_model
         library.refresh()
         await eventually(lambda: not library.is_looking)
         await eventually(bar.isVisible)
@@ -140,7 +140,7 @@ async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_i
         answer = await several.ask()
         assert (answer.model_id, answer.text) == ("alpha", "1, 2, 3")
         (several.folder / "gamma").rename(several.folder / "alpha")  # it is plugged in again
-        several.answering.look_again()
+        several.answering.refresh()
         await eventually(lambda: not bar.isVisible())
 
 
@@ -149,12 +149,12 @@ async def test_a_model_that_is_gone_is_not_said_to_have_answered_an_empty_chat(
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         await several.load("alpha")
-        await eventually(lambda: several.workspace.model.stage == "ready")
-        several.workspace.model.unload()
-        await eventually(lambda: several.answering.stage == "unloaded")
+        await eventually(lambda: several.workspace.models.stage == "ready")
+        several.workspace.models.unload()
+        await eventually(lambda: several.answering.state.stage == "unloaded")
         shutil.rmtree(several.folder / "alpha")
         several.window.model_library.refresh()
-        bar = several.window.chat.gone
+        bar = several.window.chat.missing_model
         await eventually(bar.isVisible)
         assert bar.words.text() == "alpha is no longer on this computer."
         assert bar.detail.text().startswith("It was in ")
@@ -165,14 +165,14 @@ async def test_a_model_of_which_only_the_name_came_is_not_taken_for_the_loaded_o
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         await several.load("alpha")
-        await eventually(lambda: several.workspace.model.stage == "ready")
+        await eventually(lambda: several.workspace.models.stage == "ready")
         imported = Conversation("Imported", [ConversationMessage("user", "Hello?")])
         imported.model = ChosenModel("elsewhere/large-chat")
         several.workspace.conversations.add(imported)
         several.workspace.open(imported)
-        bar = several.window.chat.gone
+        bar = several.window.chat.missing_model
         await eventually(bar.isVisible)
         assert bar.words.text() == "elsewhere/large-chat is not on this computer."
-        assert several.answering.stage == "gone"
-        assert several.answering.info is None
-        assert not several.answering.has_lost_folder
+        assert several.answering.state.stage == "missing"
+        assert several.answering.state.info is None
+        assert not several.answering.state.has_lost_folder

@@ -70,7 +70,7 @@ async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     failed = await several.ask()
     assert failed.finished is not None
     assert "has not completed a step for 1 seconds" in (failed.finished.error or "")
-    await eventually(lambda: several.answering.stage == "failed")
+    await eventually(lambda: several.answering.state.stage == "failed")
     assert several.header.name.text() == "alpha is not responding"
     assert "has not completed a step" in several.header.name.toolTip()
     several.window.others.show_models()
@@ -84,7 +84,7 @@ async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     hanging.held.clear()
     assert several.header.again.text() == "Restart This Model"
     several.header.again.click()
-    await eventually(lambda: several.answering.stage == "ready")
+    await eventually(lambda: several.answering.state.stage == "ready")
     assert (await several.ask()).text == "1, 2, 3"
 
 
@@ -106,10 +106,10 @@ async def test_a_stuck_model_beside_the_default_one_is_restarted_from_its_card(
     button = card(several, "alpha").button
     assert button is not None
     button.click()
-    await eventually(lambda: not several.workspace.model.in_memory.stuck_folders())
-    await eventually(lambda: several.workspace.model.stage == "ready")
-    assert several.workspace.model.name == "beta"
-    assert several.answering.name == "beta"
+    await eventually(lambda: not any(one.is_stuck for one in several.engine.models))
+    await eventually(lambda: several.workspace.models.stage == "ready")
+    assert several.workspace.models.name == "beta"
+    assert several.answering.state.name == "beta"
 
 
 async def test_asking_again_restarts_a_stuck_model(
@@ -118,7 +118,7 @@ async def test_asking_again_restarts_a_stuck_model(
     await several.load("alpha")
     hanging.held.add("alpha")
     await several.ask()
-    await eventually(lambda: several.answering.stage == "failed")
+    await eventually(lambda: several.answering.state.stage == "failed")
     hanging.held.clear()
     workspace = several.workspace
     assert workspace.ask(
@@ -158,4 +158,4 @@ async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_agai
     right = window.chat.sides.columns[1]
     assert (right.shown_text, right.cause.isVisible()) == ("1, 2, 3, 4, 5", False)
     right.keep.click()
-    assert several.answering.name == "beta"
+    assert several.answering.state.name == "beta"

@@ -59,9 +59,9 @@ async def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the
     opened.card(REPOSITORY).update_button.click()
     await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
     assert opened.state.info.path.name == NEWER
-    answering = opened.window.workspace.answering
-    await eventually(lambda: answering.stage == "ready")
-    assert answering.name == REPOSITORY
+    answering = opened.window.workspace.model
+    await eventually(lambda: answering.state.stage == "ready")
+    assert answering.state.name == REPOSITORY
     assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 

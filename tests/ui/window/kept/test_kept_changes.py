@@ -109,7 +109,7 @@ async def test_sampling_is_set_in_the_card_and_reaches_the_request(window: MainW
     card.hide()
     conversation = window.workspace.current.conversation
     await ask(window, COUNT)
-    request = request_for(conversation, window.workspace.model.info, conversation.messages[0])
+    request = request_for(conversation, window.workspace.models.info, conversation.messages[0])
     sampling = request.sampling
     assert (sampling.top_p, sampling.top_k, sampling.seed) == (0.9, 40, 7)
     assert (sampling.min_p, sampling.repetition_penalty) == (None, None)

@@ -122,7 +122,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
         assert panel.sentence.text() == "This answer was interrupted."
         assert "at most the last half second is missing" in panel.detail.text()
         assert "Stop list: 6" in panel.facts_text()
-        await eventually(lambda: window.workspace.model.stage == "ready")
+        await eventually(lambda: window.workspace.models.stage == "ready")
         press(view, "Continue this answer")
         await answered(window)
         assert views(window)[0].run.text.startswith("1\n2\n3\n")

@@ -51,10 +51,10 @@ async def test_every_label_that_a_person_chooses_is_in_title_case(
     tools = inspector_tools(engine, lambda: "")
     async with shown(main_window(engine, theme, tools=lambda: tools), quits=True) as window:
         window.start()
-        await eventually(lambda: window.workspace.model.stage == "ready")
-        assert window.workspace.model.info is not None
+        await eventually(lambda: window.workspace.models.stage == "ready")
+        assert window.workspace.models.info is not None
         names = {*(one.value for one in DRIVERS), *CopiedLines().titles().values()}
-        names.add(window.workspace.model.info.id)
+        names.add(window.workspace.models.info.id)
         window.workspace.current.stops.add("6")
         window.workspace.send("Count from 1 to 10, one number per line")
         await eventually(lambda: not window.workspace.current.is_running)

@@ -149,7 +149,7 @@ async def test_entries_that_cannot_be_used_are_disabled(
     }
     assert not enabled() & of_answers
     window.start(demo_model_path)
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     window.workspace.current.stops.add_sequence("6")
     window.workspace.send("Count from 1 to 10, one number per line")
     assert enabled() & of_answers <= {"Stop Generating", "Export This Conversation"}
@@ -186,7 +186,7 @@ async def test_keys_alone_do_the_main_job(
 
     window.activateWindow()
     window.start(demo_model_path)
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     session = window.workspace.current
     press(Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
     press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
@@ -249,7 +249,7 @@ async def test_every_control_of_every_window_has_a_name_for_screen_readers(
     window: MainWindow,
 ) -> None:
     window.workspace.current.stops.add("6")
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     window.workspace.send("Count from 1 to 10, one number per line")
     await eventually(lambda: not window.workspace.current.is_running)
     window.chat.show_settings()

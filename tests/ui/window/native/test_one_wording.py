@@ -32,7 +32,7 @@ def words_of(widget: QWidget) -> Iterator[str]:
 async def opened_everywhere(window: MainWindow) -> set[str]:
     """Open every window and dialog; return all their words."""
     window.start()
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.models.stage == "ready")
     window.workspace.current.stops.add("6")
     window.workspace.send("Count from 1 to 10, one number per line")
     await eventually(lambda: not window.workspace.current.is_running)

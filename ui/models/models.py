@@ -1,0 +1,493 @@
+"""The engine's models as the window shows them: in memory, loading, ready, failed. Main thread."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine import (
+    DraftLoadFailed,
+    Engine,
+    LoadCancelled,
+    LoadProgress,
+    ModelInfo,
+    ModelStatus,
+    as_sentence,
+    plain_cause,
+)
+from engine.library.models import model_name
+from ui.kit.tasks import finish_tasks, start_task
+from ui.records.conversations import ChosenModel, Conversation
+from ui.words import failure_words
+
+ModelStage = Literal["none", "unloaded", "loading", "ready", "failed", "missing"]
+
+_POLL_LOADING_MS = 120
+_POLL_MS = 1000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """The state of one model, for the window.
+
+    Attributes:
+        name: Its name; empty if there is no model.
+        folder: Its folder; None if there is no model, or only its name is known.
+        stage: Whether it is in memory, loading, failed, or not on this computer.
+        message: Why loading failed or ended, or why the model does not respond.
+        info: The model, if it is loaded.
+        progress: The progress of loading it.
+        is_loading: Whether it is being loaded, for the first time or again after it was idle.
+        is_idle: Whether its memory was freed until the next message.
+        is_stuck: Whether it does not respond until it is restarted.
+        has_lost_folder: Whether it answers although its folder is gone.
+    """
+
+    name: str
+    folder: Path | None
+    stage: ModelStage
+    message: str = ""
+    info: ModelInfo | None = None
+    progress: LoadProgress | None = None
+    is_loading: bool = False
+    is_idle: bool = False
+    is_stuck: bool = False
+    has_lost_folder: bool = False
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether a message can be sent; it may have to wait for the model."""
+        return self.stage in ("ready", "loading", "unloaded")
+
+
+class Models(QObject):
+    """Loads and unloads models, and follows their state in the engine.
+
+    Signals:
+        changed: The state of a model, or the progress of loading one, has changed.
+        loaded: A model was loaded; carries its folder.
+        chosen: The user chose another model to answer; carries its folder.
+
+    Attributes:
+        stage: Whether there is a default model, it is loading, or loading it failed.
+        name: Its name, even if it is still loading or has failed.
+        message: Why loading failed or ended, even if the previous model stays.
+        failed_name: The model that could not be loaded, if the previous one stays; else empty.
+        path: The folder that was requested last.
+        draft_of: Returns the draft model that is loaded beside a model; None for none.
+    """
+
+    changed = Signal()
+    loaded = Signal(object)
+    chosen = Signal(object)
+
+    def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self.stage: ModelStage = "none" if engine.model is None else "ready"
+        self.name = "" if engine.model is None else engine.model.id
+        self.message = ""
+        self.failed_name = ""
+        self.path: Path | None = None
+        self.draft_of: Callable[[Path], Path | None] = lambda _folder: None
+        self._load_number = self._cancelled_number = 0
+        self._turn = asyncio.Lock()
+        self._load_ended = asyncio.Event()
+        self._failure: tuple[Path, Exception] | None = None
+        self._began_s = 0.0
+        self._was_reloading = False
+        self._polled: object = None
+        self._poll_timer = QTimer(self, interval=_POLL_MS)
+        self._poll_timer.timeout.connect(self._poll)
+        self._poll_timer.start()
+
+    # -- the default model -------------------------------------------------------------------
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The default model, if it is ready."""
+        return self._default if self.stage == "ready" else None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the default model does not respond until it is restarted."""
+        return bool(self.stuck_reason(None))
+
+    @property
+    def loading_s(self) -> float:
+        """Seconds since loading began."""
+        return time.monotonic() - self._began_s
+
+    @property
+    def progress(self) -> LoadProgress | None:
+        """The progress of loading; None before it begins and while nothing loads."""
+        return self._engine.status.loading
+
+    @property
+    def is_loading_again(self) -> bool:
+        """Whether the model, which was unloaded while idle, is being loaded for a request."""
+        return self.stage == "ready" and self._engine.status.state == "loading"
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether the model is unloaded until the next request."""
+        return self._engine.status.is_unloaded
+
+    @property
+    def failure(self) -> str:
+        """A sentence about the model that could not be loaded while the previous one stays."""
+        if not self.failed_name:
+            return ""
+        return f"Could not load {self.failed_name}. {self.name} stays loaded."
+
+    # -- all models ----------------------------------------------------------------------------
+
+    @property
+    def may_be_several(self) -> bool:
+        """Whether several models may be in memory, so that a load leaves the others there."""
+        return self._engine.is_choosing
+
+    @property
+    def in_memory(self) -> list[ModelStatus]:
+        """All models that are in memory, one or several."""
+        return [model for model in self._engine.models if model.is_loaded]
+
+    def status(self, choice: ChosenModel | None, *, is_missing: bool = False) -> ModelState:
+        """Return the state of a conversation's model; without a choice, of the default one.
+
+        Args:
+            choice: The model that the conversation remembers.
+            is_missing: Whether its folder was not found.
+        """
+        folder = self.path if choice is None else choice.folder
+        is_default = choice is None or self.is_at(folder)
+        stuck = self.stuck_reason(None if choice is None else folder)
+        info, stage = None, self.stage
+        if choice is None:
+            info = self.info
+        elif folder is None:  # only its name is known, until it is found on this computer
+            stage = "unloaded"
+        else:
+            info = self.info_of(folder)
+            if self.may_be_several and info is not None:
+                stage = "ready"
+            elif not is_default:
+                stage = "failed" if stuck else "unloaded"
+        is_idle = stage == "ready" and is_default and self.is_unloaded
+        if is_missing and (stage == "unloaded" or is_idle):
+            stage, is_idle = "missing", False
+        is_again = stage == "ready" and is_default and self.is_loading_again
+        is_loading = stage == "loading" or is_again
+        return ModelState(
+            self.name if choice is None else choice.name,
+            folder,
+            stage,
+            as_sentence(stuck) if stuck else self.message,
+            info,
+            self.progress if is_loading else None,
+            is_loading,
+            is_idle,
+            bool(stuck),
+            is_missing and stage == "ready",
+        )
+
+    def info_of(self, folder: Path | None) -> ModelInfo | None:
+        """Return the model of a folder, if it is loaded; without a folder, the default one."""
+        status = self._status_of(folder)
+        if status is not None and status.is_loaded and status.info is not None:
+            # Requests name a model as the engine offers it: that name is unique.
+            return replace(status.info, id=status.id)
+        return self.info if folder is None or self.is_at(folder) else None
+
+    def is_at(self, folder: Path | None) -> bool:
+        """Return whether the loaded, loading or failed model is that of a folder."""
+        if folder is None or self.stage == "none":
+            return False
+        path = self.path if self.info is None else self.info.path
+        return path is not None and (path == folder or path.resolve() == folder.resolve())
+
+    def stuck_reason(self, folder: Path | None) -> str:
+        """Return why the model of a folder was given up; empty if it responds."""
+        for model in self._engine.models:
+            is_it = (
+                model.is_default if folder is None else model.folder in (folder, folder.resolve())
+            )
+            if is_it and model.is_stuck:
+                return model.message
+        return ""
+
+    def answers_under_way(self, folder: Path | None = None) -> int:
+        """Return how many answers of a model, or of all, are running or waiting."""
+        status = None if folder is None else self._status_of(folder.resolve())
+        status = status or self._engine.status
+        return status.running + status.waiting
+
+    def loaded_folders(self) -> set[Path]:
+        """Return the folders of the models that are in memory."""
+        if self.may_be_several:
+            return {model.folder for model in self.in_memory}
+        info = self.info
+        return set() if info is None or self.is_unloaded else {info.path.resolve()}
+
+    def uses(self, folder: Path) -> bool:
+        """Return whether the model of a folder is loaded or loading, or is the draft model of one.
+
+        A model that was unloaded while idle counts: the next request loads it again. Requests of
+        other programs may have loaded more models than the window's own.
+        """
+        models = [m for m in self._engine.models if m.state in ("loading", "ready")]
+        used = [model.folder for model in models if model.state == "loading"]
+        for info in (self._engine.model, *(model.info for model in models)):
+            if info is not None:
+                used += [info.path, *([] if info.draft is None else [info.draft.path])]
+        if self.stage == "loading" and self.path is not None:
+            draft = self.draft_of(self.path)
+            used += [self.path, *([] if draft is None else [draft])]
+        return folder.resolve() in {other.resolve() for other in used}
+
+    # -- loading -------------------------------------------------------------------------------
+
+    def load(self, path: Path, *, cancels_running: bool = False) -> None:
+        """Load the model of a folder in the background, because the user chose it.
+
+        It replaces the present one. A running load is cancelled. The engine waits for running
+        answers first, or ends them with ``cancels_running``.
+        """
+        self.chosen.emit(path)
+        self.begin_to_load(path, cancels_running=cancels_running)
+
+    def begin_to_load(
+        self, path: Path, *, cancels_running: bool = False, keeps_default: bool = False
+    ) -> None:
+        """Load as ``load`` does, without ``chosen``.
+
+        Args:
+            path: The model's folder.
+            cancels_running: As for ``load``.
+            keeps_default: Whether the default one of several models stays the one that it is.
+        """
+        self.path = path
+        if self.stage == "loading":
+            self._engine.cancel_load()
+        self.stage, self.name = "loading", model_name(path)
+        self.message = self.failed_name = ""
+        self._failure = None
+        self._load_ended.clear()
+        self._began_s = time.monotonic()
+        self._poll_timer.setInterval(_POLL_LOADING_MS)
+        self._load_number += 1
+        self.changed.emit()
+        work = self._load(path, self._load_number, cancels_running, keeps_default)
+        start_task(self, work, f"load {path.name}")
+
+    def load_again(self, folder: Path | None = None) -> None:
+        """Load a model again that failed or got stuck; each chat keeps its model.
+
+        Args:
+            folder: Its folder; None for the one that was requested last.
+        """
+        folder = folder or self.path
+        if folder is not None and self.stage != "loading":
+            status = self._status_of(folder.resolve())
+            is_beside = status is not None and status.is_stuck and not status.is_default
+            self.begin_to_load(folder, keeps_default=is_beside)
+
+    @asynccontextmanager
+    async def ready(self, conversation: Conversation) -> AsyncIterator[ModelInfo | None]:
+        """Keep a conversation's model loaded while a request is submitted; load it if necessary.
+
+        Later callers wait, in order. The conversation's choice is read again whenever another
+        model was loaded meanwhile.
+
+        Raises:
+            ModelLoadFailed: It cannot be loaded, or loading was cancelled.
+        """
+        if self.may_be_several and (info := self.info_of(_folder(conversation))) is not None:
+            yield info  # the request names its model, so no other model can answer it
+            return
+        async with self._turn:
+            while not self._has(folder := _folder(conversation)):
+                if self.stage != "loading":
+                    assert folder is not None
+                    self.begin_to_load(folder)
+                await self._load_ended.wait()
+                if self._failure is not None and self._failure[0] == folder:
+                    raise self._failure[1]
+            yield self.info_of(folder)
+
+    def cancel_load(self) -> None:
+        """Cancel loading, if a model is being loaded."""
+        if self.stage == "loading":
+            self._cancelled_number = self._load_number
+            self._engine.cancel_load()
+
+    def unload(self, folder: Path | None = None, *, cancels_running: bool = False) -> None:
+        """Unload the model of a folder, or the default one; others that are in memory stay.
+
+        Args:
+            folder: Its folder.
+            cancels_running: Whether to end its answers; otherwise it is unloaded after them.
+        """
+        status = None if folder is None else self._status_of(folder.resolve())
+        if status is not None and not status.is_default:
+            start_task(self, self._unload_other(status.id, cancels_running), "unload")
+        elif self.stage == "ready":
+            start_task(self, self._unload(cancels_running), "unload")
+
+    def pin(self, folder: Path, is_pinned: bool, idle_s: float | None) -> None:
+        """Keep a model in memory, idle or not, until it is unloaded; or not any more.
+
+        Args:
+            folder: Its folder.
+            is_pinned: Whether it is kept.
+            idle_s: Seconds after which a model that is not pinned is unloaded; None for never.
+        """
+        status = self._status_of(folder)
+        name = None if status is None else status.id
+        self._engine.pin(name, is_pinned=is_pinned)
+        self._engine.unload_after(None if is_pinned else idle_s, name)
+
+    def unload_after(self, idle_s: float | None) -> None:
+        """Unload a model that was idle for this many seconds; None never unloads it."""
+        self._engine.unload_after(idle_s)
+
+    async def finish(self) -> None:
+        """Wait until nothing is loading."""
+        self.cancel_load()
+        self._poll_timer.stop()
+        await finish_tasks(self)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @property
+    def _default(self) -> ModelInfo | None:
+        """The engine's default model, unless it was given up."""
+        status = self._engine.status
+        return None if status.state == "failed" else status.info
+
+    def _status_of(self, folder: Path | None) -> ModelStatus | None:
+        """Return the status of one of several models; None if the engine holds only one."""
+        if folder is None or not self.may_be_several:
+            return None
+        return next((model for model in self._engine.models if model.folder == folder), None)
+
+    def _has(self, folder: Path | None) -> bool:
+        if self.may_be_several and folder is not None:
+            return self.info_of(folder) is not None
+        return self.stage != "loading" and (
+            folder is None or (self.stage == "ready" and self.is_at(folder))
+        )
+
+    async def _load(
+        self, path: Path, number: int, cancels_running: bool, keeps_default: bool
+    ) -> None:
+        failure: Exception | None = None
+        stage: ModelStage = "failed"
+        message = ""
+        try:
+            if self._cancelled_number == number:
+                raise LoadCancelled  # cancelled before the engine began to load
+            await self._engine.load(
+                path,
+                cancels_running=cancels_running,
+                draft=self.draft_of(path),
+                keeps_default=keeps_default,
+            )
+        except LoadCancelled as cancelled:
+            failure, stage, message = cancelled, "none", "Loading was cancelled."
+        except DraftLoadFailed as error:
+            failure = error
+            remedy = "Choose another one, or None, in the menu of the model."
+            message = f"{failure_words(error)} {remedy}"
+        except Exception as error:
+            _log.error("a model could not be loaded", exc_info=error)
+            failure, message = error, failure_words(error)
+        else:
+            stage = "ready"
+            self.loaded.emit(path)
+        if self._load_number == number:  # a newer load has its own report
+            self._failure = None if failure is None else (path, failure)
+            self._end(stage, message)
+
+    async def _unload(self, cancels_running: bool) -> None:
+        try:
+            await self._engine.unload(cancels_running=cancels_running)
+        except Exception as error:
+            _log.error("a model could not be unloaded", exc_info=error)
+            self._end("failed", failure_words(error))
+        else:
+            self._end("none", "")
+
+    async def _unload_other(self, name: str, cancels_running: bool) -> None:
+        try:
+            await self._engine.unload(name, cancels_running=cancels_running)
+        except Exception as error:
+            _log.error("a model could not be unloaded", exc_info=error)
+        self.changed.emit()
+
+    def _end(self, stage: ModelStage, message: str) -> None:
+        self._poll_timer.setInterval(_POLL_MS)
+        info = self._default
+        has_failed = stage == "failed" and info is not None
+        self.failed_name = self.name if has_failed else ""
+        # A load that was cancelled or failed leaves the previous model in place.
+        self.stage = "ready" if info is not None else stage
+        if info is not None:
+            self.name = self._default_name(info)
+        elif stage == "none":
+            self.name = ""
+        self.message = message
+        self._load_ended.set()
+        self.changed.emit()
+
+    def _default_name(self, info: ModelInfo) -> str:
+        """Return the name of the default model, which may be the name of a link to its folder."""
+        if self.may_be_several:
+            return next((model.id for model in self._engine.models if model.is_default), info.id)
+        is_requested = self.path is not None and self.path.resolve() == info.path
+        return model_name(self.path) if self.path is not None and is_requested else info.id
+
+    def _poll(self) -> None:
+        """Take over what the engine did by itself, and report progress."""
+        if self.is_loading_again and not self._was_reloading:
+            self._began_s = time.monotonic()
+        self._was_reloading = self.is_loading_again
+        loads = self.stage == "loading" or self.is_loading_again
+        self._poll_timer.setInterval(_POLL_LOADING_MS if loads else _POLL_MS)
+        polled = (
+            self.progress,
+            self.is_unloaded,
+            int(self.loading_s) if loads else 0,
+            frozenset(self.loaded_folders()),
+            frozenset(model.folder for model in self._engine.models if model.is_stuck),
+            self._engine.status.state,
+        )
+        if polled != self._polled:
+            self._polled = polled
+            if self.stage != "loading":
+                self._follow_engine()
+            self.changed.emit()
+
+    def _follow_engine(self) -> None:
+        status, info = self._engine.status, self._default
+        if self.stage == "ready" and status.state == "failed":
+            # The model was given up because it was stuck, or the engine with all its models.
+            if status.info is not None:
+                self.name, self.path = status.info.id, status.info.path
+            self.stage, self.message = "failed", as_sentence(plain_cause(status.message))
+        elif info is not None and self.stage != "none":
+            if self.stage == "failed":
+                self.stage, self.message = "ready", ""
+            self.name = self._default_name(info)  # another model may be the default now
+
+
+def _folder(conversation: Conversation) -> Path | None:
+    return None if conversation.model is None else conversation.model.folder
