@@ -35,7 +35,6 @@ from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.theme import Theme
-from ui.preferences import TEXT_PERCENTS
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
@@ -71,15 +70,12 @@ def stops(text: str, stop: str) -> str:
 class Tour:
     """Walks a window through its states."""
 
-    def __init__(
-        self, application: QApplication, folder: Path, site: Hub, text_percent: int, contrast: bool
-    ) -> None:
+    def __init__(self, application: QApplication, folder: Path, site: Hub, contrast: bool) -> None:
         self.folder = folder
-        self.text_percent = text_percent
         self.engine = Engine()
         self.theme = Theme(application, "light")
         self.preferences = preferences_state()
-        self.preferences.change(text_percent=text_percent, has_high_contrast=contrast)
+        self.preferences.change(has_high_contrast=contrast)
         self.window = server_window(
             self.engine,
             self.theme,
@@ -177,9 +173,9 @@ class Tour:
         window.stop_panel.editor.table.selectRow(2)
         await self.show("stop-list-with-remarks")
         await self.files()
-        self.preferences.change(text_percent=150 if self.text_percent == 100 else 100)
-        await self.show("other-text-size")
-        self.preferences.change(text_percent=self.text_percent, has_high_contrast=True)
+        self.preferences.change(text_percent=150)
+        await self.show("zoomed-text")
+        self.preferences.change(text_percent=100, has_high_contrast=True)
         await self.show("high-contrast")
         self.preferences.change(has_high_contrast=False)
         window.resize(760, 620)
@@ -265,11 +261,9 @@ def _post(url: str, body: dict[str, object]) -> None:
     urllib.request.urlopen(request, timeout=30).read()
 
 
-async def _take(
-    application: QApplication, folder: Path, text_percent: int, contrast: bool, part: str
-) -> None:
+async def _take(application: QApplication, folder: Path, contrast: bool, part: str) -> None:
     with pictured_models(DEMO) as site:
-        tour = Tour(application, folder, site, text_percent, contrast)
+        tour = Tour(application, folder, site, contrast)
         steps: list[Callable[[], Coroutine[Any, Any, None]]] = [
             tour.chat,
             tour.panel,
@@ -290,11 +284,10 @@ def main() -> None:
     """Take the tour."""
     parser = argparse.ArgumentParser(description="Take pictures of every main state.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--text", type=int, default=100, choices=TEXT_PERCENTS, metavar="PERCENT")
     parser.add_argument("--contrast", action="store_true")
     parser.add_argument("--part", default="all", choices=PARTS)
     given = parser.parse_args()
-    chosen = {"text_percent": given.text, "contrast": given.contrast, "part": given.part}
+    chosen = {"contrast": given.contrast, "part": given.part}
     with tempfile.TemporaryDirectory() as scratch:
         # Without this the screen has 800 pixels, and windows are squeezed as on no computer.
         screens = Path(scratch) / "screens.json"

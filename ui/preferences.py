@@ -17,7 +17,8 @@ GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
 STORAGE = "Storage"
 TOOLS = "Tools"
 PAGES = {
-    GENERAL: "",
+    GENERAL: "Interface size applies the next time Fullstop starts. Zoom In and Zoom Out in the "
+    "View menu change the text of messages at once.",
     SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
     "Port, network, key and origins are set in the Local Server window.",
     NEW_CONVERSATIONS: "",
@@ -392,11 +393,18 @@ class Preferences:
     )
     text_percent: int = declare(
         100,
-        help="size of all text, relative to the usual",
+        help="zoom of the text of messages: Zoom In and Zoom Out in the View menu",
+        least=TEXT_PERCENTS[0],
+        most=TEXT_PERCENTS[-1],
+    )
+    interface_percent: int = declare(
+        100,
+        help="size of the whole interface; applies at the next start",
         least=TEXT_PERCENTS[0],
         most=TEXT_PERCENTS[-1],
         place=GENERAL,
-        label="Text size",
+        label="Interface size",
+        says="Interface size; applies at the next start",
         choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     code_wraps: bool = declare(

@@ -60,7 +60,7 @@ class PreferencesState(QObject):
         self._take(replace(self._now, **fields))
 
     def resize_text(self, step: int) -> None:
-        """Make all text a step larger (1) or smaller (-1); 0 makes it the usual size."""
+        """Zoom the text of messages in (1), out (-1) or to the actual size (0)."""
         if step == 0:
             self.change(text_percent=100)
             return

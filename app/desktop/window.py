@@ -350,14 +350,22 @@ def run(options: ChatOptions) -> int:
     _log_to_file()
     raise_limit()
     with contextlib.closing(EndingSignals(_end_at_once)) as signals:
+        stored = StoredPreferences(paths.config_folder())
+        _scale_interface(stored.preferences().interface_percent)
         application = Application()
         with only_instance(options.opened, options.attached) as instance:
             if instance is None:
                 print("Fullstop is already open; its window was brought forward.", file=sys.stderr)
                 return exits.OK
             with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
-                runner.run(session(application, options, signals, instance))
+                runner.run(session(application, options, signals, stored, instance))
     return exits.OK
+
+
+def _scale_interface(percent: int) -> None:
+    """Set Qt's scale factor, which is read when the application object is created."""
+    if percent != 100:
+        os.environ.setdefault("QT_SCALE_FACTOR", str(percent / 100))
 
 
 def _end_at_once() -> None:
@@ -370,13 +378,14 @@ async def session(
     application: Application,
     options: ChatOptions,
     signals: EndingSignals,
+    stored: StoredPreferences,
     instance: SingleInstance | None = None,
 ) -> None:
     """Show a window on the running Qt loop; return once it is closed and everything has ended."""
     loop = asyncio.get_running_loop()
     # What the window was is collected on this thread, after the frame that held it is gone.
     with collected_on(loop):
-        await _until_closed(application, loop, options, signals, instance)
+        await _until_closed(application, loop, options, signals, stored, instance)
 
 
 async def _until_closed(
@@ -384,10 +393,10 @@ async def _until_closed(
     loop: asyncio.AbstractEventLoop,
     options: ChatOptions,
     signals: EndingSignals,
+    stored: StoredPreferences,
     instance: SingleInstance | None,
 ) -> None:
     closed = asyncio.Event()
-    stored = StoredPreferences(paths.config_folder())
     preferences = PreferencesState(stored.preferences(), stored)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))

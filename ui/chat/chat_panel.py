@@ -43,7 +43,7 @@ from ui.kit.labels import ElidedLabel, rescale
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import HEAD_PX, current_theme
+from ui.kit.theme import HEAD_PX
 from ui.kit.windows import in_reading_order
 from ui.models.model_library import ModelLibrary
 from ui.records.attachments import Attachment
@@ -69,9 +69,8 @@ class ChatHeader(QFrame):
 
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
-        theme = current_theme()
         self.setObjectName("chat_header")
-        theme.follow(self, lambda: self.setFixedHeight(theme.gap(HEAD_PX)))
+        self.setFixedHeight(HEAD_PX)
         self.title = ElidedLabel()
         rescale(self.title, 1.08, QFont.Weight.DemiBold)
         self.sidebar = IconButton("sidebar", "Show or hide the conversations", keys="Ctrl+B")
@@ -406,9 +405,7 @@ class ChatPanel(QWidget):
 
     def _lay_out(self) -> None:
         middle = QWidget()
-        current_theme().follow(
-            middle, lambda: middle.setMaximumWidth(current_theme().px(_WIDEST_PX))
-        )
+        middle.setMaximumWidth(_WIDEST_PX)
         column(
             (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
             self.queue,

@@ -18,7 +18,6 @@ from ui.kit.dates import day_words
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
-from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation
@@ -139,7 +138,7 @@ class ImportDialog(QDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        current_theme().follow(self, self._fit)
+        self._fit()
         self._fill()
 
     def accept(self) -> None:
@@ -171,7 +170,7 @@ class ImportDialog(QDialog):
         self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
 
     def _fit(self) -> None:
-        self.setMinimumWidth(current_theme().px(_WIDTH_PX))
+        self.setMinimumWidth(_WIDTH_PX)
         # With large text there are as many more lines below the list.
         self.list.setMinimumHeight(_LIST_PX)
 

@@ -24,7 +24,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QFrame,
-    QLineEdit,
     QListView,
     QPushButton,
     QStyledItemDelegate,
@@ -37,7 +36,7 @@ from engine.library.memory import Fit
 from ui.chat.session.conversation_model import ConversationModel
 from ui.kit import icons
 from ui.kit.buttons import IconButton
-from ui.kit.fields import add_clear_button, add_leading_icon
+from ui.kit.fields import SearchLineEdit
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
@@ -218,9 +217,8 @@ class _Light(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
         self._tone = Tone.QUIET
-        theme.follow(self, lambda: self.setFixedSize(theme.px(8), theme.px(8)))
+        self.setFixedSize(8, 8)
 
     def show_tone(self, tone: Tone) -> None:
         """Show another tone."""
@@ -436,7 +434,7 @@ class ModelDelegate(QStyledItemDelegate):
         draw_row_ground(
             painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=True
         )
-        mark = theme.px(_MARK_PX)
+        mark = _MARK_PX
         if row.is_chosen:
             image = icons.pixmap("tick", colors.match, mark)
             painter.drawPixmap(area.left() + 9, area.center().y() - mark // 2, image)
@@ -531,7 +529,7 @@ class ModelSwitcher(Popover):
         self.more = QPushButton("Models…")
         self.more.setAccessibleName("Show the window of models")
         self._lay_out()
-        current_theme().follow(self, self._fit)
+        self._fit()
         self.field.textChanged.connect(self._look_for)
         self.field.step_wanted.connect(self._step)
         self.field.chosen.connect(lambda: self._choose(self.list.currentIndex()))
@@ -570,10 +568,9 @@ class ModelSwitcher(Popover):
             line.setSpacing(10)
 
     def _fit(self) -> None:
-        theme = current_theme()
         screen = self.screen().availableGeometry()
-        self.setFixedWidth(min(theme.px(_WIDTH_PX), screen.width()))
-        row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else theme.px(50)
+        self.setFixedWidth(min(_WIDTH_PX, screen.width()))
+        row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else 50
         rows = max(2, min(_ROWS, self.rows.total))
         self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
         self.adjustSize()
@@ -673,7 +670,7 @@ class ModelSwitcher(Popover):
         self.more_wanted.emit()
 
 
-class _FindField(QLineEdit):
+class _FindField(SearchLineEdit):
     """The field; its arrow keys move through the list below, which shows the selected row.
 
     Signals:
@@ -687,11 +684,8 @@ class _FindField(QLineEdit):
     left = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Find a model", "Clear Text")
         self.setPlaceholderText("Find a model")
-        self.setAccessibleName("Find a model")
-        add_leading_icon(self, "search")
-        add_clear_button(self, "Clear the text")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move, choose, or close; all other keys type."""

@@ -20,7 +20,6 @@ from ui.kit.dialogs import BoxButton, ask, show_in_files
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme
 from ui.records.store import ConversationStore, StoreProblem
 from ui.words import Tone
 
@@ -146,7 +145,7 @@ class ProblemBar(QFrame):
             margins=(16, 10, 10, 10),
             on=self,
         )
-        current_theme().follow(self, self._arrange)
+        self._arrange()
         self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # not twice
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self._dismiss)
@@ -171,7 +170,7 @@ class ProblemBar(QFrame):
         self._arrange()
 
     def _arrange(self) -> None:
-        is_wide = self.width() >= current_theme().px(_WIDE_PX)
+        is_wide = self.width() >= _WIDE_PX
         directions = QBoxLayout.Direction
         self._parts.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
         sides = Qt.AlignmentFlag

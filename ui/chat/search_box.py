@@ -7,7 +7,6 @@ from typing import Any
 from PySide6.QtCore import QModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
-    QLineEdit,
     QListView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -18,7 +17,7 @@ from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.search import FoundConversation, MoreHits, Search, role_words, since_days
 from ui.chat.sidebar_rows import when_words
 from ui.kit.buttons import with_keys
-from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
+from ui.kit.fields import SearchLineEdit, is_typed_text
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import FlowLayout, column
@@ -30,7 +29,7 @@ from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
 _ELIDE = Qt.TextElideMode.ElideRight
 
 
-class SearchField(QLineEdit):
+class SearchField(SearchLineEdit):
     """The field for the words.
 
     Signals:
@@ -40,12 +39,9 @@ class SearchField(QLineEdit):
     entered = Signal()
 
     def __init__(self, search: Search) -> None:
-        super().__init__()
+        super().__init__("Search conversations", "Clear Search")
         self.setPlaceholderText("Search")
-        self.setAccessibleName("Search conversations")
         self.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
-        add_leading_icon(self, "search")
-        add_clear_button(self, "Clear the search")
         self.textChanged.connect(search.look_for)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

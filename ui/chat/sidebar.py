@@ -128,7 +128,7 @@ class FolderDialog(QDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        current_theme().follow(self, self._fit)
+        self._fit()
         self.name.selectAll()
 
     def accept(self) -> None:
@@ -155,9 +155,8 @@ class FolderDialog(QDialog):
         return move_focus(self, is_next)
 
     def _fit(self) -> None:
-        theme = current_theme()
-        self.setMinimumWidth(theme.px(_WIDTH_PX))
-        self.prompt.setFixedHeight(theme.gap(_PROMPT_PX))
+        self.setMinimumWidth(_WIDTH_PX)
+        self.prompt.setFixedHeight(_PROMPT_PX)
 
 
 # The sidebar's own menu and the menu bar have the same entries, for one conversation or several.
@@ -259,9 +258,6 @@ class ConversationView(QListView):
         self._follows_model = False
         self._was_key = False
         self._takes: ConversationFolder | None = None
-        self._was_seen = False
-        current_theme().changing.connect(self._note_sight)
-        current_theme().settled.connect(self._keep_in_sight)
 
     @property
     def is_walked(self) -> bool:
@@ -280,17 +276,6 @@ class ConversationView(QListView):
         super().resizeEvent(event)
         if was_seen and current.isValid():
             self.scrollTo(current)
-
-    def _note_sight(self) -> None:
-        if current_theme().is_settling:  # the text gets another size
-            seen = self.viewport().rect().intersects(self.visualRect(self.currentIndex()))
-            self._was_seen = self._was_seen or seen
-
-    def _keep_in_sight(self) -> None:
-        """Keep the current row in sight when all rows have another height."""
-        if self._was_seen and self.currentIndex().isValid():
-            self.scrollTo(self.currentIndex())
-        self._was_seen = False
 
     def chosen(self) -> list[Conversation]:
         """Return the selected conversations, in the order of the list."""
@@ -458,7 +443,7 @@ class Sidebar(QFrame):
             margins=(16, 0, 10, 0),
         )
         head_frame = QWidget()
-        theme.follow(head_frame, lambda: head_frame.setFixedHeight(theme.gap(HEAD_PX)))
+        head_frame.setFixedHeight(HEAD_PX)
         head_frame.setLayout(head)
         self._hint = label(
             "Your conversations appear here. The first question becomes the title.",
@@ -482,7 +467,7 @@ class Sidebar(QFrame):
         self._connect_signals()
         self._show_current()
         self._show_search()
-        theme.follow(self, self._leave_room)
+        self._leave_room()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave the list its room in a low window, or with large text."""
@@ -490,7 +475,7 @@ class Sidebar(QFrame):
         self._leave_room()
 
     def _leave_room(self) -> None:
-        self.server.leave_room(self.height() < self.theme.px(_LOW_PX))
+        self.server.leave_room(self.height() < _LOW_PX)
 
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))

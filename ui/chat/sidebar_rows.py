@@ -283,7 +283,7 @@ class ConversationDelegate(QStyledItemDelegate):
         theme = current_theme()
         colors = theme.colors
         inset = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
-        area: QRect = option.rect.adjusted(8 + theme.gap(inset), 1, -8, -1)
+        area: QRect = option.rect.adjusted(8 + inset, 1, -8, -1)
         state: QStyle.StateFlag = option.state
         painter.save()
         chosen = colors.bubble if colors.is_dark else colors.raised
@@ -319,7 +319,7 @@ class ConversationDelegate(QStyledItemDelegate):
             painter.setPen(QColor(colors.accent))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        size = theme.px(_ARROW_PX)
+        size = _ARROW_PX
         name = "chevron-down" if folder.is_open else "chevron-right"
         arrow = icons.pixmap(name, colors.muted, size)
         inner = area.adjusted(8, 0, -10, 0)
@@ -371,7 +371,7 @@ class ConversationDelegate(QStyledItemDelegate):
         is_narrow = inner.width() - when_width < _LEAST_TITLE * inner.width()
         room = inner.width() - (0 if is_narrow else when_width + 10)
         if index.data(ConversationRole.IS_PINNED):
-            size = theme.px(_PIN_PX)
+            size = _PIN_PX
             pin = icons.pixmap("pin", colors.match, size)
             painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
             room -= size + 4

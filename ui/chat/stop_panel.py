@@ -449,7 +449,7 @@ class _TitleBar(QFrame):
         current_theme().changed.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
-        return QSize(WIDTH_PX, current_theme().gap(HEAD_PX))
+        return QSize(WIDTH_PX, HEAD_PX)
 
 
 class _Sized(QFrame):

@@ -24,7 +24,6 @@ from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconBadge
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
-from ui.kit.theme import current_theme
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration
@@ -216,7 +215,6 @@ class Welcome(QScrollArea):
 
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
-        theme = current_theme()
         self._model = model
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -232,7 +230,7 @@ class Welcome(QScrollArea):
         self.first: FirstModel | None = None
         self._library: ModelLibrary | None = None
         self._try = label("Try It Without a Download", "title", weight=QFont.Weight.DemiBold)
-        theme.follow(self._try, lambda: self._try.setContentsMargins(2, theme.gap(12), 0, 0))
+        self._try.setContentsMargins(2, 12, 0, 0)
         self._try.hide()
         self._buttons: list[_SuggestionButton] = []
         self._grid = QGridLayout()
@@ -255,7 +253,7 @@ class Welcome(QScrollArea):
         )
         pile = QWidget()
         pile.setLayout(self._inner)
-        theme.follow(pile, lambda: pile.setMaximumWidth(theme.px(640)))
+        pile.setMaximumWidth(640)
         holder = QWidget()
         holder.setObjectName("scrolled")
         column(
@@ -295,7 +293,7 @@ class Welcome(QScrollArea):
         self._arrange()
 
     def _arrange(self) -> None:
-        columns = 2 if self.width() >= current_theme().px(_TWO_COLUMNS_PX) else 1
+        columns = 2 if self.width() >= _TWO_COLUMNS_PX else 1
         if columns != self._grid.property("columns"):
             self._place_in(columns)
 
@@ -374,7 +372,6 @@ class _SuggestionButton(QPushButton):
 
     def __init__(self, suggestion: Suggestion, is_primary: bool) -> None:
         super().__init__()
-        theme = current_theme()
         self.suggestion = suggestion
         self.setObjectName("suggestion")
         self.setProperty("primary", is_primary)
@@ -395,10 +392,10 @@ class _SuggestionButton(QPushButton):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
             layout.addWidget(part)
         layout.addStretch(1)
-        theme.follow(self, lambda: self.setMinimumHeight(theme.gap(_CARD_PX)))
+        self.setMinimumHeight(_CARD_PX)
 
     def sizeHint(self) -> QSize:
         return QSize(280, self.minimumHeight())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(current_theme().px(_NARROW_CARD_PX), self.minimumHeight())
+        return QSize(_NARROW_CARD_PX, self.minimumHeight())

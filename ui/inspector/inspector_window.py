@@ -51,7 +51,6 @@ from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.words import TRACES_DELETED, Tone
@@ -434,8 +433,7 @@ class InspectorWindow(OwnWindow):
         splitter.setChildrenCollapsible(False)
         # The area would give it the height that it prefers, and scroll where less is enough.
         splitter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        theme = current_theme()
-        theme.follow(splitter, lambda: splitter.setMinimumHeight(theme.px(_LEAST_PX)))
+        splitter.setMinimumHeight(_LEAST_PX)
 
     def _lower(self) -> QWidget:
         """Return the tabs, above what can be done where one of them lacks data: they stay there."""

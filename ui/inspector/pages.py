@@ -44,7 +44,7 @@ from PySide6.QtWidgets import (
 from ui.inspector.shown_run import ShownRun
 from ui.kit.menus import copy_text, empty_menu
 from ui.kit.rows import FittedColumns, Index
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
 _ROUND_PX = 4
@@ -169,7 +169,7 @@ class ReadingPage(QTextBrowser):
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        round_px, in_sight = current_theme().px(_ROUND_PX), seen(self)
+        round_px, in_sight = _ROUND_PX, seen(self)
         for written, color in self._grounds:
             if written.end > in_sight.begin and written.begin < in_sight.end:
                 painter.setBrush(color)

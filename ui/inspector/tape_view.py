@@ -154,7 +154,7 @@ def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) ->
 def _round_corners(painter: QPainter, box: QRectF, ground: QColor) -> None:
     """Give what Qt has drawn square round corners, by what is around it."""
     corners, outer = QPainterPath(), QRectF(box.toAlignedRect())
-    round_px = current_theme().px(_ROUND_PX)
+    round_px = _ROUND_PX
     corners.addRect(outer)
     corners.addRoundedRect(outer, round_px, round_px)
     painter.fillPath(corners, ground)

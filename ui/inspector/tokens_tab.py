@@ -11,13 +11,13 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QLineEdit, QPushButton
+from PySide6.QtWidgets import QPushButton
 
 from engine import Stop, TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
-from ui.kit.fields import add_clear_button
+from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
@@ -211,10 +211,8 @@ class TokensTab(InspectorTab):
     def __init__(self) -> None:
         super().__init__()
         self.model = TokenTable(self)
-        self.filter = QLineEdit()
+        self.filter = SearchLineEdit("Filter tokens", "Clear Filter", has_icon=False)
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
-        self.filter.setAccessibleName("Filter tokens")
-        add_clear_button(self.filter, "Clear the filter")
         self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
         self.table = RowsView(

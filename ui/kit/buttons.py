@@ -85,9 +85,8 @@ class IconButton(QToolButton):
         theme = current_theme()
         colors = theme.colors
         color = getattr(colors, self._color)
-        size = theme.px(self._size)
-        self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon(self._name, color, size, disabled=colors.disabled))
+        self.setIconSize(QSize(self._size, self._size))
+        self.setIcon(icons.icon(self._name, color, self._size, disabled=colors.disabled))
 
 
 class ChipButton(QPushButton):
@@ -132,7 +131,7 @@ class ChipButton(QPushButton):
         theme = current_theme()
         colors = theme.colors
         color = colors.match if self.isChecked() else colors.muted
-        size = theme.px(_CHIP_ICON)
+        size = _CHIP_ICON
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon(self._name, color, size))
 
@@ -142,11 +141,10 @@ class IconBadge(QLabel):
 
     def __init__(self, size: int = 36) -> None:
         super().__init__()
-        self._size = size
         self._name = "chat"
         self._tone = Tone.QUIET
-        current_theme().changed.connect(self._fit)
-        self._fit()
+        self.setFixedSize(size, size)
+        current_theme().changed.connect(self.update)
 
     def show_icon(self, name: str, tone: Tone) -> None:
         """Show another icon in another tone."""
@@ -166,11 +164,6 @@ class IconBadge(QLabel):
         icons.draw(painter, QRectF(corner, corner, inner, inner), self._name, color)
         painter.end()
 
-    def _fit(self) -> None:
-        size = current_theme().px(self._size)
-        self.setFixedSize(size, size)
-        self.update()
-
 
 class ToggleSwitch(QAbstractButton):
     """An on/off switch.
@@ -187,21 +180,13 @@ class ToggleSwitch(QAbstractButton):
         self.setToolTip(says)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        current_theme().changed.connect(self._fit)
-        self._fit()
-
-    def sizeHint(self) -> QSize:
-        return QSize(*(current_theme().px(side) for side in _SWITCH))
-
-    def _fit(self) -> None:
-        self.setFixedSize(self.sizeHint())
-        self.update()
+        self.setFixedSize(*_SWITCH)
+        current_theme().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = current_theme().colors
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.scale(self.width() / _SWITCH[0], self.height() / _SWITCH[1])
         # Where all lines are strong, a switch that is off is an outline: on and off would be alike.
         is_hollow = colors.is_strong and not self.isChecked()
         has_line = self.hasFocus() or is_hollow
@@ -296,7 +281,7 @@ def _draw_tick(painter: QPainter, box: QRect, *, is_enabled: bool) -> None:
     """Draw a tick into a box."""
     theme = current_theme()
     color = theme.colors.on_accent if is_enabled else theme.colors.muted
-    size = theme.px(_TICK)
+    size = _TICK
     place = QRectF(0, 0, size, size)
     place.moveCenter(QRectF(box).center())
     icons.draw(painter, place, "tick", color)
@@ -328,7 +313,7 @@ class Choice(QComboBox):
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         theme = current_theme()
-        size, edge = theme.px(_ARROW), theme.gap(_EDGE)
+        size, edge = _ARROW, _EDGE
         place = QRectF(self.width() - size - edge, (self.height() - size) / 2, size, size)
         painter = QPainter(self)
         icons.draw(painter, place, "chevron-down", theme.colors.muted)

@@ -1,7 +1,6 @@
 """Fields to type into: growing text, numbers, searches, and files that are dropped. Main thread."""
 
 import sys
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt
 from PySide6.QtGui import (
     QDropEvent,
     QFocusEvent,
+    QIcon,
     QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
@@ -18,12 +18,10 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QFrame,
-    QLabel,
     QLineEdit,
     QPlainTextEdit,
     QSizePolicy,
     QSlider,
-    QToolButton,
     QWidget,
 )
 
@@ -88,6 +86,7 @@ def local_paths(source: QMimeData) -> list[Path]:
 
 
 _MOST_LINES = 10
+_ICON_PX = 16
 
 
 def never_sideways(field: QPlainTextEdit) -> None:
@@ -353,97 +352,34 @@ class Slider(QSlider):
         event.ignore()
 
 
-# Qt's own icons in fields have a fixed size, and its clear button has a fixed color.
-
-_SIZE, _EDGE_PX, _GAP_PX = 16, 7, 4
-_FRAME_PX = 8  # padding and border of a field and of a tool button, from the style sheet
-
-
-def add_clear_button(field: QLineEdit, says: str) -> QToolButton:
-    """Give a field a button that empties it, shown while there is text.
+class SearchLineEdit(QLineEdit):
+    """A line edit with a magnifier and a button that clears the text.
 
     Args:
-        field: The field.
-        says: The button's accessible name.
+        accessible_name: What is searched or filtered.
+        clear_label: The tool tip of the clear button.
+        has_icon: Whether the magnifier is shown.
     """
-    theme = current_theme()
-    button = QToolButton(field)
-    button.setAccessibleName(says)
-    button.setToolTip(says)
-    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    button.setCursor(Qt.CursorShape.ArrowCursor)
-    button.clicked.connect(field.clear)
-    button.setVisible(bool(field.text()))
-    field.textChanged.connect(lambda text: button.setVisible(bool(text)))
 
-    def tint() -> None:
-        size = theme.px(_SIZE)
-        button.setIconSize(QSize(size, size))
-        button.setIcon(icons.icon("close", theme.colors.muted, size))
-
-    _InField(field, button, tint, is_at_end=True)
-    return button
-
-
-def add_leading_icon(field: QLineEdit, name: str) -> QLabel:
-    """Show an icon before a field's text.
-
-    Args:
-        field: The field.
-        name: The name of the icon.
-    """
-    theme = current_theme()
-    picture = QLabel(field)
-    picture.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-
-    def tint() -> None:
-        size = theme.px(_SIZE)
-        icon = icons.icon(name, theme.colors.faint, size)
-        picture.setPixmap(icon.pixmap(QSize(size, size), field.devicePixelRatioF()))
-
-    _InField(field, picture, tint, is_at_end=False)
-    return picture
-
-
-class _InField(QObject):
-    """Keeps a widget at an end of a field and the text beside it."""
-
-    def __init__(
-        self,
-        field: QLineEdit,
-        inner: QWidget,
-        tint: Callable[[], None],
-        *,
-        is_at_end: bool,
-    ) -> None:
-        super().__init__(field)
-        theme = current_theme()
-        self._theme, self._field, self._inner = theme, field, inner
-        self._tint, self._is_at_end = tint, is_at_end
-        field.installEventFilter(self)
-        theme.follow(field, self._fit)
-
-    def eventFilter(  # noqa: N802 - Qt's name
-        self, watched: QObject, event: QEvent
-    ) -> bool:
-        """Follow the field's size."""
-        if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
-            self._place()
-        return False
-
-    def _fit(self) -> None:
+    def __init__(self, accessible_name: str, clear_label: str, *, has_icon: bool = True) -> None:
+        super().__init__()
+        self.setAccessibleName(accessible_name)
+        positions = QLineEdit.ActionPosition
+        self._magnifier = None
+        if has_icon:
+            self._magnifier = self.addAction(QIcon(), positions.LeadingPosition)
+            self._magnifier.setText("Search")
+            self._magnifier.triggered.connect(self.selectAll)
+        self.clear_action = self.addAction(QIcon(), positions.TrailingPosition)
+        self.clear_action.setText(clear_label)
+        self.clear_action.setVisible(False)
+        self.clear_action.triggered.connect(self.clear)
+        self.textChanged.connect(lambda text: self.clear_action.setVisible(bool(text)))
+        current_theme().changed.connect(self._tint)
         self._tint()
-        room = self._theme.px(_SIZE) + _GAP_PX + _EDGE_PX - _FRAME_PX
-        margins = self._field.textMargins()
-        if self._is_at_end:
-            margins.setRight(room + _FRAME_PX)
-        else:
-            margins.setLeft(room)
-        self._field.setTextMargins(margins)
-        self._place()
 
-    def _place(self) -> None:
-        size = self._inner.sizeHint()
-        left = self._field.width() - size.width() - 2 if self._is_at_end else _EDGE_PX
-        top = (self._field.height() - size.height()) // 2
-        self._inner.setGeometry(left, top, size.width(), size.height())
+    def _tint(self) -> None:
+        colors = current_theme().colors
+        self.clear_action.setIcon(icons.icon("close", colors.muted, _ICON_PX))
+        if self._magnifier is not None:
+            self._magnifier.setIcon(icons.icon("search", colors.faint, _ICON_PX))

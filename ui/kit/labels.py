@@ -337,7 +337,7 @@ class StatusPill(QWidget):
         metrics = self.fontMetrics()
         left, right = self._sides()
         width = metrics.horizontalAdvance(self._word) + left + right
-        return QSize(width, metrics.height() + current_theme().gap(8))
+        return QSize(width, metrics.height() + 8)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         theme = current_theme()
@@ -348,7 +348,7 @@ class StatusPill(QWidget):
         painter.setBrush(QColor(soft))
         radius = self.height() / 2
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
-        size = theme.px(_ICON)
+        size = _ICON
         left, right = self._sides()
         place = QRectF(right, (self.height() - size) / 2, size, size)
         icons.draw(painter, place, self._icon, color)
@@ -359,9 +359,8 @@ class StatusPill(QWidget):
 
     def _sides(self) -> tuple[int, int]:
         """Return the room left of the word, including the icon, and right of it."""
-        theme = current_theme()
-        pad = theme.gap(_PAD)
-        return pad + theme.px(_ICON) + theme.gap(_GAP), pad
+        pad = _PAD
+        return pad + _ICON + _GAP, pad
 
     def _fit(self) -> None:
         self.updateGeometry()

@@ -3,24 +3,19 @@
 Main thread.
 """
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import lru_cache
 from string import Template
 from typing import ClassVar, NamedTuple
 
-import shiboken6
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
-from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, of_gaps, of_glyphs, strengthened
+from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 
 HEAD_PX = 52  # the height of the three columns' heads
-_TITLE_BAR_PX = 32  # what a desktop adds to the height of a window
-# Rounds of the event loop: scroll areas need one, and columns that are then hidden another one.
-_SETTLED_AFTER = 4
 
 
 @lru_cache(maxsize=1)
@@ -65,19 +60,17 @@ def current_theme() -> "Theme":
 
 
 class Theme(QObject):
-    """The colors and text size of the application; follows the system unless a mode is chosen.
+    """The colors of the application, which follow the system unless a mode is chosen.
 
     Signals:
-        changing: Colors or sizes are about to change.
-        changed: They changed; repaint.
-        settled: The layouts have followed another size of the text; the next frame shows it.
-        code_look_chosen: A person chose how code is shown; carries the ``CodeLook``.
-        columns_chosen: A person chose the columns of a table; carries ``columns``.
+        changing: The style is about to change.
+        changed: The style or the text size of messages changed; repaint.
+        code_look_chosen: The user changed how code is shown; carries the ``CodeLook``.
+        columns_chosen: The user changed the columns of a table; carries ``columns``.
     """
 
     changing = Signal()
     changed = Signal()
-    settled = Signal()
     code_look_chosen = Signal(object)
     columns_chosen = Signal(object)
     current: "ClassVar[Theme | None]" = None
@@ -88,19 +81,13 @@ class Theme(QObject):
         self._app = app
         self._mode: ThemeMode = mode
         self._has_high_contrast = False
-        self._usual_points = app.font().pointSizeF()
         self._text_percent = 100
         self.code_look = CodeLook()
-        # Tables, each with the name of a column that a person chose to see in it.
-        self.columns: tuple[tuple[str, str], ...] = ()
+        self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
         self.colors: Colors = LIGHT
-        # While this holds, no layout may be forced: with columns that move, Qt deletes the lines
-        # between them, which it may be about to style.
+        # While the style sheet is set, forcing a layout can delete a dock separator that Qt is
+        # about to style.
         self.is_changing = False
-        self._held: list[QWidget] = []  # windows whose painting is paused
-        self._rounds = 0
-        self._settling = QTimer(self, singleShot=True, interval=0)
-        self._settling.timeout.connect(self._settle)
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(lambda: self._refresh())
         if hasattr(app.styleHints(), "accessibility"):
@@ -116,21 +103,8 @@ class Theme(QObject):
 
     @property
     def text_percent(self) -> int:
-        """The size of all text, as a share of the usual one."""
+        """The zoom of the text of messages."""
         return self._text_percent
-
-    @property
-    def is_settling(self) -> bool:
-        """Whether layouts still follow another size of the text."""
-        return self._rounds > 0
-
-    def px(self, usual: float) -> int:
-        """Return the size of an icon, a switch or a row in proportion to the text, in pixels."""
-        return round(usual * of_glyphs(self._text_percent))
-
-    def gap(self, usual: float) -> int:
-        """Return the size of a gap or a margin; it grows half as fast as the text."""
-        return round(usual * of_gaps(self._text_percent))
 
     def set_mode(self, mode: ThemeMode) -> None:
         """Follow the system, or use the light or dark palette."""
@@ -150,13 +124,17 @@ class Theme(QObject):
             self._refresh()
 
     def set_text_size(self, percent: int) -> None:
-        """Draw all text in this percentage of the usual size, also in windows that are open."""
-        if percent == self._text_percent:
-            return
-        ratio = percent / self._text_percent
-        self._text_percent = percent
-        self._hold_frames()
-        self._refresh(ratio)
+        """Zoom the text of messages to this percentage."""
+        if percent != self._text_percent:
+            self.changing.emit()
+            self._text_percent = percent
+            self.changed.emit()
+
+    def message_font(self) -> QFont:
+        """Return the font of messages: the application's, zoomed."""
+        font = self._app.font()
+        font.setPointSizeF(font.pointSizeF() * self._text_percent / 100)
+        return font
 
     def set_code_look(self, look: CodeLook) -> None:
         """Wrap the lines of code, or number them, in all windows."""
@@ -165,113 +143,37 @@ class Theme(QObject):
             self.changed.emit()
 
     def choose_code_look(self, look: CodeLook) -> None:
-        """Show code as a person wants it, and tell who remembers that."""
+        """Change how code is shown and emit ``code_look_chosen``."""
         self.set_code_look(look)
         self.code_look_chosen.emit(look)
 
     def columns_of(self, table: str) -> list[str]:
-        """Return the columns that a person chose for a table; none while nobody chose any."""
+        """Return the chosen columns of a table; empty if none were chosen."""
         return [column for name, column in self.columns if name == table]
 
     def choose_columns(self, table: str, columns: Iterable[str]) -> None:
-        """Show these columns in a table from now on, and tell who remembers that.
+        """Set the visible columns of a table and emit ``columns_chosen``.
 
         Args:
             table: The name of the table.
-            columns: The names of the columns; none for the usual ones.
+            columns: The names of the columns; empty for the default ones.
         """
         others = [pair for pair in self.columns if pair[0] != table]
         self.columns = (*others, *((table, column) for column in columns))
         self.columns_chosen.emit(self.columns)
 
-    def open_size(self, widget: QWidget, width: int, height: int) -> None:
-        """Set the initial size of a window: it grows with the text, and fits the screen.
-
-        Args:
-            widget: The window.
-            width: Its width in pixels at the usual size of text.
-            height: Its height, likewise.
-        """
-        room = widget.screen().availableSize() - QSize(4, _TITLE_BAR_PX)
-        widget.resize(QSize(self.gap(width), self.gap(height)).boundedTo(room))
-
-    def follow(self, widget: QWidget, fit: Callable[[], None]) -> None:
-        """Call ``fit`` now and whenever colors or sizes change, as long as a widget lives."""
-        _Follower(self, widget, fit)
-        fit()
-
-    def _refresh(self, ratio: float = 1.0) -> None:
+    def _refresh(self) -> None:
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
         colors = DARK if is_dark else LIGHT
-        is_strong = self._has_high_contrast or _system_wants_contrast(self._app)
+        is_strong = self._has_high_contrast or _system_has_high_contrast(self._app)
         self.is_changing = True
         self.changing.emit()
         self.colors = strengthened(colors) if is_strong else colors
-        # Read the fonts before anything changes: some sizes follow the application's font, others
-        # do not, and a style sheet restores the fonts that widgets had when first polished.
-        fonts = self._fonts()
-        if ratio != 1.0:
-            font = self._app.font()
-            font.setPointSizeF(self._usual_points * self._text_percent / 100)
-            self._app.setFont(font)
         self._app.setPalette(_qt_palette(self.colors))
-        # Another sheet in the place of one would style each widget anew for each widget around it.
-        self._app.setStyleSheet("")
-        self._app.setStyleSheet(stylesheet(self.colors, self._text_percent))
-        _resize(fonts, ratio)
+        self._app.setStyleSheet(stylesheet(self.colors))
         self.is_changing = False
         self.changed.emit()
-
-    def _hold_frames(self) -> None:
-        """Pause painting until the layouts are settled.
-
-        The content of a scroll area or a dock is laid out level by level; the frames in between
-        would show larger text in places of the former height.
-        """
-        for window in self._app.topLevelWidgets():
-            if window.isVisible() and window.updatesEnabled():
-                window.setUpdatesEnabled(False)
-                self._held.append(window)
-        self._rounds = _SETTLED_AFTER
-        self._settling.start()
-
-    def _settle(self) -> None:
-        self._rounds -= 1
-        if self._rounds:
-            self._settling.start()
-            return
-        self.settled.emit()
-        held, self._held = self._held, []
-        for window in held:
-            if shiboken6.isValid(window):
-                window.setUpdatesEnabled(True)
-                # A request to paint that Qt dropped during the pause keeps it from making others.
-                QCoreApplication.postEvent(window, QEvent(QEvent.Type.UpdateRequest))
-
-    def _fonts(self) -> list[tuple[QWidget, float]]:
-        return [(widget, widget.font().pointSizeF()) for widget in self._app.allWidgets()]
-
-
-class _Follower(QObject):
-    """A child of a widget that is deleted with it and ends its connection to the theme."""
-
-    def __init__(self, theme: Theme, widget: QWidget, fit: Callable[[], None]) -> None:
-        super().__init__(widget)
-        self._fit = fit
-        theme.changed.connect(self._follow)
-
-    def _follow(self) -> None:
-        self._fit()
-
-
-def _resize(fonts: list[tuple[QWidget, float]], ratio: float) -> None:
-    """Scale the fonts of widgets by a ratio, except those that already have the new size."""
-    for widget, points in fonts:
-        font = widget.font()
-        if points > 0 and abs(font.pointSizeF() - points * ratio) > 0.01:
-            font.setPointSizeF(points * ratio)
-            widget.setFont(font)
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
@@ -293,7 +195,7 @@ def restyle(widget: QWidget, name: str, value: object) -> None:
         widget.setFont(font)
 
 
-def _system_wants_contrast(app: QApplication) -> bool:
+def _system_has_high_contrast(app: QApplication) -> bool:
     hints = app.styleHints()
     if not hasattr(hints, "accessibility"):  # before Qt 6.10
         return False
@@ -328,35 +230,18 @@ def _qt_palette(colors: Colors) -> QPalette:
     return palette
 
 
-_LENGTH = re.compile(r"([a-z-]+):([^;{}]*?\d+px[^;{}]*);")
-_PIXELS = re.compile(r"(\d+)px")
-_GAPS = {"padding", "margin", "margin-right", "spacing", "left"}
-
-
-def stylesheet(colors: Colors, text_percent: int = 100) -> str:
-    """Return the Qt style sheet for a palette and a size of the text."""
-    # Where all lines are strong, what has the keyboard stands out by a stronger one.
-    ring = f"2px solid {colors.link}" if colors.is_strong else f"1px solid {colors.accent}"
-    # There a link has nearly the color of plain text, too.
-    underline = "underline" if colors.is_strong else "none"
-    # And a strong groove would look like a bar that is full.
-    groove = colors.bubble if colors.is_strong else colors.line
-    # Likewise what of a slider is not reached.
-    rail = colors.line if colors.is_strong else colors.strong_line
-    given = {"ring": ring, "underline": underline, "groove": groove, "rail": rail}
-    sheet = Template(_SHEET).substitute(asdict(colors), **given)
-    return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
-
-
-def _grown(length: re.Match[str], text_percent: int) -> str:
-    """Return a declaration with enlarged sizes; lines of one or two pixels stay as they are."""
-    name, value = length[1], length[2]
-    # A negative margin is no gap: the handle of a slider stands out by it.
-    is_gap = name in _GAPS and "-" not in value
-    factor = (of_gaps if is_gap else of_glyphs)(text_percent)
-    # Rounded down: a radius above half the height would draw square corners.
-    grown = _PIXELS.sub(lambda m: m[0] if int(m[1]) < 3 else f"{int(int(m[1]) * factor)}px", value)
-    return f"{name}:{grown};"
+def stylesheet(colors: Colors) -> str:
+    """Return the Qt style sheet for a palette."""
+    is_strong = colors.is_strong
+    computed = {
+        # High contrast: 2 px focus ring; links nearly have the color of text, so they are
+        # underlined; a strong groove or rail would look like a filled bar.
+        "ring": f"2px solid {colors.link}" if is_strong else f"1px solid {colors.accent}",
+        "underline": "underline" if is_strong else "none",
+        "groove": colors.bubble if is_strong else colors.line,
+        "rail": colors.line if is_strong else colors.strong_line,
+    }
+    return Template(_SHEET).substitute(asdict(colors), **computed)
 
 
 _SHEET = """

@@ -27,8 +27,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.kit.theme import current_theme
-
 # Qt's own order is the order in which widgets were created: widgets that a conversation adds
 # later would come after all others. Here the order is computed when a key is pressed.
 
@@ -142,7 +140,8 @@ def lay_out_hidden(top: QWidget) -> None:
             layout.activate()
 
 
-_CORNER_PX = 12  # as in the style sheet, where it grows with the text
+_CORNER_PX = 12  # as in the style sheet
+_TITLE_BAR_PX = 32  # added by the desktop to the height of a window
 
 
 class Popover(QFrame):
@@ -164,9 +163,14 @@ class Popover(QFrame):
         super().resizeEvent(event)
         if self._is_cut_out:
             card = QPainterPath()
-            radius = current_theme().px(_CORNER_PX)
-            card.addRoundedRect(QRectF(self.rect()), radius, radius)
+            card.addRoundedRect(QRectF(self.rect()), _CORNER_PX, _CORNER_PX)
             self.setMask(QRegion(card.toFillPolygon().toPolygon()))
+
+
+def fit_to_screen(window: QWidget, width: int, height: int) -> None:
+    """Give a window its initial size, reduced to what its screen offers."""
+    available = window.screen().availableSize() - QSize(4, _TITLE_BAR_PX)
+    window.resize(QSize(width, height).boundedTo(available))
 
 
 def bring_forward(window: QWidget) -> None:
@@ -182,7 +186,7 @@ class OwnWindow(QWidget):
 
     Args:
         title: The window's title.
-        size: Its initial width and height, in pixels; they grow with the text size.
+        size: Its initial width and height, in pixels.
         parent: The window that it belongs to.
         opens: Called with the first file that is dropped on it; None accepts no files.
     """
@@ -200,7 +204,7 @@ class OwnWindow(QWidget):
         self.setWindowTitle(title)
         self.setAcceptDrops(opens is not None)
         self._opens = opens
-        current_theme().open_size(self, *size)
+        fit_to_screen(self, *size)
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name

@@ -32,7 +32,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QLineEdit,
     QListView,
     QProgressBar,
     QPushButton,
@@ -50,7 +49,7 @@ from engine.library.memory import Fit
 from ui.kit import icons
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.dialogs import ask_about_link
-from ui.kit.fields import add_clear_button, add_leading_icon
+from ui.kit.fields import SearchLineEdit
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
@@ -203,7 +202,7 @@ class _OfferDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         line = self._view.fontMetrics().lineSpacing()
-        return QSize(160, round(line * _LINES) + 2 * current_theme().gap(_PAD_PX) + 6)
+        return QSize(160, round(line * _LINES) + 2 * _PAD_PX + 6)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
@@ -217,7 +216,7 @@ class _OfferDelegate(QStyledItemDelegate):
         draw_row_ground(
             painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=has_ring
         )
-        edge, pad = theme.gap(_EDGE_PX), theme.gap(_PAD_PX)
+        edge, pad = _EDGE_PX, _PAD_PX
         inner = area.adjusted(edge, pad, -edge, -pad)
         half = inner.height() // 2
         self._paint_head(painter, QRect(inner.left(), inner.top(), inner.width(), half), offer)
@@ -231,7 +230,7 @@ class _OfferDelegate(QStyledItemDelegate):
         word, icon, tone = fit_state(offer, self._finder.memory)
         color = colors.tone(tone)[0]
         small = self._small()
-        metrics, size = QFontMetrics(small), theme.px(_ICON_PX)
+        metrics, size = QFontMetrics(small), _ICON_PX
         width = metrics.horizontalAdvance(word)
         end = line.right() + 1
         painter.setFont(small)
@@ -546,9 +545,6 @@ class FindView(QWidget):
         self.field = _SearchField()
         self.field.setMaxLength(_MOST_CHARS)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
-        self.field.setAccessibleName("Search for models")
-        add_leading_icon(self.field, "search")
-        add_clear_button(self.field, "Clear the search")
         self.bar = QProgressBar()
         self.bar.setRange(0, 0)
         self.bar.setTextVisible(False)
@@ -588,7 +584,7 @@ class FindView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
-        is_wide = self.width() >= current_theme().px(_SIDE_BY_SIDE_PX)
+        is_wide = self.width() >= _SIDE_BY_SIDE_PX
         wanted = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if self._splitter.orientation() != wanted:
             self._splitter.setOrientation(wanted)
@@ -749,7 +745,7 @@ class FindView(QWidget):
         )
 
 
-class _SearchField(QLineEdit):
+class _SearchField(SearchLineEdit):
     """Moves to the list with the Down key.
 
     Signals:
@@ -757,6 +753,9 @@ class _SearchField(QLineEdit):
     """
 
     left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Search for models", "Clear Search")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Emit ``left`` for the Down key."""

@@ -26,7 +26,6 @@ from ui.kit.buttons import CheckBox, ChipButton, Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.models.find_view import FindView
 from ui.models.finder import Offer, fit_sentence
@@ -152,7 +151,7 @@ class MemoryPanel(QFrame):
 
     def fit_window(self, height: int) -> None:
         """Fold to one line in a window that is low, unless a person wants the models."""
-        self._is_low = height < current_theme().px(_LOW_PX)
+        self._is_low = height < _LOW_PX
         self._arrange()
 
     def _fold(self, is_shown: bool) -> None:
@@ -464,7 +463,7 @@ class ModelsWindow(OwnWindow):
         self.tabs.setAccessibleName("Lists of models")
         self._lay_out()
         self._connect_signals()
-        current_theme().follow(self, lambda: self.memory.fit_window(self.height()))
+        self.memory.fit_window(self.height())
         self.local.find_button.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QHBoxLayout,
     QHeaderView,
-    QLineEdit,
     QStackedLayout,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -34,7 +33,7 @@ from engine import counted, escaped, figure, seconds, sentence
 from ui.kit.buttons import ChipButton, Choice, IconButton
 from ui.kit.dates import time_words
 from ui.kit.dialogs import choose_target
-from ui.kit.fields import add_clear_button
+from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label, rescale
 from ui.kit.layouts import column
 from ui.kit.rows import DISPLAY, NO_PARENT, FittedColumns, Index
@@ -399,13 +398,12 @@ class RequestView(QTableView):
 
 
 def _widths() -> dict[int, tuple[int, int]]:
-    theme = current_theme()
     widths: dict[int, tuple[int, int]] = {
-        column: (theme.px(least), theme.px(most)) for column, (least, most) in _WIDTHS.items()
+        column: (least, most) for column, (least, most) in _WIDTHS.items()
     }
     if "a" in QLocale().timeFormat(QLocale.FormatType.ShortFormat).casefold():
         least, most = widths[RequestColumn.TIME]
-        widths[RequestColumn.TIME] = (least + theme.px(_AM_PM_PX), most + theme.px(_AM_PM_PX))
+        widths[RequestColumn.TIME] = (least + _AM_PM_PX, most + _AM_PM_PX)
     return widths
 
 
@@ -465,10 +463,8 @@ class RequestLogPanel(QWidget):
         self._chosen = ""
         self._is_choosing_again = False
         self.table = RequestTable(log, self)
-        self.search = QLineEdit()
+        self.search = SearchLineEdit("Filter requests", "Clear Filter", has_icon=False)
         self.search.setPlaceholderText("Filter by client, path, model, status or stop")
-        self.search.setAccessibleName("Filter requests")
-        add_clear_button(self.search, "Clear the filter")
         self.dialects = Choice("Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         # As wide as the longest route from the start: it does not grow with the first request.
@@ -505,7 +501,7 @@ class RequestLogPanel(QWidget):
         """Give the filter a line of its own if its words would not fit beside the buttons."""
         super().resizeEvent(event)
         beside = self._buttons.sizeHint().width() + self._bar.spacing()
-        fits = event.size().width() >= beside + current_theme().px(_FILTER_PX)
+        fits = event.size().width() >= beside + _FILTER_PX
         directions = QBoxLayout.Direction
         self._bar.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
 

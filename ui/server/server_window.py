@@ -33,7 +33,7 @@ from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, l
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_from, copy_text, empty_menu, passing_menu
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import HEAD_PX, current_theme, fixed_font, restyle
+from ui.kit.theme import HEAD_PX, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences import declaration
 from ui.server.request_log import RequestLogPanel
@@ -347,7 +347,6 @@ class ServerSettings(QWidget):
 
     def __init__(self, panel: ServerPanel) -> None:
         super().__init__()
-        theme = current_theme()
         self._panel = panel
         self.this_computer = _radio("This computer only")
         self.network = _radio(declaration("server.is_on_network").label)
@@ -371,7 +370,7 @@ class ServerSettings(QWidget):
         self.port.setGroupSeparatorShown(False)
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
-        theme.follow(self.port, lambda: self.port.setFixedWidth(theme.px(96)))
+        self.port.setFixedWidth(96)
         self.requires_key = CheckBox(declaration("server.is_key_required").label)
         self.chooses_model = CheckBox(declaration("server.is_model_chosen").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
@@ -608,10 +607,9 @@ class ServerWindow(OwnWindow):
         right.setHandleWidth(10)
         right.setChildrenCollapsible(False)
         right.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        theme = current_theme()
         # As high with the address as without it: what is below stays in its place.
-        theme.follow(bar, lambda: bar.setFixedHeight(theme.gap(HEAD_PX)))
-        theme.follow(right, lambda: right.setMinimumHeight(theme.px(_REQUESTS_PX)))
+        bar.setFixedHeight(HEAD_PX)
+        right.setMinimumHeight(_REQUESTS_PX)
         requests = QWidget()
         requests.setObjectName("scrolled")
         column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0), on=requests)
@@ -630,7 +628,7 @@ class ServerWindow(OwnWindow):
         right.addWidget(self.log)
         right.addWidget(self.detail)
         right.setSizes([380, 300])
-        theme.follow(self, self._arrange)
+        self._arrange()
 
     def _settings_column(self) -> QScrollArea:
         holder = QWidget()
@@ -643,7 +641,7 @@ class ServerWindow(OwnWindow):
         inside = area.widget()
         assert inside is not None
         least = inside.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width()
-        return max(current_theme().gap(_SETTINGS_PX + 32), least)
+        return max(_SETTINGS_PX + 32, least)
 
     def _connect_signals(self) -> None:
         panel = self._panel
@@ -723,7 +721,7 @@ class ServerWindow(OwnWindow):
     def _arrange(self) -> None:
         """Show settings and requests side by side, or one of them where both do not fit."""
         beside = self._settings_px()
-        has_room = self.width() >= beside + current_theme().px(_BESIDE_PX)
+        has_room = self.width() >= beside + _BESIDE_PX
         shows = has_room if self._wants_settings is None else self._wants_settings
         self.settings_shown.setChecked(shows)
         self._has_room = has_room

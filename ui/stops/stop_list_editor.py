@@ -163,7 +163,7 @@ class StopDelegate(QStyledItemDelegate):
     def _paint_box(self, painter: QPainter, area: QRectF, is_on: bool) -> None:
         theme = current_theme()
         colors = theme.colors
-        side = theme.px(16)
+        side = 16
         box = QRectF(0, 0, side, side)
         box.moveCenter(area.center())
         painter.setPen(QPen(QColor(colors.checked if is_on else colors.control), 1.2))
@@ -182,7 +182,7 @@ class StopDelegate(QStyledItemDelegate):
         self, painter: QPainter, area: QRectF, name: str, color: str, usual: int
     ) -> None:
         """Draw an icon in the middle of a cell."""
-        side = current_theme().px(usual)
+        side = usual
         place = QRectF(0, 0, side, side)
         place.moveCenter(area.center())
         image = icons.pixmap(name, color, side)
@@ -283,13 +283,12 @@ class StopTable(QTableView):
         self.verticalHeader().setDefaultSectionSize(self._row_px)
         if self.model() is not None:
             for column, width in _WIDTHS_PX.items():
-                self.setColumnWidth(column, max(current_theme().px(width), self._words_px(column)))
+                self.setColumnWidth(column, max(width, self._words_px(column)))
         self.setFixedHeight(self.sizeHint().height())
 
     @property
     def _row_px(self) -> int:
-        theme = current_theme()
-        return max(theme.gap(_ROW_PX), self.fontMetrics().height() + theme.gap(15))
+        return max(_ROW_PX, self.fontMetrics().height() + 15)
 
     def _words_px(self, column: StopColumn) -> int:
         longest = {StopColumn.TOKENS: "88 tokens", StopColumn.FIRED: "88×"}.get(column, "")
@@ -299,7 +298,7 @@ class StopTable(QTableView):
     def sizeHint(self) -> QSize:
         model = self.model()
         rows = model.rowCount() if model is not None else 0
-        frame = 2 * (current_theme().gap(_FRAME_PAD_PX) + 1)
+        frame = 2 * (_FRAME_PAD_PX + 1)
         return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * self._row_px + frame)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -31,8 +31,8 @@ from ui.kit.labels import ElidedLabel, label, plain_tool_tip
 from ui.kit.layouts import STRETCH, FlowLayout, column, form, row, scrolling
 from ui.kit.rows import TwoLinesDelegate
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme, fixed_font, restyle
-from ui.kit.windows import OwnWindow, move_focus
+from ui.kit.theme import fixed_font, restyle
+from ui.kit.windows import OwnWindow, fit_to_screen, move_focus
 from ui.preferences import declaration
 from ui.records.tool_servers import (
     AddedServers,
@@ -193,7 +193,7 @@ class PasteDialog(_KeptDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        current_theme().open_size(self, 560, 420)
+        fit_to_screen(self, 560, 420)
 
 
 class ServerForm(_KeptDialog):
@@ -206,7 +206,6 @@ class ServerForm(_KeptDialog):
         put: Callable[[ToolServerConfig, str], Coroutine[Any, Any, None]],
     ) -> None:
         super().__init__("Edit Tool Server" if config else "Add Tool Server", "Save", parent)
-        theme = current_theme()
         self._config = config or ToolServerConfig("")
         self._put = put
         self._is_new = config is None
@@ -222,7 +221,7 @@ class ServerForm(_KeptDialog):
         self.args.setAccessibleName("Arguments, one on each line")
         self.args.setPlaceholderText("One argument on each line")
         self.args.setTabChangesFocus(True)
-        theme.follow(self.args, lambda: self.args.setFixedHeight(theme.px(84)))
+        self.args.setFixedHeight(84)
         self.cwd = _line(shown.cwd, "Working directory", "The home folder")
         self.env = NamedValueRows("variable")
         self.env.show_values(shown.env)
@@ -250,7 +249,7 @@ class ServerForm(_KeptDialog):
         column(
             (scroll, 1), self.problem, self.buttons, spacing=12, margins=(18, 16, 18, 16), on=self
         )
-        theme.open_size(self, 620, 460)
+        fit_to_screen(self, 620, 460)
         self.kind.currentIndexChanged.connect(lambda _: self._show_kind())
         self.buttons.accepted.connect(self._keep)
         self._show_kind()
@@ -426,7 +425,6 @@ class ToolServersWindow(OwnWindow):
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
         super().__init__("Tool Servers", (860, 600), parent)
-        theme = current_theme()
         self._toolbox = toolbox
         self.add = QPushButton("Add…")
         self.paste = QPushButton("Paste JSON…")
@@ -441,7 +439,7 @@ class ToolServersWindow(OwnWindow):
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
         self.list.setItemDelegate(TwoLinesDelegate(self.list))
-        theme.follow(self.list, lambda: self.list.setFixedWidth(theme.gap(_LIST_PX)))
+        self.list.setFixedWidth(_LIST_PX)
         self.detail = ServerDetail()
         self._pages = QStackedWidget()
         empty = (

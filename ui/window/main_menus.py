@@ -598,7 +598,8 @@ class MainMenus(QObject):
         places = Places(window.workspace, window.sidebar, window.chat, window.stop_panel, self)
         self.window = WindowMenu(bar.addMenu("&Window"), places, window.others)
         self._fill_help(bar.addMenu("&Help"))
-        current_theme().follow(bar, self._tint_more)
+        current_theme().changed.connect(self._tint_more)
+        self._tint_more()
         self.conversation.order_wanted.connect(self._change_order)
         window.workspace.answering_changed.connect(self._refresh_stop)
         window.workspace.opened.connect(self._refresh_stop)
@@ -608,7 +609,7 @@ class MainMenus(QObject):
         # Qt's own picture for the menus that have no room is dark in every theme.
         theme = current_theme()
         for button in self._window.menuBar().findChildren(QToolButton, "qt_menubar_ext_button"):
-            button.setIcon(icons.icon("chevron-down", theme.colors.text, theme.px(_MORE_PX)))
+            button.setIcon(icons.icon("chevron-down", theme.colors.text, _MORE_PX))
 
     def _refresh_stop(self) -> None:
         self.stop.setEnabled(self._window.workspace.current.is_running)

@@ -73,24 +73,18 @@ class SideColumns(QObject):
     def __init__(
         self,
         window: QMainWindow,
-        splitter: QSplitter,
         sidebar: QWidget,
         chat: QWidget,
         panel: QDockWidget,
     ) -> None:
         super().__init__(window)
         theme = current_theme()
-        self._splitter = splitter
-        # The sidebar's width as it was chosen; large text may widen it.
-        self._sidebar_px = _SIDEBAR_PX
-        splitter.splitterMoved.connect(self.note_sidebar_width)
         self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
         self._order: tuple[QWidget, ...] = (sidebar, panel)
         self._wanted = {column for column in self._order if not column.isHidden()}
         self._asked_for: QWidget | None = None
         self._is_fitting = False
         self._is_due = False
-        self._to_resize: set[QWidget] = set()
         self._theme = theme
         self._width_before_growing = 0
         # What a column needed when it was last shown, or laid out while hidden, with this text.
@@ -98,7 +92,6 @@ class SideColumns(QObject):
         for column in self._order:
             column.installEventFilter(self)
         theme.changed.connect(self._fit_again)
-        theme.settled.connect(self._resize_shown)
         panel.topLevelChanged.connect(self.fit_soon)
 
     def wants(self, column: QWidget) -> bool:
@@ -134,11 +127,6 @@ class SideColumns(QObject):
         self._asked_for = None
         self._width_before_growing = 0
 
-    def resize_for_text(self) -> None:
-        """Give the columns their widths for another size of the text, each when it is shown."""
-        self._to_resize = set(self._order)
-        self.fit_soon()
-
     def fit_soon(self) -> None:
         """Fit the columns once the present event has been handled."""
         if not self._is_due:
@@ -169,23 +157,6 @@ class SideColumns(QObject):
             if column.isHidden() == (column in shown):
                 column.setVisible(column in shown)
         self._is_fitting = False
-        if not self._theme.is_settling:
-            self._resize_shown()
-
-    def _resize_shown(self) -> None:
-        """Give columns their width, once what they hold no longer needs the one of other text."""
-        due = {column for column in self._to_resize if not column.isHidden()}
-        self._to_resize -= due
-        if self._panel in due:
-            width = self._theme.gap(WIDTH_PX)
-            self._window.resizeDocks([self._panel], [width], Qt.Orientation.Horizontal)
-        if self._sidebar in due:
-            rest = self._splitter.width() - self._sidebar_px
-            self._splitter.setSizes([self._sidebar_px, max(1, rest)])
-
-    def note_sidebar_width(self) -> None:
-        """Remember the sidebar's width as what was chosen."""
-        self._sidebar_px = self._splitter.sizes()[0] or self._sidebar_px
 
     def _fit_again(self) -> None:
         self._measured.clear()
@@ -258,7 +229,6 @@ class WindowLayout:
         if len(parts) == 4:
             self._window.restoreState(parts[1])
             self._splitter.restoreState(parts[2])
-            self._columns.note_sidebar_width()
             wanted = bytes(parts[3].data()).split()
             self._sidebar.setVisible(b"sidebar" in wanted)
             # A panel without room is still wanted.
@@ -302,8 +272,6 @@ class AppliedPreferences(QObject):
         theme.columns = now.columns
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
-            self._columns.forget_opened()
-            self._columns.resize_for_text()
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
         self._workspace.titles.is_on = now.names_conversations
         self._workspace.context.when_full = WhenFull(now.when_full)
@@ -521,7 +489,7 @@ class MainWindow(QMainWindow):
             self.workspace, self.model_library, self.chat, self.others, self
         )
         self._lay_out()
-        self.columns = SideColumns(self, self._splitter, self.sidebar, self.chat, self.stop_panel)
+        self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
         self._layout = WindowLayout(
             self, self._splitter, self.columns, self.sidebar, self.stop_panel
         )

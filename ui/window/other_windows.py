@@ -97,7 +97,7 @@ class PageWindow(OwnWindow):
         column(self.page, margins=(28, 18, 28, 24), on=holder)
         column((scrolling(holder, title, goes_sideways=False), 1), on=self)
         theme = current_theme()
-        theme.follow(self.page, lambda: self.page.setMaximumWidth(theme.px(_WIDEST_PX)))
+        self.page.setMaximumWidth(_WIDEST_PX)
         theme.changed.connect(self._restyle)
         try:
             self.page.set_markdown(page_text(path))

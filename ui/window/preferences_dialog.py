@@ -224,7 +224,7 @@ class PreferencesDialog(QDialog):
         # Filled in their place: what moves is styled again with all that it holds.
         for title, hint in PAGES.items():
             self.tabs.addTab(self._page(title, hint), title)
-        current_theme().follow(self, self._fit)
+        self._fit()
         preferences.keeping_failed.connect(self._say)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
@@ -232,13 +232,13 @@ class PreferencesDialog(QDialog):
         return move_focus(self, is_next)
 
     def _fit(self) -> None:
-        self.setMinimumWidth(current_theme().px(500))
+        self.setMinimumWidth(500)
         # After the layout has measured the larger text.
         QTimer.singleShot(0, self, self._take_width)
 
     def _take_width(self) -> None:
         """Grow to the longest row; ``adjustSize`` alone stops at a part of the screen."""
-        self.setMinimumWidth(max(current_theme().px(500), self.minimumSizeHint().width()))
+        self.setMinimumWidth(max(500, self.minimumSizeHint().width()))
         self.adjustSize()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -320,9 +320,7 @@ class PreferencesDialog(QDialog):
         control.setPlaceholderText(preference.setting.unset)
         control.setTabChangesFocus(True)
         never_sideways(control)
-        current_theme().follow(
-            control, lambda: control.setFixedHeight(current_theme().px(_TEXT_PX))
-        )
+        control.setFixedHeight(_TEXT_PX)
         # A text field changes some characters, so its text is used only if a person edited it.
         shown = control.toPlainText()
 
@@ -359,11 +357,9 @@ class _Page(QWidget):
         row = self._grid.rowCount()
         is_tall = isinstance(control, QPlainTextEdit | RemovableRows)
         if isinstance(control, Choice | NumberField):
-            current_theme().follow(
-                control, lambda: control.setFixedWidth(current_theme().px(_FIELD_PX))
-            )
+            control.setFixedWidth(_FIELD_PX)
         title = label(name, is_wrapped=True)
-        current_theme().follow(title, lambda: title.setFixedWidth(current_theme().px(_NAMES_PX)))
+        title.setFixedWidth(_NAMES_PX)
         title.setContentsMargins(0, _LINE_TOP_PX if is_tall else 0, 0, 0)
         # Without an alignment, a widget of fixed width would be centered in its cell.
         left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter

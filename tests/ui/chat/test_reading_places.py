@@ -104,23 +104,6 @@ async def test_the_open_conversation_stays_in_sight_in_a_list_that_becomes_lower
     assert listed.verticalScrollBar().value() == 0, "a person looks at the others"
 
 
-async def test_the_open_conversation_stays_in_sight_when_the_text_grows_and_shrinks(
-    window: MainWindow,
-) -> None:
-    window.resize(1400, 800)
-    open_among(window, 20)
-    listed = window.sidebar.list
-    await eventually(lambda: is_in_sight(window))
-    for percent in (200, 100, 150):
-        height = listed.visualRect(listed.currentIndex()).height()
-        window.preferences.change(text_percent=percent)
-        await eventually(lambda: not window.theme.is_settling)
-        await eventually(
-            lambda before=height: listed.visualRect(listed.currentIndex()).height() != before
-        )
-        assert is_in_sight(window), percent
-
-
 async def test_a_place_whose_message_is_gone_is_ignored(
     scripted: ScriptedEngine, theme: Theme, tmp_path: Path
 ) -> None:

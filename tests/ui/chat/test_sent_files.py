@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
@@ -118,21 +117,3 @@ async def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
     (copy,) = conversations_from_json(conversations_json([again]))
     assert copy.messages[0].files == (NOTES, PAGES)
     assert again.duplicate().messages[0].files == (NOTES, PAGES)
-
-
-def test_a_bubble_of_the_same_width_goes_with_the_size_of_the_text(
-    theme: Theme, qtbot: QtBot
-) -> None:
-    view = shown(theme, qtbot, question("Look at this", [NOTES]))
-    (file,) = view.bubble.files
-    file.chip.button.click()
-    assert file.text_view is not None
-    for percent in (150, 100):
-        theme.set_text_size(percent)
-        QApplication.processEvents()
-        wanted = max(
-            file.chip.sizeHint().width(),
-            view.text_view.fontMetrics().horizontalAdvance("Look at this"),
-        )
-        for part in (view.text_view, file):
-            assert wanted <= part.width() <= wanted + 4

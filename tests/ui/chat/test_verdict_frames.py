@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 
-import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
@@ -18,43 +17,6 @@ from ui.models.models import Models
 from ui.records.conversations import ChosenModel, StopEntry
 from ui.records.runs import Run, RunState
 from ui.records.tool_calls import CallProgress
-
-
-class CutFrames(QObject):
-    """Notes each time a label is painted in a place that is too low for its text."""
-
-    def __init__(self, label: QLabel) -> None:
-        super().__init__(label)
-        self._label = label
-        self.painted = 0
-        self.cut: list[tuple[int, int]] = []
-        label.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        if event.type() == QEvent.Type.Paint:
-            self.painted += 1
-            needed = self._label.heightForWidth(self._label.width())
-            if self._label.height() < needed - 2:
-                self.cut.append((self._label.height(), needed))
-        return False
-
-
-async def test_no_frame_cuts_the_verdict_off_while_text_grows(
-    scripted: ScriptedEngine, theme: Theme
-) -> None:
-    window = main_window(scripted, theme)
-    window.stop_panel.show()
-    window.resize(1600, 820)
-    async with shown(window, quits=True):
-        window.workspace.take_in(conversation())
-        verdict = window.stop_panel.verdict
-        seen = [CutFrames(verdict.sentence), CutFrames(verdict.detail)]
-        await eventually(lambda: all(one.painted for one in seen))
-        for percent in (150, 200, 100, 200):
-            window.preferences.change(text_percent=percent)
-            await eventually(window.updatesEnabled)
-            window.stop_panel.repaint()
-        assert [one.cut for one in seen] == [[], []]
 
 
 def test_a_hidden_verdict_takes_other_colors_when_it_is_seen_again(
@@ -130,14 +92,12 @@ class Frames(QObject):
                 self.faults.append(f"{one} overlaps {other}")
 
 
-@pytest.mark.parametrize("percent", [100, 200])
 async def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_loaded(
-    scripted: ScriptedEngine, theme: Theme, percent: int
+    scripted: ScriptedEngine, theme: Theme
 ) -> None:
     scripted.model = None
     window = main_window(scripted, theme)
     window.stop_panel.show()
-    window.preferences.change(text_percent=percent)
     seven = conversation()
     seven.model = ChosenModel(MODEL.id, MODEL.path)
     seven.stops = [StopEntry.of(stop) for stop in STOPS]

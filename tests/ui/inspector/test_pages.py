@@ -3,8 +3,8 @@
 from functools import partial
 
 import pytest
-from PySide6.QtGui import QColor, QStandardItemModel
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from api.conformance.captures.values import (
@@ -26,7 +26,6 @@ from ui.inspector.capture_window import (
 from ui.inspector.pages import ReadingPage, RowsView
 from ui.inspector.probe_window import probe_page
 from ui.kit.colors import LIGHT
-from ui.kit.html import badge, cell, table
 from ui.kit.theme import Theme
 
 
@@ -100,29 +99,6 @@ def test_columns_fit_their_window_until_a_person_chooses_their_widths(
     table.horizontalHeader().resizeSection(1, 333)
     table.resize(700, 200)
     assert table.columnWidth(1) == 333
-
-
-def test_what_is_behind_a_word_has_round_corners_at_every_size(theme: Theme, qtbot: QtBot) -> None:
-    for percent in (100, 200):
-        theme.set_text_size(percent)
-        page = ReadingPage("Results")
-        qtbot.addWidget(page)
-        page.resize(300, 200)
-        page.setHtml(table([[cell(badge("Failed", "#000000", "#ff0000"))]]))
-        page.show()
-        QApplication.processEvents()
-        drawn = page.viewport().grab().toImage()
-        red = QColor("#ff0000").rgb()
-        columns = [
-            [y for y in range(drawn.height()) if drawn.pixel(x, y) == red]
-            for x in range(drawn.width())
-        ]
-        heights = [len(column) for column in columns if column]
-        middle = max(heights)
-        assert middle > page.fontMetrics().height() * 0.8
-        assert heights[0] < middle - 3, f"square at {percent} %"
-        assert heights[-1] < middle - 3
-        assert page.toPlainText().strip() == "Failed"
 
 
 def test_the_columns_of_a_table_are_chosen_in_the_menu_of_its_rows_too(

@@ -99,11 +99,9 @@ def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: R
     assert view.mark_kinds == [MarkKind.GUESSED]
 
 
-@pytest.mark.parametrize("percent", [100, 200])
 def test_the_chip_of_a_stop_and_of_an_end_token_have_round_corners(
-    view: TapeView, record: Record, theme: Theme, percent: int
+    view: TapeView, record: Record, theme: Theme
 ) -> None:
-    theme.set_text_size(percent)
     stopped, ended = record(["1 ", "6"], "6").trace, record(["1 "]).trace
     for trace, color in ((stopped, theme.colors.accent), (ended, theme.colors.bubble)):
         view.show_trace(trace)

@@ -60,14 +60,10 @@ def test_a_form_has_labels_beside_fields_and_rows_as_wide_as_both() -> None:
     assert (layout.horizontalSpacing(), layout.verticalSpacing()) == (6, 6)
 
 
-@pytest.mark.parametrize("percent", [100, 150, 200])
-def test_the_label_of_a_field_of_one_line_stands_at_its_middle(
-    theme: Theme, qtbot: QtBot, percent: int
-) -> None:
-    theme.set_text_size(percent)
+def test_the_label_of_a_field_of_one_line_stands_at_its_middle(theme: Theme, qtbot: QtBot) -> None:
     outer, tall = QWidget(), QPlainTextEdit()
     qtbot.addWidget(outer)
-    tall.setFixedHeight(theme.px(90))
+    tall.setFixedHeight(90)
     fields = [QLineEdit(), Choice("Kind", [("a", "A")]), QPushButton("Add")]
     layout = form(*((f"Label {n}", field) for n, field in enumerate(fields)), on=outer)
     layout.addRow("Tall", tall)

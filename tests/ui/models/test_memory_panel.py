@@ -92,11 +92,6 @@ async def test_in_a_low_window_the_models_in_memory_fold_to_one_line_until_they_
         assert toggle.isChecked()
         QTest.keyClick(toggle, Qt.Key.Key_Space)
         assert not line.isVisible()
-        # Twice as large letters make the same window low.
-        window.resize(700, 700)
-        await eventually(line.isVisible)
-        theme.set_text_size(200)
-        assert not line.isVisible()
 
 
 async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unpins_it(

@@ -233,11 +233,9 @@ async def test_what_is_below_the_head_stays_in_its_place_when_the_server_is_turn
         assert window.log.mapTo(window, QPoint()) == before
 
 
-@pytest.mark.parametrize("text_percent", [100, 200])
 async def test_the_choice_of_routes_is_as_wide_with_requests_as_without(
-    theme: Theme, text_percent: int
+    theme: Theme,
 ) -> None:
-    theme.set_text_size(text_percent)
     panel = panel_with(Control())
     async with shown(ServerWindow(panel)) as window:
         width = window.log.dialects.sizeHint().width()
@@ -400,11 +398,9 @@ async def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_
     settings.deleteLater()
 
 
-@pytest.mark.parametrize("text_percent", [100, 200])
 async def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
-    theme: Theme, text_percent: int
+    theme: Theme,
 ) -> None:
-    theme.set_text_size(text_percent)
     panel = panel_with(Control())
     window = ServerWindow(panel)
     window.resize(1_000, 300)
@@ -443,7 +439,7 @@ async def test_settings_that_leave_the_requests_no_room_fold_away_until_a_person
     window.show()
     toggle, settings, log = window.settings_shown, window.settings, window.log
     assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (True, True, True)
-    theme.set_text_size(200)
+    window.resize(700, 700)
     assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (False, True, False)
     assert toggle.focusPolicy() & Qt.FocusPolicy.TabFocus
     toggle.setFocus()
@@ -452,7 +448,7 @@ async def test_settings_that_leave_the_requests_no_room_fold_away_until_a_person
     QTest.keyClick(toggle, Qt.Key.Key_Space)
     assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (False, True, False)
     # What a person chose stays where there is room again.
-    theme.set_text_size(100)
+    window.resize(1_270, 700)
     assert (settings.isVisible(), log.isVisible()) == (False, True)
     toggle.click()
     assert (settings.isVisible(), log.isVisible()) == (True, True)
@@ -461,11 +457,9 @@ async def test_settings_that_leave_the_requests_no_room_fold_away_until_a_person
     window.deleteLater()
 
 
-@pytest.mark.parametrize("text_percent", [100, 200])
 async def test_a_server_that_goes_on_and_off_does_not_widen_its_window(
-    theme: Theme, text_percent: int
+    theme: Theme,
 ) -> None:
-    theme.set_text_size(text_percent)
     panel = panel_with(Control())
     window = ServerWindow(panel)
     window.resize(1_270, 700)

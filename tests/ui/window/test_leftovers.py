@@ -141,25 +141,3 @@ async def test_keys_are_listed_without_glyphs_too(window: MainWindow) -> None:
     (box,) = dialog.findChildren(QDialogButtonBox)
     assert all(button.icon().isNull() for button in box.buttons())
     dialog.close()
-
-
-async def test_a_step_of_text_zoom_does_not_style_what_nobody_sees(
-    window: MainWindow, theme: Theme
-) -> None:
-    def cards() -> int:
-        return sum(one.objectName() == "popover" for one in window.findChildren(QWidget))
-
-    assert cards() == 0
-    window.chat.show_settings()
-    window.chat.settings.hide()
-    window.chat.tools.pop_up()
-    window.choosing_model.pop_up()
-    assert cards() == 3  # two were closed by the one that was opened last
-    window.choosing_model.switcher.hide()
-    window.chat.tools.popover.hide()
-    theme.set_text_size(110)
-    assert cards() == 0
-    window.chat.show_settings()
-    points = window.chat.composer.input.font().pointSizeF()
-    assert window.chat.settings.system_prompt.font().pointSizeF() == pytest.approx(points, 0.1)
-    window.chat.settings.hide()

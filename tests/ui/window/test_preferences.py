@@ -30,7 +30,6 @@ def control(dialog: PreferencesDialog, path: str, kind: type[Control]) -> Contro
 def plain_theme(theme: Theme) -> Iterator[Theme]:
     yield theme
     theme.set_high_contrast(False)
-    theme.set_text_size(100)
 
 
 async def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidget) -> None:
@@ -55,23 +54,6 @@ async def test_each_control_changes_its_preference_at_once(theme: Theme, parent:
     assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
     assert begin.settings().thinking_budget == 64
     assert begin.system_prompt == "Be brief."
-
-
-def test_the_dialog_is_as_wide_as_its_longest_row_at_twice_the_text_size(
-    plain_theme: Theme, parent: QWidget, qtbot: QtBot
-) -> None:
-    dialog = PreferencesDialog(preferences_state(), parent)
-    dialog.show()
-    box = control(dialog, "tells_of_answers", CheckBox)
-    box.setText(2 * box.text())
-    plain_theme.set_text_size(200)
-
-    def is_whole() -> bool:
-        end = box.mapTo(dialog, box.rect().topRight()).x()
-        return end < dialog.width() and box.width() >= box.sizeHint().width()
-
-    qtbot.waitUntil(is_whole, timeout=60_000)
-    dialog.close()
 
 
 def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
@@ -156,7 +138,7 @@ def test_names_and_controls_begin_at_the_left_of_the_page(
     page = dialog.tabs.currentWidget()
     names = [one for one in page.findChildren(QLabel) if one.parent() is page]
     assert {one.x() for one in names} == {0}
-    rows = [dialog.controls[name] for name in ("theme", "has_high_contrast", "text_percent")]
+    rows = [dialog.controls[name] for name in ("theme", "has_high_contrast", "interface_percent")]
     assert len({one.x() for one in rows}) == 1
 
 
@@ -177,17 +159,15 @@ async def test_approved_tools_are_listed_and_can_be_removed(
     assert state.now.tools.allowed == (("files", "read", "f2"),)
 
 
-@pytest.mark.parametrize("text_percent", [100, 200])
 async def test_the_word_none_stands_in_the_line_of_its_name(
-    plain_theme: Theme, parent: QWidget, text_percent: int
+    plain_theme: Theme, parent: QWidget
 ) -> None:
-    plain_theme.set_text_size(text_percent)
     dialog = PreferencesDialog(preferences_state(), parent)
     tools = next(n for n in range(dialog.tabs.count()) if dialog.tabs.tabText(n) == "Tools")
     dialog.tabs.setCurrentIndex(tools)
     dialog.show()
     page = dialog.tabs.currentWidget()
-    await eventually(lambda: page.isVisible() and not plain_theme.is_settling)
+    await eventually(lambda: page.isVisible())
     image = page.grab().toImage()
 
     def top_of(words: QLabel) -> int:

@@ -102,9 +102,9 @@ async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
 def test_a_narrow_bar_has_its_buttons_below_its_words(qtbot: QtBot, theme: Theme) -> None:
     bar = ProblemBar()
     qtbot.addWidget(bar)
-    bar.resize(theme.px(700), 80)
+    bar.resize(700, 80)
     bar.tell(StoreProblem("It could not be loaded.", "The file is damaged.", Path("model")))
     words, button = bar.detail, bar.show_file
     qtbot.waitUntil(lambda: words.geometry().right() < button.geometry().left())
-    bar.resize(theme.px(400), 160)
+    bar.resize(400, 160)
     qtbot.waitUntil(lambda: words.geometry().bottom() < button.geometry().top())

@@ -12,7 +12,6 @@ from engine import STOP_OPTIONS, StopScope
 from engine.scheduling.service import Engine
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
-from tests.support.random_cases import few_of
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_words
@@ -221,14 +220,12 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     assert not popover.reset.isEnabled()
 
 
-@pytest.mark.parametrize("percent", few_of((100, 125, 150, 175, 200), 2))
-async def test_the_card_has_room_for_all_its_settings_at_every_text_size(
-    engine: Engine, theme: Theme, percent: int
+async def test_settings_popover_scrolls_only_at_full_screen_height(
+    engine: Engine, theme: Theme
 ) -> None:
     async with shown(main_window(engine, theme)) as window:
         window.start()
         await eventually(lambda: window.workspace.model.state.info is not None)
-        window.preferences.change(text_percent=percent)
         window.chat.show_settings()
         card = window.chat.settings
         (area,) = card.findChildren(QScrollArea)

@@ -5,25 +5,19 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import (
-    QApplication,
     QScrollArea,
     QWidget,
 )
 
 from engine.scheduling.service import Engine
 from tests.support.answers.said import finished_run
-from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
-from ui.preferences import Preferences
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow, readable_px
-
-SIZES = (100, 150, 200)
-
 
 WIDTH, HEIGHT = 1280, 900
 
@@ -49,20 +43,17 @@ def characters_a_line(window: MainWindow) -> float:
 
 
 async def test_the_chat_keeps_a_readable_line(window: MainWindow) -> None:
-    for percent in SIZES:
-        window.preferences.change(text_percent=percent)
+    for width in (WIDTH, 1_000, 800):
+        window.resize(width, HEIGHT)
         await eventually(lambda: characters_a_line(window) >= 42)
-        assert window.width() == WIDTH
-        assert not (window.sidebar.isHidden() and window.stop_panel.isHidden())
+        assert window.width() == width
         areas = window.stop_panel.findChildren(QScrollArea)
         await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))  # noqa: B023
 
 
 async def test_hidden_columns_return_when_there_is_room(window: MainWindow) -> None:
-    window.preferences.change(text_percent=200)
+    window.resize(800, HEIGHT)
     await eventually(lambda: window.stop_panel.isHidden() and not window.sidebar.isHidden())
-    window.preferences.change(text_percent=100)
-    await eventually(lambda: not window.stop_panel.isHidden())
     window.resize(500, HEIGHT)
     await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
     window.resize(WIDTH, HEIGHT)
@@ -70,7 +61,7 @@ async def test_hidden_columns_return_when_there_is_room(window: MainWindow) -> N
 
 
 async def test_a_column_that_is_asked_for_gets_room_from_the_other(window: MainWindow) -> None:
-    window.preferences.change(text_percent=200)
+    window.resize(800, HEIGHT)
     await eventually(lambda: window.stop_panel.isHidden() and not window.sidebar.isHidden())
     window.stop_panel.toggleViewAction().trigger()
     await eventually(lambda: window.sidebar.isHidden())
@@ -87,28 +78,17 @@ async def test_the_conversations_stay_where_only_one_column_has_room(window: Mai
     assert window.sidebar.isVisible()
 
 
-async def test_a_column_that_was_opened_last_gives_way_when_the_text_grows(
-    window: MainWindow,
-) -> None:
-    window.stop_panel.hide()
-    window.stop_panel.show()  # as from the line below an answer
-    window.preferences.change(text_percent=200)
-    await eventually(lambda: window.stop_panel.isHidden() and window.sidebar.isVisible())
-
-
 async def test_a_hidden_column_is_measured_as_wide_as_it_becomes(
     engine: Engine, theme: Theme
 ) -> None:
-    for percent in SIZES:
-        chosen = preferences_state(Preferences(theme="light", text_percent=percent))
-        window = main_window(engine, theme, preferences=chosen)
-        window.resize(WIDTH, HEIGHT)
-        async with shown(window):
-            hidden = window.columns.needed_px(window.stop_panel)
-            assert window.stop_panel.isHidden()
-            window.stop_panel.show()
-            await eventually(window.stop_panel.isVisible)
-            assert window.columns.needed_px(window.stop_panel) == hidden, percent
+    window = main_window(engine, theme)
+    window.resize(WIDTH, HEIGHT)
+    async with shown(window):
+        hidden = window.columns.needed_px(window.stop_panel)
+        assert window.stop_panel.isHidden()
+        window.stop_panel.show()
+        await eventually(window.stop_panel.isVisible)
+        assert window.columns.needed_px(window.stop_panel) == hidden
 
 
 async def test_the_stop_panel_is_closed_until_a_reason_opens_it(
@@ -206,25 +186,15 @@ async def test_the_columns_hold_when_the_window_is_hidden_and_shown(window: Main
     await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
 
 
-def test_readable_follows_the_font(theme: Theme, qapp: QApplication) -> None:
-    one = QWidget()
-    for percent in SIZES:
-        theme.set_text_size(percent)
-        metrics = one.fontMetrics()
-        assert readable_px(metrics) - 2 * 26 >= metrics.horizontalAdvance("the letters ") / 12 * 40
-
-
 async def test_the_reason_of_an_answer_scrolls_nothing_sideways(window: MainWindow) -> None:
     window.workspace.current.stops.ensure("6")
     window.workspace.send("Count from 1 to 10, one number per line")
     await eventually(lambda: not window.workspace.current.is_running)
-    for percent in SIZES:
-        window.preferences.change(text_percent=percent)
-        window.resize(window.width(), window.minimumSizeHint().height())
-        window.stop_panel.show()
-        areas = window.stop_panel.findChildren(QScrollArea)
-        await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))  # noqa: B023
-        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))  # noqa: B023
+    window.resize(window.width(), window.minimumSizeHint().height())
+    window.stop_panel.show()
+    areas = window.stop_panel.findChildren(QScrollArea)
+    await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))
+    await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
 
 
 async def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_alone(
@@ -236,7 +206,6 @@ async def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_
         for line in window.findChildren(QWidget, "qt_qmainwindow_extended_splitter"):
             line.destroyed.connect(lambda *_: gone.append(theme.is_changing))
 
-    window.preferences.change(text_percent=200)
     turns = [
         (
             ConversationMessage("user", "Count from 1 to 10, one number per line"),
@@ -256,17 +225,3 @@ async def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_
         await asyncio.sleep(0.1)
     theme.changing.disconnect(watch)
     assert not any(gone)  # else Qt deletes a line between columns while it styles it
-
-
-@pytest.mark.parametrize("width", [WIDTH, 1_900])
-async def test_columns_are_as_wide_as_before_when_the_text_is_as_large_as_before(
-    window: MainWindow, width: int
-) -> None:
-    columns = (window.sidebar, window.stop_panel)
-    window.resize(width, HEIGHT)
-    await eventually(lambda: all(column.isVisible() for column in columns))
-    before = [column.width() for column in columns]
-    window.preferences.change(text_percent=200)
-    await eventually(lambda: window.stop_panel.isVisible() is (width > WIDTH))
-    window.preferences.change(text_percent=100)
-    await eventually(lambda: [column.width() for column in columns] == before)

@@ -174,7 +174,8 @@ class FileChip(QFrame):
             on=self,
         )
         self.say(words)
-        current_theme().follow(self, self._tint)
+        current_theme().changed.connect(self._tint)
+        self._tint()
 
     def say(self, words: str, more: str = "") -> None:
         """Change the words beside the name."""
@@ -228,13 +229,13 @@ class FileChip(QFrame):
 
     def sizeHint(self) -> QSize:
         name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
-        wanted = min(name, current_theme().px(_WIDEST_NAME_PX))
+        wanted = min(name, _WIDEST_NAME_PX)
         hint = super().sizeHint()
         return QSize(hint.width() - self.name.sizeHint().width() + wanted, hint.height())
 
     def _tint(self) -> None:
         theme = current_theme()
-        size = theme.px(_ICON)
+        size = _ICON
         self._picture.setPixmap(icons.pixmap("report", theme.colors.muted, size))
         self.updateGeometry()
 
@@ -288,7 +289,7 @@ class FilePreview(Popover):
         self.last.valueChanged.connect(self._choose)
         self.remove.clicked.connect(self._remove)
         self.close_button.clicked.connect(self.hide)
-        current_theme().follow(self, self._fit)
+        self._fit()
 
     def show_file(self, file: Attachment, tokens: int | None) -> None:
         is_same = file == self.file
@@ -357,10 +358,9 @@ class FilePreview(Popover):
         )
 
     def _fit(self) -> None:
-        theme = current_theme()
         room = self.screen().availableGeometry()
-        self.setFixedWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
-        height = min(theme.px(_TEXT_HEIGHT_PX), room.height() // 2)
+        self.setFixedWidth(min(_WIDTH_PX, room.width() - 40))
+        height = min(_TEXT_HEIGHT_PX, room.height() // 2)
         self.text.setFixedHeight(height)
         self.text.setFont(fixed_font(self.font(), 0.95))
 

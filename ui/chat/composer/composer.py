@@ -487,7 +487,7 @@ class Composer(QFrame):
         self.action.setToolTip(with_keys(says, keys))
         colors = theme.colors
         color = colors.on_accent if self.action.isEnabled() else colors.faint
-        side, size = theme.px(_SEND_PX), theme.px(_SEND_ICON_PX)
+        side, size = _SEND_PX, _SEND_ICON_PX
         self.action.setFixedSize(side, side)
         self.action.setIconSize(QSize(size, size))
         self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))

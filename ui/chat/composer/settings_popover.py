@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-import shiboken6
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QScreen
 from PySide6.QtWidgets import (
@@ -54,7 +53,8 @@ class PresetButton(QPushButton):
     def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
         super().__init__("Presets\u2009")
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the word
-        current_theme().follow(self, self._tint)
+        current_theme().changed.connect(self._tint)
+        self._tint()
         self._presets = presets
         self._dialogs_on = dialogs_on
         self.setAccessibleName("Presets: use, save, delete, import or export")
@@ -65,7 +65,7 @@ class PresetButton(QPushButton):
 
     def _tint(self) -> None:
         theme = current_theme()
-        size = theme.px(_ARROW)
+        size = _ARROW
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("chevron-down", theme.colors.muted, size))
 
@@ -224,7 +224,7 @@ class PresetOffers(QListWidget):
         rows = max(1, min(self.count(), _MOST_ROWS))
         around_px = self.height() - self.viewport().height()  # the frame and the padding
         height = rows * max(1, self.sizeHintForRow(0)) + around_px
-        width = min(self._composer.width(), current_theme().px(_WIDEST_PX))
+        width = min(self._composer.width(), _WIDEST_PX)
         corner = self._composer.mapTo(around, QPoint(0, 0))
         self.setGeometry(corner.x(), max(0, corner.y() - height - _GAP_PX), width, height)
 
@@ -240,9 +240,7 @@ Content = TypeVar("Content", bound=QWidget)
 
 
 class Card(QObject, Generic[Content]):
-    """Makes a card when it is first opened, and anew once colors or sizes have changed.
-
-    A hidden card would be styled and laid out again with each step of text zoom.
+    """Makes a card when it is first opened.
 
     Args:
         make: Makes the card.
@@ -253,18 +251,12 @@ class Card(QObject, Generic[Content]):
         super().__init__(parent)
         self._make = make
         self.made: Content | None = None
-        current_theme().changing.connect(self._delete_hidden)
 
     @property
     def content(self) -> Content:
         if self.made is None:
             self.made = self._make()
         return self.made
-
-    def _delete_hidden(self) -> None:
-        if self.made is not None and self.made.isHidden():
-            made, self.made = self.made, None
-            shiboken6.delete(made)
 
 
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
@@ -394,7 +386,7 @@ class SettingsPopover(Popover):
         self._rare = QWidget()
         self._rare.hide()
         self._lay_out()
-        current_theme().follow(self, self._fit)
+        self._fit()
         self._more.toggled.connect(self._show_rare)
         for name, control in self._fields().items():
             control.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
@@ -580,13 +572,12 @@ class SettingsPopover(Popover):
 
     def _fit(self) -> None:
         # All fields have one left edge, including those that are folded away.
-        theme = current_theme()
         names = [name for grid in self._grids for name in _first_column(grid)]
         widest = max(name.sizeHint().width() for name in names)
         for grid in self._grids:
             grid.setColumnMinimumWidth(0, widest)
-        self.system_prompt.setFixedHeight(theme.px(96))
-        self.setFixedWidth(theme.px(_WIDTH_PX))
+        self.system_prompt.setFixedHeight(96)
+        self.setFixedWidth(_WIDTH_PX)
 
     def _show_rare(self, is_shown: bool) -> None:
         bottom = self.geometry().bottom()
@@ -605,7 +596,7 @@ class SettingsPopover(Popover):
         assert inside is not None
         inside.activate()
         around_px = 2 * (_SIDE_PX + self.frameWidth())
-        wanted = inside.totalHeightForWidth(current_theme().px(_WIDTH_PX) - around_px)
+        wanted = inside.totalHeightForWidth(_WIDTH_PX - around_px)
         self._area.setFixedHeight(0)
         area = screen.availableGeometry()
         room = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
@@ -618,7 +609,7 @@ class SettingsPopover(Popover):
         )
         self._area.setFixedHeight(min(wanted, room))
         bar_px = self._area.verticalScrollBar().sizeHint().width() if wanted > room else 0
-        self.setFixedWidth(current_theme().px(_WIDTH_PX) + bar_px)
+        self.setFixedWidth(_WIDTH_PX + bar_px)
 
     def _edit_stop_option(self, option: StopOption, value: Any) -> None:
         options = self._settings.stop_options

@@ -15,7 +15,6 @@ from ui.kit.labels import clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
@@ -106,15 +105,14 @@ class ToolsPopover(Popover):
     # -- inside ----------------------------------------------------------------------------
 
     def _place(self, above: QPoint, anchor: QWidget) -> None:
-        theme = current_theme()
-        width = theme.px(_WIDTH_PX)
+        width = _WIDTH_PX
         self.setFixedWidth(width)
         column = self._list.layout()
         assert column is not None
         column.activate()
         # Wrapped text has its height only at this width; the stretch at the end takes the rest.
         wanted = column.totalHeightForWidth(width - _SIDES_PX)
-        least, most = theme.px(_LEAST_HEIGHT_PX), theme.px(_MOST_HEIGHT_PX)
+        least, most = _LEAST_HEIGHT_PX, _MOST_HEIGHT_PX
         self._scroll.setFixedHeight(min(most, max(least, wanted)))
         self.adjustSize()
         move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)

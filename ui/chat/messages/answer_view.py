@@ -189,7 +189,7 @@ class ThinkingView(QWidget):
     def _tint(self) -> None:
         theme = current_theme()
         name = "chevron-down" if self.head.isChecked() else "chevron-right"
-        size = theme.px(14)
+        size = 14
         self.head.setIconSize(QSize(size, size))
         self.head.setIcon(icons.icon(name, theme.colors.muted, size))
 
@@ -235,7 +235,7 @@ class AnswerView(QWidget):
         self.message = message
         self.editor: MessageEditor | None = None
         run = self.run = message.run
-        self.text_view = MarkdownView(markdown_style(self.font()))
+        self.text_view = MarkdownView(markdown_style(current_theme().message_font()))
         self.text_view.setObjectName("answer_text")
         self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine()
@@ -450,7 +450,7 @@ class AnswerView(QWidget):
         current_theme().changed.connect(self._restyle)
 
     def _restyle(self) -> None:
-        self.text_view.set_style(markdown_style(self.font()))
+        self.text_view.set_style(markdown_style(current_theme().message_font()))
 
 
 def continue_words(run: Run) -> str:

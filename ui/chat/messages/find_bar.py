@@ -14,7 +14,7 @@ from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, row
-from ui.kit.theme import current_theme, restyle
+from ui.kit.theme import restyle
 from ui.records.messages import ConversationMessage
 
 # The search may delay the painting of the window by this time.
@@ -198,7 +198,7 @@ class FindBar(QFrame):
         self.field = QLineEdit()
         self.field.setPlaceholderText("Find in this conversation")
         self.field.setAccessibleName("Find in this conversation")
-        current_theme().follow(self.field, self._fit_field)
+        self._fit_field()
         self.case = QToolButton()
         self.case.setText("Aa")
         self.case.setCheckable(True)

@@ -152,7 +152,7 @@ class JumpButton(QPushButton):
         self.resize(size)
         self.move(
             (around.width() - size.width()) // 2,
-            around.height() - size.height() - current_theme().gap(_ABOVE_FOOT_PX),
+            around.height() - size.height() - _ABOVE_FOOT_PX,
         )
 
     def _tell(self, has_news: bool) -> None:
@@ -167,7 +167,7 @@ class JumpButton(QPushButton):
         self.setText(f"\u2009{words}")
         self.setAccessibleName("New text below: jump to the latest" if self._has_news else words)
         self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
-        colors, size = theme.colors, theme.px(_ICON_PX)
+        colors, size = theme.colors, _ICON_PX
         color = colors.on_accent if self._has_news else colors.muted
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("down", color, size))

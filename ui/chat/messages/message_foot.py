@@ -77,9 +77,7 @@ class ReasonLine(QAbstractButton):
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
         words = sum(metrics.horizontalAdvance(part) + _GAP for part in (self._model, self._figures))
-        return QSize(
-            words + self._pill_width(self._word), metrics.height() + current_theme().gap(10)
-        )
+        return QSize(words + self._pill_width(self._word), metrics.height() + 10)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = current_theme().colors
@@ -111,7 +109,7 @@ class ReasonLine(QAbstractButton):
         theme = current_theme()
         colors = theme.colors
         color, soft = colors.tone(self._tone)
-        size, pad = theme.px(_ICON), theme.gap(_PAD)
+        size, pad = _ICON, _PAD
         width = self._pill_width(word)
         pill = QRect(left, 1, width - 1, self.height() - 3)
         is_marked = self.isChecked() or self.underMouse()
@@ -124,7 +122,7 @@ class ReasonLine(QAbstractButton):
         image = icons.pixmap(self._icon, color, size, 2.0)
         painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
         painter.setPen(QColor(color))
-        text = QRect(left + pad + size + theme.gap(5), 0, width, self.height() - 1)
+        text = QRect(left + pad + size + 5, 0, width, self.height() - 1)
         painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
         return width
 
@@ -146,8 +144,7 @@ class ReasonLine(QAbstractButton):
             self.row.repaint_all()
 
     def _pill_width(self, word: str) -> int:
-        theme = current_theme()
-        around = theme.gap(_PAD) * 2 + theme.px(_ICON) + theme.gap(6)
+        around = _PAD * 2 + _ICON + 6
         return self.fontMetrics().horizontalAdvance(word) + around
 
 

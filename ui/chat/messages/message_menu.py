@@ -165,7 +165,7 @@ class MessageTexts:
     def _written(self, source: str) -> list[str]:
         if self._document is None or self._writer is None:
             self._document = QTextDocument()
-            style = markdown_style(QApplication.font())
+            style = markdown_style(current_theme().message_font())
             self._writer = GrowingText(self._document, style, lambda: _ROOM_PX)
         self._writer.show(source)
         return block_texts(self._document)
@@ -487,14 +487,13 @@ class MessageHandling(QObject):
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
-        theme = current_theme()
         self._workspace = workspace
         self._column = column
         self._composer = composer
         self.changes = MessageChanges(workspace, self)
         self.menu = MessageMenu(workspace, self.changes, parent)
         self.undo_bar = UndoBar()
-        theme.follow(self.undo_bar, lambda: self.undo_bar.setMaximumWidth(theme.px(420)))
+        self.undo_bar.setMaximumWidth(420)
         column.view_made.connect(self._follow)
         self.menu.quoted.connect(self.quote)
         self.menu.answer_wanted.connect(self._answer)

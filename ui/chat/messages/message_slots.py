@@ -98,13 +98,14 @@ class SlotStack(QWidget):
         self.filled: set[MessageSlot] = set()
         self.marked: MessageSlot | None = None
         self.is_changing = False
+        self.setFont(current_theme().message_font())
         self._line_px = self.fontMetrics().lineSpacing()
         self._side_px = _LEAST_SIDE_PX
         self._inner_px = 0
         self._room_px = 0
         self._unmarking = QTimer(self, singleShot=True, interval=_MARKED_MS)
         self._unmarking.timeout.connect(lambda: self.mark(None))
-        current_theme().changed.connect(self._estimate_again)
+        current_theme().changed.connect(self._zoom)
 
     # -- slots ------------------------------------------------------------------------------
 
@@ -177,7 +178,7 @@ class SlotStack(QWidget):
                 like the message field below.
         """
         room_px = width + bar_px
-        self._inner_px = min(current_theme().px(_WIDEST_PX), max(0, room_px - 2 * _LEAST_SIDE_PX))
+        self._inner_px = min(_WIDEST_PX, max(0, room_px - 2 * _LEAST_SIDE_PX))
         # Where the room has an odd pixel, it is at the left, as beside the message field.
         self._side_px = max(_LEAST_SIDE_PX, (room_px - self._inner_px + 1) // 2)
         self._room_px = height
@@ -249,8 +250,9 @@ class SlotStack(QWidget):
         if is_new:
             self.laid_out.emit(keep_px)
 
-    def _estimate_again(self) -> None:
-        """Give the slots without views the heights of text in its new size."""
+    def _zoom(self) -> None:
+        """Give the views the font of messages, and scale the estimated heights."""
+        self.setFont(current_theme().message_font())
         line_px, before_px = self.fontMetrics().lineSpacing(), self._line_px
         if line_px == before_px:
             return

@@ -76,7 +76,8 @@ class PromptLine(QWidget):
         self.fold.toggled.connect(self._fold)
         self.edit.clicked.connect(self._begin_editing)
         self.remove.clicked.connect(lambda: self.summary_edited.emit(""))
-        current_theme().follow(self, self._tint)
+        current_theme().changed.connect(self._tint)
+        self._tint()
 
     def _begin_editing(self) -> None:
         if self._editor is None:
@@ -103,7 +104,7 @@ class PromptLine(QWidget):
     def _tint(self) -> None:
         theme = current_theme()
         name = "chevron-down" if self.fold.isChecked() else "chevron-right"
-        size = theme.px(14)
+        size = 14
         self.fold.setIconSize(QSize(size, size))
         self.fold.setIcon(icons.icon(name, theme.colors.muted, size))
 

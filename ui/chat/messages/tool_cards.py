@@ -23,7 +23,7 @@ from ui.kit.buttons import CopyButton, IconBadge
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
 from ui.records.runs import GrowingCall, Run
@@ -451,11 +451,10 @@ class ResultPicture(QPushButton):
         self.setToolTip(f"Open {file.name}…")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._path = path
-        current_theme().follow(self, self._fit)
+        self._fit()
 
     def _fit(self) -> None:
-        theme = current_theme()
-        room = QSize(theme.px(_PICTURE_PX[0]), theme.px(_PICTURE_PX[1]))
+        room = QSize(_PICTURE_PX[0], _PICTURE_PX[1])
         reader = QImageReader(str(self._path))
         reader.setAutoTransform(True)
         size = reader.size()

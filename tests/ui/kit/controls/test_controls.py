@@ -1,17 +1,15 @@
 """Fields, lists that drop down, and flows of chips, each by itself."""
 
 import pytest
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QAction, QColor
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
     QFrame,
-    QLineEdit,
     QPushButton,
     QRadioButton,
     QStyle,
     QStyleOptionComboBox,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -19,12 +17,12 @@ from pytestqt.qtbot import QtBot
 
 from ui.kit.buttons import Choice
 from ui.kit.colors import LIGHT
-from ui.kit.fields import add_clear_button
+from ui.kit.fields import SearchLineEdit
 from ui.kit.layouts import FlowLayout
 from ui.kit.theme import Theme, stylesheet
 
 
-def ink_of(button: QToolButton) -> QColor:
+def ink_of(button: QAction) -> QColor:
     """The color of an icon's most solid point."""
     image = button.icon().pixmap(16).toImage()
     points = [(x, y) for x in range(image.width()) for y in range(image.height())]
@@ -35,26 +33,20 @@ def ink_of(button: QToolButton) -> QColor:
 def test_the_button_that_empties_a_field_has_the_color_of_the_theme(
     theme: Theme, qapp: QApplication, mode: str
 ) -> None:
-    field = QLineEdit()
-    button = add_clear_button(field, "Clear the filter")
+    field = SearchLineEdit("Filter", "Clear Filter")
     theme.set_mode(mode)  # type: ignore[arg-type]
-    assert ink_of(button).name() == theme.colors.muted
+    assert ink_of(field.clear_action).name() == theme.colors.muted
 
 
-def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
-    theme: Theme, qtbot: QtBot
-) -> None:
-    field = QLineEdit("words")
+def test_clear_button_is_shown_with_text_and_clears_it(theme: Theme, qtbot: QtBot) -> None:
+    field = SearchLineEdit("Filter", "Clear Filter")
     qtbot.addWidget(field)
-    button = add_clear_button(field, "Clear the filter")
-    field.resize(200, 32)
-    field.show()
-    assert button.isVisible()
-    assert field.rect().contains(button.geometry())
-    assert field.width() - field.textMargins().right() <= button.x() + 4
-    button.click()
+    assert not field.clear_action.isVisible()
+    field.setText("words")
+    assert field.clear_action.isVisible()
+    field.clear_action.trigger()
     assert field.text() == ""
-    assert not button.isVisible()
+    assert not field.clear_action.isVisible()
 
 
 def test_a_list_that_drops_down_has_one_frame(theme: Theme, qapp: QApplication) -> None:

@@ -1,11 +1,10 @@
 from dataclasses import fields
 
 import pytest
-from PySide6.QtGui import QColor, QPaintEvent, QPalette
-from PySide6.QtWidgets import QApplication, QLabel, QMainWindow
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
-from tests.ui.driving import eventually
 from ui.kit import icons
 from ui.kit.colors import DARK, LIGHT, Colors
 from ui.kit.theme import Theme, stylesheet
@@ -90,28 +89,3 @@ def test_every_icon_draws_something(qapp: QApplication, name: str) -> None:
     image = icons.pixmap(name, "#000000").toImage()
     points = [(x, y) for x in range(image.width()) for y in range(image.height())]
     assert any(image.pixelColor(x, y).alpha() > 100 for x, y in points)
-
-
-class Painted(QMainWindow):
-    """Counts its frames."""
-
-    frames = 0
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        self.frames += 1
-
-
-async def test_a_window_that_was_about_to_paint_shows_the_new_size_of_text(theme: Theme) -> None:
-    window = Painted()
-    window.setCentralWidget(QLabel("words"))
-    window.show()
-    await eventually(lambda: window.frames > 0)
-    for percent in (200, 100):
-        window.update()  # as a caret that blinks, or colors that change with the text
-        before = window.frames
-        theme.set_text_size(percent)
-        await eventually(lambda: not theme.is_settling)
-        await eventually(lambda earlier=before: window.frames > earlier)
-    window.close()
-    window.deleteLater()
