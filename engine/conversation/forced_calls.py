@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.errors import InvalidRequest
-from engine.grammar.schema_bounds import is_nested_too_deeply
+from engine.grammar.schemas import is_nested_too_deeply
 from engine.output.tool_calls.styles import GEMMA, JSON_CALLS
 from engine.values.request import GenerationRequest, Message, Tool
 

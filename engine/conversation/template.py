@@ -18,7 +18,7 @@ from engine.conversation.normalization import normalize
 from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
 from engine.errors import InvalidRequest
 from engine.files.causes import without_folders
-from engine.grammar.schema_bounds import is_nested_too_deeply
+from engine.grammar.schemas import is_nested_too_deeply
 from engine.values.request import Effort, GenerationRequest, Message, Tool
 
 # Options of transformers' ``apply_chat_template`` that are no variables of the template.

@@ -1,14 +1,15 @@
 """The rules of parameters that stand one behind another, from the schema of a call's arguments."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.grammar.call_formats import ParameterFormat
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
-from engine.grammar.schema_bounds import pointed_at
-from engine.grammar.schema_support import Schema, text_regexes
+from engine.grammar.schemas import ESCAPE_OR_CLASS, Schema, length_range
+from engine.output.tool_calls.parameters import resolve_reference
 
 # A parameter that may be any text is written without quotes, in a terminal that holds it to the
 # schema's lengths and patterns and keeps the format's own tags out of it. Any other value is JSON,
@@ -25,6 +26,15 @@ _MAX_VISITS = 20_000
 # Stands for the name of a parameter that the model chooses.
 _ANY_KEY = "\ue000"
 _KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
+_DATE = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = rf"{_CLOCK}:[0-5][0-9](?:\.[0-9]{{1,6}})?(?:Z|[+-]{_CLOCK})"
+_FORMATS = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}T{_TIME}",
+    "uuid": "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ class ParameterRules:
         combined = [[part] for part in _listed(node, "allOf")]
         combined += [branches for key in _COMBINING if (branches := _listed(node, key))]
         if isinstance(reference := node.get("$ref"), str):
-            combined.append([pointed_at(self._root, reference)])
+            combined.append([resolve_reference(reference, self._root)])
         for branches in combined:
             options = [self._shapes(branch, depth + 1) for branch in branches]
             if not all(options):
@@ -190,7 +200,7 @@ class ParameterRules:
         elif isinstance(node, Mapping) and self._may_visit(depth):
             inner = [branch for key in _COMBINING for branch in _listed(node, key)]
             if isinstance(reference := node.get("$ref"), str):
-                inner = [pointed_at(self._root, reference)]
+                inner = [resolve_reference(reference, self._root)]
             parts = _listed(node, "allOf")
             if len(parts) == 1 and not inner:
                 inner = parts
@@ -241,7 +251,7 @@ class ParameterRules:
         closing = "" if is_special else escaped_regex(end)
         bodies: list[str] = []
         for part in texts:
-            regexes, unknown = text_regexes(part)
+            regexes, unknown = _text_regexes(part)
             self.left_out += (f"properties.{key}.{keyword}" for keyword in unknown)
             bodies.append(" & ".join(in_slashes(f"(?:{regex}){closing}") for regex in regexes))
         terminal = " | ".join(f"({body})" for body in bodies)
@@ -286,3 +296,52 @@ def _moved(node: Any) -> Any:
     if isinstance(reference := node.get("$ref"), str) and reference.startswith("#"):
         moved["$ref"] = f"#/$defs/root{reference[1:]}"
     return moved
+
+
+def _text_regexes(part: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return expressions that a text matches as a whole, and the keywords that have none."""
+    regexes: list[str] = []
+    unknown: list[str] = []
+    if length := length_range(part):
+        regexes.append(f"(?s:.{length})")
+    for holder in (part, *_listed(part, "allOf")):
+        pattern = holder.get("pattern") if isinstance(holder, Mapping) else None
+        whole = _as_whole(pattern) if isinstance(pattern, str) else ""
+        if whole:
+            regexes.append(whole)
+        elif whole is None:
+            unknown.append("pattern")
+    if "format" in part:
+        regex = _FORMATS.get(str(part["format"]))
+        regexes += [regex] if regex else []
+        unknown += [] if regex or "pattern" in part else ["format"]
+    return regexes or ["(?s:.*)"], unknown
+
+
+def _as_whole(pattern: str) -> str | None:
+    """Return the expression of the texts in which a pattern is found; None if it has no such."""
+    parts: list[str] = []
+    for branch in _branches(pattern):
+        body = branch.removeprefix("^")
+        before = "" if body != branch else "(?s:.*)"
+        is_bound = body.endswith("$") and not body.endswith("\\$")
+        body, after = (body[:-1], "") if is_bound else (body, "(?s:.*)")
+        if re.search(r"[\^$]", ESCAPE_OR_CLASS.sub("", body)):
+            return None
+        parts.append(f"{before}(?:{body}){after}")
+    return "|".join(parts)
+
+
+def _branches(pattern: str) -> Iterator[str]:
+    """Yield the alternatives that a pattern consists of."""
+    depth = start = index = 0
+    while index < len(pattern):
+        if skipped := ESCAPE_OR_CLASS.match(pattern, index):
+            index = skipped.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(pattern[index], 0)
+        if pattern[index] == "|" and depth == 0:
+            yield pattern[start:index]
+            start = index + 1
+        index += 1
+    yield pattern[start:]

@@ -1,8 +1,6 @@
 """Compiles grammars with llguidance, within limits."""
 
-import random
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +47,7 @@ class _LibraryVocabulary:
 def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None = None) -> Any:
     """Return the library's form of a model's vocabulary.
 
-    The library blocks all Python threads meanwhile, for 0.1 to 0.3 s with 150,000 tokens. (Passing
-    the tokenizer as JSON would take more than a second. The library's slices, which save a tenth of
-    a millisecond per token of an answer, would double the time.)
+    The library blocks all Python threads meanwhile, for 0.1 to 0.3 s with 150,000 tokens.
     """
     from llguidance import LLTokenizer
 
@@ -93,12 +89,13 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         # matcher, which would then have no mask for reasoning before the answer.
         matcher.compute_bitmask()
         matcher.deep_copy().compute_ff_bytes()
+        if matcher.is_error():
+            raise ValueError(in_words(matcher.get_error()))
+        _check_openings(matcher.deep_copy(), tokenizer)
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
             raise
         raise ValueError(f"the compiler failed: {in_words(str(error))}") from error
-    if matcher.is_error():
-        raise ValueError(in_words(matcher.get_error()))
     if matcher.is_stopped() and not matcher.is_accepting():
         raise ValueError("no value can satisfy it")
     return matcher
@@ -147,55 +144,17 @@ def in_words(error: str) -> str:
     return reason
 
 
-# The first tokens of a grammar are tried before an answer uses it: a place that is too wide is
-# refused as a fault of the request, which then begins no answer.
-_TRIED_TOKENS = 48
-_MAX_TRIED_S = 0.5
+def _check_openings(matcher: Any, tokenizer: Any, levels: int = 2) -> None:
+    """Refuse a grammar whose first objects and lists have too many alternatives to begin.
 
-
-def check_beginning(matcher: Any, tokenizer: Any) -> None:
-    """Follow a compiled grammar at random, and once into every object and list that may begin."""
-    written = (tokenizer.greedy_tokenize(text) for text in "{[")
-    openings = [ids[0] for ids in written if len(ids) == 1]
-    try:
-        for prefers_openings in (False, True):
-            _follow(matcher.deep_copy(), openings, prefers_openings=prefers_openings)
-    except BaseException as error:
-        if isinstance(error, Exception) or not is_panic(error):
-            raise
-        raise ValueError(f"the compiler failed: {in_words(str(error))}") from error
-
-
-def _follow(matcher: Any, openings: Sequence[int], *, prefers_openings: bool) -> None:
-    draws = random.Random(0)
-    ends_at_s = time.thread_time() + _MAX_TRIED_S
-    for _ in range(_TRIED_TOKENS):
-        bits = matcher.compute_bitmask()
-        matcher.compute_ff_bytes()
-        if matcher.is_error() or matcher.is_stopped() or time.thread_time() > ends_at_s:
-            return
-        allowed = [token for token in openings if bits[token >> 3] >> (token & 7) & 1]
-        for token in allowed:
-            _open(matcher.deep_copy(), token, openings)
-        if prefers_openings and allowed:
-            token = allowed[0]
-        else:
-            start = draws.randrange(len(bits))
-            left = bits[start:].lstrip(b"\0") or bits.lstrip(b"\0")
-            if not left:
-                return
-            within = draws.choice([bit for bit in range(8) if left[0] >> bit & 1])
-            token = (len(bits) - len(left)) * 8 + within
-        if not matcher.consume_token(token):
-            return
-
-
-def _open(matcher: Any, token: int, openings: Sequence[int], levels: int = 2) -> None:
-    """Check that an object or a list can begin, and those that can begin within it."""
-    matcher.consume_token(token)
+    Otherwise its answer would begin and then end in an error.
+    """
     bits = matcher.compute_bitmask()
     if matcher.is_error():
         raise ValueError(in_words(matcher.get_error()))
-    for inner in openings if levels > 1 else ():
-        if bits[inner >> 3] >> (inner & 7) & 1:
-            _open(matcher.deep_copy(), inner, openings, levels - 1)
+    for text in "{[" if levels else "":
+        token, *others = tokenizer.greedy_tokenize(text)
+        if not others and bits[token >> 3] >> (token & 7) & 1:
+            inner = matcher.deep_copy()
+            inner.consume_token(token)
+            _check_openings(inner, tokenizer, levels - 1)

@@ -19,17 +19,16 @@ from engine.values.request import GenerationRequest
 
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
-# Most processor time of all answers with a grammar of the client's own, for one step of the batch:
-# for one of them, and together. The streams of others wait meanwhile. A step over draft tokens asks
-# a grammar once for each of them, so that an answer that has spent its own part asks no more; what
-# all have spent is known after the step. Beyond half of it a step is a long one, as the first step
-# of many answers may be; a row of long steps is not.
-_MAX_ANSWER_S, _MAX_STEP_S = 0.02, 0.03
-_MAX_LONG_STEPS = 2
+# Processor time of one token in a grammar of the client's own, for which all other streams wait.
+_MAX_TOKEN_S = 0.02
 # An answer whose grammar takes longer than this for a token is not worth draft tokens.
 _COSTLY_S = 0.0005
 # How the library writes a special token among bytes.
 _SPECIAL = re.compile(rb"\xff\[(\d+)\]")
+# Handing over a vocabulary of up to this many tokens takes a few milliseconds.
+_LARGE = 10_000
+# Added tokens of this form are structure, whether their tokenizer says so or not.
+_TAG = re.compile(r"<.+>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,8 +129,7 @@ class TokenConstraint:
 
     Attributes:
         failure: Why the answer can no longer follow its grammar; None while it can.
-        spent_s: The processor time that its grammar took since the last ``settle``.
-        long_steps: The long steps of the batch in a row, up to the last ``settle``.
+        spent_s: The processor time that its grammar has taken since the last token.
         is_own: Whether it is a grammar of the client's own, whose work can grow with the answer.
     """
 
@@ -145,7 +143,6 @@ class TokenConstraint:
     ) -> None:
         self.failure: str | None = None
         self.spent_s = 0.0
-        self.long_steps = 0
         self.is_own = is_own
         self._matcher = matcher
         self._tokens = tokens
@@ -163,6 +160,7 @@ class TokenConstraint:
     def advance(self, token_id: int) -> None:
         """Take the next token of the answer."""
         tokens = self._tokens
+        self.spent_s = 0.0
         if self._forced:
             del self._forced[: 1 if self._forced[0] == token_id else None]
         if self._phase is ConstraintPhase.OPEN and token_id == tokens.opening:
@@ -183,7 +181,7 @@ class TokenConstraint:
         self._phase = ConstraintPhase.ANSWER
         if token_id in self._tokens.eos and self._matcher.is_accepting():
             self._phase = ConstraintPhase.ENDED
-        elif self._may_go_on():
+        elif self.failure is None:
             try:
                 with self._timed():
                     fits = self._matcher.consume_token(token_id)
@@ -200,7 +198,7 @@ class TokenConstraint:
 
     def only(self) -> int | None:
         """Return the only token that may come next; None where there may be several."""
-        if not self._is_decided or not self._may_go_on():
+        if not self._is_decided:
             return None
         if not self._forced:
             try:
@@ -298,12 +296,6 @@ class TokenConstraint:
         """Whether the grammar has become slow to follow, as those become that are ambiguous."""
         return self.is_own and self.spent_s > _COSTLY_S
 
-    def _may_go_on(self) -> bool:
-        """Return whether the grammar may be asked; note a failure if it has spent its part."""
-        if self.is_own and self.spent_s > _MAX_ANSWER_S:
-            self.failure = self.failure or TOO_AMBIGUOUS
-        return self.failure is None
-
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:
         began_s = time.thread_time()
@@ -311,26 +303,12 @@ class TokenConstraint:
             yield
         finally:
             self.spent_s += time.thread_time() - began_s
+            if self.is_own and self.spent_s > _MAX_TOKEN_S:
+                self.failure = self.failure or TOO_AMBIGUOUS
 
     def _fail(self, reason: str) -> bytes:
         self.failure = in_words(reason)
         return self._tokens.only_eos
-
-
-def settle(constraints: Iterable[TokenConstraint]) -> None:
-    """After a step, end the answers whose own grammars took too much of it, the costliest first."""
-    spending = [constraint for constraint in constraints if constraint.is_own]
-    total_s = sum(constraint.spent_s for constraint in spending)
-    is_long = total_s > _MAX_STEP_S / 2
-    for constraint in sorted(spending, key=lambda constraint: -constraint.spent_s):
-        max_s = _MAX_STEP_S / (2 if constraint.long_steps >= _MAX_LONG_STEPS else 1)
-        if constraint.spent_s <= _MAX_ANSWER_S and total_s <= max_s:
-            break
-        total_s -= constraint.spent_s
-        constraint.failure = constraint.failure or TOO_AMBIGUOUS
-    for constraint in spending:
-        constraint.spent_s = 0.0
-        constraint.long_steps = constraint.long_steps + 1 if is_long else 0
 
 
 def _panic(error: BaseException) -> str:
@@ -350,18 +328,8 @@ def _clear(bits: bytearray, ids: Iterable[int]) -> None:
         bits[token_id >> 3] &= ~(1 << (token_id & 7))
 
 
-# The first constrained answer imports the library (llguidance) and hands over the vocabulary:
-# many runs of the program never need them. A large vocabulary is handed over while the model is
-# loaded, because that blocks all threads, and no answer runs then.
-
-# Handing over a vocabulary of up to this many tokens takes a few milliseconds.
-_LARGE = 10_000
-# Added tokens of this form are structure, whether their tokenizer says so or not.
-_TAG = re.compile(r"<.+>", re.DOTALL)
-
-
 class GrammarVocabulary:
-    """The vocabulary of one loaded model."""
+    """The vocabulary of one loaded model, handed to the library (llguidance) when it is needed."""
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
         self.library_tokens: ModelTokens | None = None

@@ -15,7 +15,6 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.grammar.masks import settle
 from engine.inference.backend import BatchLimits, PromptCacheUse, Step
 from engine.inference.cache.index import HeldInMemory
 from engine.inference.cache.prompt_cache import PromptCache
@@ -185,16 +184,11 @@ class RunningBatch:
 
     def _failed(self) -> list[tuple[int, str]]:
         """Return the sequences whose answer can no longer meet its constraint, and why."""
-        held = [
-            (number, sequence.constraint)
+        return [
+            (number, sequence.constraint.failure)
             for number, sequence in self.sequences.by_number.items()
-            if sequence.constraint is not None
+            if sequence.constraint is not None and sequence.constraint.failure is not None
         ]
-        if not held:
-            return []
-        settle([constraint for _, constraint in held])
-        failures = ((number, constraint.failure) for number, constraint in held)
-        return [(number, failure) for number, failure in failures if failure is not None]
 
     def _follow(self, step: Step) -> None:
         """Tell the draft model how far prompts have been read, and let it read on."""

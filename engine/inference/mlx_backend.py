@@ -19,7 +19,7 @@ from engine.conversation.forced_calls import with_described_tools
 from engine.conversation.template_check import TemplateReport, check_template
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
-from engine.grammar.form_compiler import Constraints
+from engine.grammar.form_compiler import FormCompiler
 from engine.grammar.grammars import may_call
 from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
@@ -95,13 +95,13 @@ class MlxBackend:
         self._shows_tools = is_known and (
             has_template_in_code(tokenizer) or "tools" in self._template.variables
         )
-        self._constraints = Constraints(
+        self._forms = FormCompiler(
             inner_tokenizer(tokenizer),
             vocabulary,
             family,
             family if is_known else with_json_calls(family, vocabulary),
         )
-        self._constraints.compiler.learn_if_large()
+        self._forms.learn_if_large()
         self._budgets = ThinkingBudgets(tokenizer, vocabulary, self._template)
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
@@ -144,7 +144,7 @@ class MlxBackend:
         Raises ``InvalidRequest`` where the answer cannot be constrained as requested,
         ``FormMissing`` where the form is needed and is None.
         """
-        self._constraints.check(request, form)
+        self._forms.check_form(request, form)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
         """Return the family with the tags that can occur in the answer.
@@ -152,7 +152,7 @@ class MlxBackend:
         Raises ``InvalidRequest`` where an answer with this beginning cannot have the requested
         form.
         """
-        family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
+        family = self._forms.answer_family(request, prompt.tokens, thinks=prompt.thinks)
         if request.prompt is not None:
             # The answer to a raw prompt is the text that was generated, its tags included.
             return PLAIN
@@ -162,7 +162,7 @@ class MlxBackend:
 
     def _family_of(self, request: GenerationRequest) -> Family:
         """Return the family; without tools, what looks like a call is text."""
-        family = self._constraints.compiler.family_of(request)
+        family = self._forms.family_of(request)
         return family if may_call(request) else family.narrowed(thinks=True, calls=False)
 
     def tokenize(self, text: str) -> list[int]:
@@ -226,7 +226,7 @@ class MlxBackend:
 
     def call_readers(self, request: GenerationRequest) -> NewReader:
         """Return a function that makes the readers of the calls in an answer."""
-        family = self._constraints.compiler.family_of(request)
+        family = self._forms.family_of(request)
         return readers(family.call_style, request.tools, family.call_tags)
 
     # -- the batch -------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class MlxBackend:
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
         processors = sampling.processors(wanted)
-        constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
+        constraint = self._forms.constrain(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         sampler = sampling.sampler(

@@ -19,13 +19,14 @@ from engine.values.request import GenerationRequest
 
 if TYPE_CHECKING:
     from engine.grammar.form_compiler import FormCompiler
-    from engine.grammar.grammars import FormDraft
     from engine.inference.mlx_backend import MlxBackend
 
 MAX_WAITING = 64
 _log = logging.getLogger(__name__)
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT = 32_000
+# A grammar that is slow to compile holds up few others.
+_COMPILED_AT_ONCE = 4
 _CLOSED = "the engine has been shut down"
 
 
@@ -218,7 +219,7 @@ def _too_long(max_s: float) -> InvalidRequest:
 
 
 class Forms:
-    """The forms of one engine's answers, compiled one after another on one thread."""
+    """The forms of one engine's answers, a few of which are compiled at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -241,18 +242,15 @@ class Forms:
         """Note the compiler of a model's forms. Any thread."""
         self._makers[model] = weakref.ref(maker)
 
-    async def prepared(self, maker: "FormCompiler", draft: "FormDraft") -> Form:
-        """Return the form of a draft; cancelling the caller ends the wait.
+    async def prepared(self, maker: "FormCompiler", request: GenerationRequest) -> Form:
+        """Return the form of an answer; cancelling the caller ends the wait.
 
         Raises:
             InvalidRequest: It cannot be compiled; the message names the field.
             QueueFull: Too many other forms wait to be compiled.
             EngineClosed: ``close`` was called.
         """
-        form = maker.ready(draft)
-        if form is not None:
-            return form
-        future = self._submit(maker, draft)
+        future = self._submit(maker, request)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -271,16 +269,16 @@ class Forms:
         if thread is not None:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, maker: "FormCompiler", draft: "FormDraft") -> "Future[Form]":
+    def _submit(self, maker: "FormCompiler", request: GenerationRequest) -> "Future[Form]":
         with self._lock:
             if self._why_closed is not None:
                 raise EngineClosed(self._why_closed)
             if self._waiting >= MAX_WAITING:
                 raise QueueFull(self._waiting)
             if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "fullstop-grammars")
+                self._thread = ThreadPoolExecutor(_COMPILED_AT_ONCE, "fullstop-grammars")
             self._waiting += 1
-            future = self._thread.submit(maker.prepare, draft)
+            future = self._thread.submit(maker.prepare, request)
         future.add_done_callback(self._leave)
         return future
 

@@ -322,11 +322,7 @@ class Engine:
         if maker is None:
             return None
         maker.check(request)
-        # Choices of one request have the same form.
-        draft = maker.drafted(request)
-        if draft is None:
-            draft = await asyncio.to_thread(maker.draft, request)
-        return await self.forms.prepared(maker, draft)
+        return await self.forms.prepared(maker, request)
 
     async def _submitted(
         self,

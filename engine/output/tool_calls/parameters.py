@@ -165,7 +165,7 @@ def _parts(
     seen.add(id(schema))
     yield schema
     if schema.get("$ref") is not None:
-        yield from _parts(_resolve(schema["$ref"], root), root, seen)
+        yield from _parts(resolve_reference(schema["$ref"], root), root, seen)
     for keyword in ("allOf", "anyOf", "oneOf"):
         branches = schema.get(keyword)
         for branch in branches if isinstance(branches, Sequence) else ():
@@ -193,7 +193,9 @@ def _alternatives(
     seen = (*seen, id(schema))
     found = [_own(schema)]
     if schema.get("$ref") is not None:
-        found = _meet(found, _alternatives(_resolve(schema["$ref"], root), root, seen, visits))
+        found = _meet(
+            found, _alternatives(resolve_reference(schema["$ref"], root), root, seen, visits)
+        )
     for keyword in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(keyword), Sequence) and options:
             union = [one for option in options for one in _alternatives(option, root, seen, visits)]
@@ -236,8 +238,8 @@ def _type_name(value: object) -> str:
     return next((name for kind, name in _PYTHON_TYPES if isinstance(value, kind)), "null")
 
 
-def _resolve(reference: object, root: object) -> object:
-    """Return the schema that a reference inside a tool's schema names; None if there is none."""
+def resolve_reference(reference: object, root: object) -> object:
+    """Return the schema that a JSON pointer such as ``#/$defs/a`` names; None if there is none."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found = root

@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
-from engine.grammar.form_compiler import FormCompiler
 from engine.processes import done_quietly
 from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Message, OutputConstraint
@@ -83,23 +81,6 @@ def test_a_matcher_knows_its_first_token_before_an_answer_uses_it(
     # first could write nothing in between.
     assert "compute_ff_bytes" not in matcher.asked
     assert "compute_ff_bytes" in [name for copy in matcher.copies for name in copy.asked]
-
-
-def test_a_schema_is_checked_on_another_thread_than_the_loop_s(
-    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[threading.Thread] = []
-    original: Callable[..., Any] = FormCompiler.draft
-
-    def noted(self: FormCompiler, request: GenerationRequest) -> Any:
-        threads.append(threading.current_thread())
-        return original(self, request)
-
-    monkeypatch.setattr(FormCompiler, "draft", noted)
-
-    assert run(constrained_answer(demo_model_path)) == '"yes"'
-    assert threads
-    assert threading.current_thread() not in threads
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")

@@ -85,7 +85,7 @@ def test_a_bad_schema_of_a_tool_is_enforced_as_far_as_it_can_be(engine: Engine) 
     assert set(generation.not_applied) == {
         "tools.bad.parameters.properties.a",
         "tools.worse.parameters",
-        "tools.huge.parameters",
+        "tools.huge.parameters.properties.a",
     }
     assert 0 <= json.loads(answer.tool_calls[0].arguments)["b"] <= 9
 
@@ -94,9 +94,7 @@ def test_a_bad_schema_of_a_tool_is_enforced_as_far_as_it_can_be(engine: Engine) 
     ("schema", "keyword"),
     [
         ({"not": {"type": "string"}}, "not"),
-        ({"items": {"type": "string", "pattern": "a(?!b)"}}, "items.pattern"),
         ({"properties": {"t": {"contains": {"const": 1}}}}, "properties.t.contains"),
-        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf"),
     ],
 )
 def test_a_keyword_that_cannot_be_enforced_is_named_or_refused_if_strict(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
-from engine.grammar.grammars import (
+from engine.grammar.grammars import form_grammar
+from engine.grammar.text_forms import (
     MAX_CHOICE_CHARACTERS,
     MAX_CHOICES,
     MAX_GRAMMAR_CHARACTERS,
     MAX_REGEX_CHARACTERS,
-    form_grammar,
 )
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.grammar.compilation import new_matcher
-from engine.grammar.form_compiler import Constraints
+from engine.grammar.form_compiler import FormCompiler
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.sources import GrammarDrafts
@@ -121,22 +121,22 @@ async def both(model: Any, *requests: GenerationRequest) -> list[tuple[Said, Sai
 
 
 @pytest.fixture(scope="module")
-def constraints(demo_model_path: Any) -> Constraints:
+def constraints(demo_model_path: Any) -> FormCompiler:
     from engine.inference.backend import BatchLimits
     from engine.inference.mlx_loading import load
 
     backend = load(demo_model_path, limits=BatchLimits(64, 0, 1))
-    return backend._constraints
+    return backend._forms
 
 
-def begun(constraints: Constraints, request: GenerationRequest) -> TokenConstraint:
-    form = constraints.compiler.prepare(constraints.compiler.draft(request))
-    constraint = constraints.hold(request, [1], form, thinks=False)
+def begun(constraints: FormCompiler, request: GenerationRequest) -> TokenConstraint:
+    form = constraints.prepare(request)
+    constraint = constraints.constrain(request, [1], form, thinks=False)
     assert constraint is not None
     return constraint
 
 
-def guessing(constraints: Constraints, request: GenerationRequest) -> GrammarDrafts:
+def guessing(constraints: FormCompiler, request: GenerationRequest) -> GrammarDrafts:
     return GrammarDrafts(begun(constraints, request), constraints._vocabulary.text_of)
 
 
@@ -145,7 +145,7 @@ def ids_of(bits: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_forced_token_is_one_that_the_grammar_allows(constraints: Constraints, name: str) -> None:
+def test_forced_tokens_are_allowed_by_the_grammar(constraints: FormCompiler, name: str) -> None:
     rng = random.Random(name)
     for _ in range(5):
         constraint = begun(constraints, held(SCHEMAS[name]))
@@ -166,19 +166,19 @@ def test_a_forced_token_is_one_that_the_grammar_allows(constraints: Constraints,
         assert forced > 3
 
 
-def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: Constraints) -> None:
+def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: FormCompiler) -> None:
     constraint = begun(constraints, held({"const": NOTICE}))
     found = []
     while (only := constraint.only()) is not None:
         found.append(only)
         constraint.advance(only)
     # All but the last, which depends on what follows, is what the tokenizer makes of the text.
-    whole = constraints.compiler.grammar_vocabulary.encode(json.dumps(NOTICE))
+    whole = constraints.grammar_vocabulary.encode(json.dumps(NOTICE))
     assert found[:-1] == whole[: len(found) - 1]
     assert len(found) >= len(whole) - 1
 
 
-def test_looking_ahead_changes_nothing(constraints: Constraints) -> None:
+def test_looking_ahead_changes_nothing(constraints: FormCompiler) -> None:
     rng = random.Random(4)
     one = begun(constraints, held(SCHEMAS["alike"]))
     other = begun(constraints, held(SCHEMAS["alike"]))
@@ -194,7 +194,7 @@ def test_looking_ahead_changes_nothing(constraints: Constraints) -> None:
         source.extend([token])
 
 
-def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: Constraints) -> None:
+def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: FormCompiler) -> None:
     source = guessing(constraints, called())
     ids = list(source.propose(64))
     texts = [constraints._vocabulary.text_of(one) for one in ids]
@@ -202,19 +202,19 @@ def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: Constrain
     assert source.likelihood() > 0.9
 
 
-def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: Constraints) -> None:
+def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: FormCompiler) -> None:
     source = guessing(constraints, held(SCHEMAS["alike"]))
-    encode = constraints.compiler.grammar_vocabulary.encode
+    encode = constraints.grammar_vocabulary.encode
     source.extend(encode('[{"width": 1, "height": 3}, {"width"'))
     expected = "".join(constraints._vocabulary.text_of(one) for one in source.propose(64))
     assert expected.startswith(": ")
 
 
 def test_nothing_is_guessed_inside_a_string(
-    constraints: Constraints, monkeypatch: pytest.MonkeyPatch
+    constraints: FormCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
-    source.extend(constraints.compiler.grammar_vocabulary.encode('{"a": "some'))
+    source.extend(constraints.grammar_vocabulary.encode('{"a": "some'))
     looked: list[int] = []
     expected = TokenConstraint.expected
 
@@ -223,11 +223,11 @@ def test_nothing_is_guessed_inside_a_string(
         return expected(self, *of)
 
     monkeypatch.setattr(TokenConstraint, "expected", counted)
-    for token in constraints.compiler.grammar_vocabulary.encode(" words and more"):
+    for token in constraints.grammar_vocabulary.encode(" words and more"):
         assert source.likelihood() == 0
         source.extend([token])
     assert not looked
-    source.extend(constraints.compiler.grammar_vocabulary.encode('", "'))
+    source.extend(constraints.grammar_vocabulary.encode('", "'))
     assert source.likelihood() > 0.9
     text = "".join(constraints._vocabulary.text_of(one) for one in source.propose(3))
     assert text.startswith('b"')
@@ -275,8 +275,6 @@ def test_the_text_of_a_tag_in_a_schema_is_written_letter_by_letter(engine: Engin
     assert json.loads(text) == {"a": SCHEMAS["tags"]["properties"]["a"]["const"]}
 
 
-def test_a_matcher_is_asked_through_the_library(constraints: Constraints) -> None:
-    matcher = new_matcher(
-        constraints.compiler.grammar_vocabulary.adapter, 'start: "one text alone"\n'
-    )
-    assert constraints.compiler.tokens.forced(matcher)
+def test_a_matcher_is_asked_through_the_library(constraints: FormCompiler) -> None:
+    matcher = new_matcher(constraints.grammar_vocabulary.adapter, 'start: "one text alone"\n')
+    assert constraints.tokens.forced(matcher)

@@ -1,0 +1,379 @@
+"""Rewrites a JSON schema into one that the compiler of grammars enforces, within its bounds.
+
+The compiler (llguidance) refuses a schema for one keyword that it does not know. Annotations,
+unknown formats among them, are dropped; a keyword that forbids something is written in others, or
+else left out and listed. Beyond the bounds on numbers, multiples and patterns the compiler crashes
+the process or takes minutes.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeGuard
+
+from engine.output.tool_calls.parameters import resolve_reference
+
+MAX_CHARACTERS = 256 * 1024
+MAX_LEVELS = 100
+MAX_NAME_PATTERNS = 100
+MAX_COMBINED_PATTERNS = 12
+MAX_MULTIPLES = 100_000
+# The compiler cuts limits to 64 bits and negates them: -2**63, and what doubles round to it, end
+# the process.
+MIN_NUMBER = -(2**63) + 1024
+MAX_NUMBER = 2**64
+# It makes one regular expression of the digits of both bounds.
+_MAX_REAL = 10**18
+_SHOWN_CHARACTERS = 80
+
+Schema = Any
+"""A JSON schema: an object, true or false."""
+
+_FORMATS = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
+)
+_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_LISTS = (*_BRANCHES, "prefixItems")
+_SINGLES = ("items", "additionalProperties")
+_APPLIED = frozenset({*_BRANCHES, "$ref"})
+_DECIDING = frozenset({"additionalProperties", "unevaluatedProperties"})
+_NAMING = frozenset({"properties", "patternProperties", *_DECIDING})
+_COMBINED = frozenset(
+    {"properties", "items", "prefixItems", "additionalProperties", "pattern", "format",
+     "multipleOf"}
+)  # fmt: skip
+_SAYING_NOTHING = frozenset({"$schema", "minContains", "maxContains"})
+_UNENFORCED = (
+    "$dynamicRef", "$recursiveRef", "contains", "dependencies", "dependentRequired",
+    "dependentSchemas", "if", "not", "unevaluatedItems", "uniqueItems",
+)  # fmt: skip
+_LOOK_AROUND = re.compile(r"\(\?<?[=!]|\\[bB1-9]|\\k<")
+ESCAPE_OR_CLASS = re.compile(r"\\[^bB1-9k]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+
+
+class PreparedSchema(NamedTuple):
+    """A schema that the compiler takes.
+
+    Attributes:
+        schema: The schema.
+        left_out: The keywords that are not enforced, such as ``properties.tags.uniqueItems``.
+    """
+
+    schema: dict[str, Any]
+    left_out: tuple[str, ...]
+
+
+def prepare_schema(schema: Mapping[str, Any], *, allows_more_keys: bool) -> PreparedSchema:
+    """Return a schema as it is compiled; raises ``ValueError`` where it is out of bounds.
+
+    Unless ``allows_more_keys``, objects have only the keys that they name: JSON Schema allows
+    further ones where ``additionalProperties`` is absent, and a model may write them until its
+    limit. A schema that combines objects stays open, for each part would forbid the others' keys.
+    """
+    try:
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
+        text.encode()
+        return _prepare(text, not allows_more_keys)
+    except UnicodeEncodeError as error:
+        raise ValueError("it contains a lone surrogate, which is not a character") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except TypeError as error:
+        raise ValueError(f"it is not JSON: {error}") from error
+
+
+@lru_cache(256)
+def _prepare(text: str, closes: bool) -> PreparedSchema:
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
+    rewriter = _Rewriter(json.loads(text), closes=closes)
+    whole = rewriter.rewrite(rewriter.root, ())
+    rewriter.check_combinations()
+    return PreparedSchema(
+        {"enum": []} if whole is False else whole, tuple(dict.fromkeys(rewriter.left_out))
+    )
+
+
+def is_nested_too_deeply(value: Any) -> bool:
+    """Return whether a JSON value has more levels than a schema may have."""
+    level = [value] if isinstance(value, (Mapping, list)) else []
+    for _ in range(MAX_LEVELS):
+        nodes = [node.values() if isinstance(node, Mapping) else node for node in level]
+        level = [x for node in nodes for x in node if isinstance(x, (Mapping, list))]
+    return bool(level)
+
+
+class _Rewriter:
+    """Rewrites one schema, part by part."""
+
+    def __init__(self, root: dict[str, Any], *, closes: bool) -> None:
+        self.root = root
+        self.left_out: list[str] = []
+        self._closes = closes and not any(map(_combines_objects, _nodes(root)))
+        self._is_combining = False
+        self._patterns: set[tuple[str, str]] = set()
+        self._multiples: list[int] = []
+
+    def rewrite(self, node: Schema, path: tuple[str, ...]) -> Schema:
+        """Return a part of the schema, rewritten."""
+        if not isinstance(node, Mapping):
+            return node
+        if len(path) > MAX_LEVELS:
+            raise ValueError(f"nested too deeply: at most {MAX_LEVELS} levels are supported")
+        part = {key: value for key, value in node.items() if key not in _SAYING_NOTHING}
+        self._check_numbers(part, path)
+        _modernize(part)
+        self._name_properties(part, path)
+        self._close(part, path)
+        self._drop_pattern(part, path)
+        self._note_combinations(part)
+        if part.get("not") in (True, {}):
+            return False  # how zod writes a value that must not be there
+        for keyword in _UNENFORCED:
+            value = part.pop(keyword, None)
+            if not _says_nothing(keyword, value, node):
+                self._leave_out(path, keyword)
+        self._drop_property_counts(part, path)
+        for key in _MAPS:
+            if isinstance(inner := part.get(key), Mapping):
+                part[key] = {
+                    name: self.rewrite(value, (*path, key, name)) for name, value in inner.items()
+                }
+        for key in _LISTS:
+            if isinstance(inner := part.get(key), list):
+                part[key] = [
+                    self.rewrite(value, (*path, key, str(index)))
+                    for index, value in enumerate(inner)
+                ]
+        for key in _SINGLES:
+            if isinstance(inner := part.get(key), Mapping):
+                part[key] = self.rewrite(inner, (*path, key))
+        return _or_null(part) if part.pop("nullable", None) is True else part
+
+    def _leave_out(self, path: tuple[str, ...], keyword: str) -> None:
+        self.left_out.append(".".join((*path, keyword)))
+
+    def _check_numbers(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Bring bounds into the compiler's range; refuse numbers that cannot be."""
+        for bound, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if isinstance(part.get(strict), bool) and part.pop(strict) and bound in part:
+                part[strict] = part.pop(bound)  # a flag of draft 4
+        limit = -MIN_NUMBER if part.get("type") == "integer" else _MAX_REAL
+        for key in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"):
+            if _is_number(value := part.get(key)):
+                is_lower = key.endswith("inimum")
+                part[key] = max(value, -limit) if is_lower else min(value, limit)
+        values = [part.get(key) for key in ("const", "enum", "multipleOf")]
+        values += [part.get(key) for key in ("minimum", "exclusiveMinimum")]
+        values += [part.get(key) for key in ("maximum", "exclusiveMaximum")]
+        for number in _numbers(values):
+            if not MIN_NUMBER <= number <= MAX_NUMBER:
+                raise ValueError(
+                    f"a number at {_pointer(path)} is out of range: numbers from {MIN_NUMBER} to "
+                    f"{MAX_NUMBER} are supported"
+                )
+        if _is_number(multiple := part.get("multipleOf")):
+            # The compiler counts to it, without its powers of ten.
+            digits = Decimal(str(multiple)).normalize().as_tuple().digits
+            self._multiples.append(max(1, int("".join(map(str, digits)))))
+
+    def _note_combinations(self, part: Mapping[str, Any]) -> None:
+        parts = part.get("allOf")
+        is_several = isinstance(parts, list) and len(parts) > 1
+        is_beside = bool(part.keys() & _APPLIED and part.keys() & _COMBINED)
+        self._is_combining |= is_several or is_beside
+        for key in ("pattern", "format"):
+            if isinstance(text := part.get(key), str):
+                self._patterns.add((key, text))
+        names = part.get("patternProperties")
+        if isinstance(names, Mapping) and len(names) > MAX_NAME_PATTERNS:
+            raise ValueError(f"it has more than {MAX_NAME_PATTERNS} patternProperties")
+
+    def check_combinations(self) -> None:
+        """Refuse multiples and patterns that would take the compiler minutes."""
+        multiples = math.lcm(*self._multiples) if self._is_combining else sum(self._multiples)
+        if multiples > MAX_MULTIPLES:
+            raise ValueError(
+                f"the numbers of its multipleOf, without their powers of ten, exceed "
+                f"{MAX_MULTIPLES} together"
+            )
+        if self._is_combining and len(self._patterns) > MAX_COMBINED_PATTERNS:
+            raise ValueError(
+                f"it combines parts, and more than {MAX_COMBINED_PATTERNS} patterns or formats may "
+                "apply to one value"
+            )
+
+    def _drop_pattern(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Drop unknown formats, and patterns that are no regular language."""
+        if str(part.get("format")) not in _FORMATS:
+            part.pop("format", None)
+        if isinstance(pattern := part.get("pattern"), str) and _looks_around(pattern):
+            del part["pattern"]
+            if "format" not in part:  # it says what zod's pattern beside it says
+                self._leave_out(path, "pattern")
+
+    def _name_properties(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Write what ``propertyNames`` says as the properties that there may be."""
+        names = self._follow(part.pop("propertyNames", True))
+        if not isinstance(names, Mapping):
+            return
+        value, known = part.get("additionalProperties", True), part.get("properties")
+        known = known if isinstance(known, Mapping) else {}
+        listed, pattern = self._listed(names), names.get("pattern")
+        if length := length_range(names):
+            pattern = None if pattern else rf"^[\s\S]{length}$"
+        if listed is not None and "patternProperties" not in part:
+            part["properties"] = {name: known.get(name, value) for name in listed}
+            part["additionalProperties"] = False
+        elif isinstance(pattern, str) and not _looks_around(pattern) and not known:
+            part["patternProperties"] = {pattern: value}
+            part["additionalProperties"] = False
+        elif names.keys() - {"type", "title", "description"}:
+            self._leave_out(path, "propertyNames")
+
+    def _follow(self, node: Schema) -> Schema:
+        """Return the schema that a reference names."""
+        for _ in range(MAX_LEVELS):
+            if not isinstance(node, Mapping) or "$ref" not in node:
+                break
+            node = resolve_reference(node["$ref"], self.root)
+        return node
+
+    def _listed(self, names: Mapping[str, Any]) -> list[str] | None:
+        """Return the names that a schema lists; None where it lists none."""
+        branches = names.get("anyOf", names.get("oneOf"))
+        parts = branches if isinstance(branches, list) else [names]
+        found: list[str] = []
+        for part in parts:
+            if not isinstance(part, Mapping):
+                return None
+            values = [part["const"]] if "const" in part else part.get("enum")
+            if not isinstance(values, list):
+                return None
+            found += [name for name in values if isinstance(name, str)]
+        return found
+
+    def _close(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Forbid further keys where the schema names some and does not decide."""
+        more = part.pop("unevaluatedProperties", None)
+        if more not in (None, True, {}) and not part.keys() & _APPLIED:
+            part.setdefault("additionalProperties", more)
+        elif more not in (None, True, {}) and not self._closes:
+            self._leave_out(path, "unevaluatedProperties")
+        named = part.get("properties")
+        is_decided = more is not None or "additionalProperties" in part
+        if self._closes and isinstance(named, Mapping) and not is_decided:
+            unnamed = (name for name in _required(part) if name not in named)
+            part["properties"] = {**named, **dict.fromkeys(unnamed, True)}
+            part["additionalProperties"] = False
+
+    def _drop_property_counts(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Leave out bounds that the compiler cannot count, because some keys are optional."""
+        named = part.get("properties", {})
+        if isinstance(named, Mapping) and not named.keys() <= {*_required(part)}:
+            for keyword in ("minProperties", "maxProperties"):
+                if part.pop(keyword, None) is not None:
+                    self._leave_out(path, keyword)
+
+
+def _combines_objects(node: Mapping[str, Any]) -> bool:
+    """Return whether the keys of several parts of a schema apply to one object."""
+    if "$ref" in node and node.keys() & {*_NAMING, *_BRANCHES}:
+        return True
+    lists = [node[key] for key in _BRANCHES if isinstance(node.get(key), list)]
+    known = node.get("properties", {})
+    is_naming = any(
+        isinstance(part, Mapping)
+        and (
+            bool(part.keys() & {*_NAMING, *_APPLIED})
+            or any(name not in known for name in _required(part))
+        )
+        for parts in lists
+        for part in parts
+    )
+    is_several = isinstance(parts := node.get("allOf"), list) and len(parts) > 1
+    return is_naming and (is_several or len(lists) > 1 or bool(node.keys() & _NAMING))
+
+
+def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema and all schemas in it."""
+    if isinstance(schema, Mapping):
+        yield schema
+        for key, value in schema.items():
+            if key in _MAPS and isinstance(value, Mapping):
+                for inner in value.values():
+                    yield from _nodes(inner)
+            elif key in (*_LISTS, "items") and isinstance(value, list):
+                for inner in value:
+                    yield from _nodes(inner)
+            elif key in _SINGLES:
+                yield from _nodes(value)
+
+
+def _required(node: Mapping[str, Any]) -> list[str]:
+    required = node.get("required")
+    return [x for x in required if isinstance(x, str)] if isinstance(required, list) else []
+
+
+def _says_nothing(keyword: str, value: Any, node: Mapping[str, Any]) -> bool:
+    if keyword == "uniqueItems":
+        return value is not True or node.get("maxItems") in (0, 1)
+    if keyword == "if":
+        return value is None or not node.keys() & {"then", "else"}
+    return value in (None, True, {}, []) or (keyword == "not" and value is False)
+
+
+def _modernize(part: dict[str, Any]) -> None:
+    """Write the tuples of earlier drafts as those of 2020-12; drop the branches of ``if``."""
+    part.pop("then", None)
+    part.pop("else", None)
+    more = part.pop("additionalItems", True)
+    if isinstance(part.get("items"), list):
+        part["prefixItems"] = part.pop("items")
+        part["items"] = more
+
+
+def _or_null(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part that OpenAPI 3.0 calls nullable."""
+    kind = part.get("type")
+    if isinstance(kind, str) and not part.keys() & {*_APPLIED, "const"}:
+        return {**part, "type": [kind, "null"]}
+    definitions: dict[str, Any] = {
+        key: part.pop(key) for key in ("$defs", "definitions") if key in part
+    }
+    return {"anyOf": [part, {"type": "null"}], **definitions}
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Yield all numbers in a JSON value."""
+    if _is_number(value):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers(inner)
+
+
+def _pointer(path: tuple[str, ...]) -> str:
+    text = "/".join(("#", *path))
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _looks_around(pattern: str) -> bool:
+    """Return whether a pattern needs more than a regular language, or a word's edge."""
+    return _LOOK_AROUND.search(ESCAPE_OR_CLASS.sub("", pattern)) is not None
+
+
+def length_range(part: Mapping[str, Any]) -> str:
+    """Return the repetition of as many characters as a text may have; empty for any number."""
+    least, most = part.get("minLength") or 0, part.get("maxLength")
+    if not isinstance(least, int) or not isinstance(most, int | None):
+        return ""
+    return f"{{{least},{'' if most is None else most}}}" if least or most is not None else ""
