@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from api.conformance.captures.frames import parsed
+from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.report_files import (
     NotAReport,
@@ -205,7 +205,7 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
                 content = file.read(_MOST_REPORT_BYTES + 1)
             if len(content) > _MOST_REPORT_BYTES:
                 raise CommandError(f"--diff: {path} is too large", exits.USAGE)
-            reports.append(parsed(content.decode("utf-8")))
+            reports.append(parse_json(content.decode("utf-8")))
         except OSError as error:
             said = f"--diff: {path} cannot be read: {os_cause(error)}"
             raise CommandError(said, exits.USAGE) from error

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from api.conformance.captures.diagnosis import as_text, diagnose, has_faults
-from api.conformance.captures.sources import captures_of, decoded
+from api.conformance.captures.sources import captures_of, decode
 from api.conformance.captures.values import Capture, Finding, Severity, WireDialect
 from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
@@ -154,15 +154,15 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
 def _facts(capture: Capture) -> list[tuple[str, str]]:
     usage = capture.usage
     facts = [("Reason", capture.reason or "none")]
-    if capture.says_matched or capture.matched is not None:
+    if capture.reports_match or capture.matched is not None:
         matched = capture.matched
         named = "null" if matched is None else f"token {matched}"
         if isinstance(matched, str):
             named = quoted(matched, 40)
         facts.append(("Matched stop", named))
-    if capture.asked_stops:
+    if capture.request_stops:
         facts.append(
-            ("Requested stops", "  ".join(quoted(stop, 40) for stop in capture.asked_stops))
+            ("Requested stops", "  ".join(quoted(stop, 40) for stop in capture.request_stops))
         )
     if capture.model:
         facts.append(("Model", capture.model))
@@ -370,7 +370,7 @@ class CaptureWindow(OwnWindow):
 
     async def _open(self, path: Path) -> None:
         try:
-            text = await read_text(path, MAX_BYTES, decode=decoded)
+            text = await read_text(path, MAX_BYTES, decode=decode)
         except FileRefused as refusal:
             self.title.setText(str(refusal))
         else:

@@ -1,4 +1,4 @@
-"""Says what is wrong with an answer, and where; as values, as text and as JSON.
+"""Diagnoses a saved answer, its form, reason, counts, calls and stops; as values, text and JSON.
 
 Pure; any thread.
 """
@@ -6,10 +6,9 @@ Pure; any thread.
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from api.conformance.captures.frames import parsed
-from api.conformance.captures.readers import MESSAGES_REASONS
+from api.conformance.captures.frames import parse_json
+from api.conformance.captures.messages_reader import MESSAGES_REASONS
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,
@@ -22,14 +21,14 @@ from api.conformance.captures.values import (
     WireDialect,
     excerpt,
     first_occurrence,
-    status_in_words,
+    status_text,
     unfinished_stop,
 )
 from api.terminal_text import harmless, harmless_json, on_one_line
 
-# Finds implausible values in an answer: unknown reasons, impossible counts, broken calls.
-
-# Reasons by dialect, from the reference that is named in the dialect's reader.
+# Version of the JSON report.
+FORMAT = 2
+# Reasons by dialect, from the reference of its vendor.
 _REASONS: Mapping[WireDialect, frozenset[str]] = {
     WireDialect.MESSAGES: MESSAGES_REASONS,
     WireDialect.CHAT: frozenset(
@@ -38,155 +37,28 @@ _REASONS: Mapping[WireDialect, frozenset[str]] = {
     WireDialect.COMPLETIONS: frozenset({"stop", "length", "content_filter"}),
     WireDialect.RESPONSES: frozenset(
         {
-            "completed",
-            "cancelled",
-            "queued",
-            "in_progress",
-            "incomplete: max_output_tokens",
-            "incomplete: content_filter",
+            *("completed", "cancelled", "queued", "in_progress"),
+            *("incomplete: max_output_tokens", "incomplete: content_filter"),
         }
     ),
     WireDialect.GENERATE: frozenset({"stop", "length", "abort"}),
     WireDialect.OLLAMA: frozenset({"stop", "length", "load", "unload"}),
 }
-# Their vendor says that the total is the sum.
-_ADDING_UP = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
-# Their counts of a prompt include what of it was in a cache.
-_COUNTING_CACHED = (*_ADDING_UP, WireDialect.GENERATE)
-# So much thinking has tokens of its own.
-_MUCH_THINKING = 40
-
-
-def implausible(capture: Capture) -> Iterator[Finding]:
-    """Yield the implausible values of the first choice of an answer."""
-    yield from unknown_reason(capture)
-    yield from _calls(capture)
-    is_named = capture.dialect is WireDialect.MESSAGES and capture.matched is not None
-    if is_named and capture.ending is not CapturedEnding.STOP:
-        yield Finding(
-            "sequence_without_reason",
-            Severity.ERROR,
-            f"stop_sequence is set although stop_reason is {capture.reason}.",
-            excerpt=str(capture.matched),
-        )
-
-
-def miscounted(capture: Capture) -> Iterator[Finding]:
-    """Yield findings about the token counts."""
-    usage = capture.usage
-    if usage is None:
-        return
-    for name in usage.invalid:
-        yield Finding("usage_invalid", Severity.ERROR, f"The count {name} is not a whole number.")
-    named = {
-        "prompt": usage.input_tokens,
-        "answer": usage.output_tokens,
-        "cached prompt": usage.cached_tokens,
-        "sum": usage.total_tokens,
-    }
-    negative = [f"{name} {count}" for name, count in named.items() if (count or 0) < 0]
-    if negative:
-        yield Finding(
-            "usage_negative",
-            Severity.ERROR,
-            f"A count of tokens is negative: {', '.join(negative)}.",
-        )
-        return
-    given, made, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
-    if given is not None and made is not None and total is not None and given + made != total:
-        yield Finding(
-            "usage_total",
-            Severity.ERROR if capture.dialect in _ADDING_UP else Severity.WARNING,
-            f"The sum of tokens is {total}, but the prompt has {given} and the answer {made}.",
-        )
-    cached = usage.cached_tokens
-    if cached and given is not None and cached > given and capture.dialect in _COUNTING_CACHED:
-        said = f"{cached} tokens of the prompt are cached, but the prompt has {given}."
-        yield Finding("usage_cached", Severity.ERROR, said)
-    yield from _reasoning(capture, usage)
-    ids = len(capture.output_ids)
-    if made is not None and ids > made and capture.dialect is WireDialect.GENERATE:
-        said = f"output_ids has {ids} ids, but the answer has {made} tokens."
-        yield Finding("ids_differ", Severity.ERROR, said)
-    if made == 0 and (capture.text or capture.thinking or capture.tool_calls):
-        yield Finding("usage_zero", Severity.ERROR, "The answer has content, but 0 tokens.")
-
-
-def _reasoning(capture: Capture, usage: CapturedUsage) -> Iterator[Finding]:
-    """Yield that the tokens of the thinking are more than those of the answer, or none."""
-    spent, made = usage.reasoning_tokens, usage.output_tokens
-    if spent is None or made is None:
-        return
-    if spent > made or spent < 0:
-        said = f"reasoning_tokens is {spent}, but the whole answer has {made} tokens."
-        yield Finding("usage_reasoning", Severity.ERROR, said)
-    elif spent == 0 and len(capture.thinking) > _MUCH_THINKING:
-        said = f"reasoning_tokens is 0, but there are {len(capture.thinking)} characters of it."
-        yield Finding("usage_reasoning", Severity.ERROR, said)
-
-
-def unknown_reason(capture: Capture) -> Iterator[Finding]:
-    """Yield that the reason is none of its API."""
-    known = _REASONS.get(capture.dialect) if capture.dialect is not None else None
-    if capture.reason is None or known is None or capture.reason in known:
-        return
-    yield Finding(
-        "unknown_reason",
-        Severity.ERROR,
-        f"{capture.reason!r} is not a reason of this API ({', '.join(sorted(known))}), so clients "
-        "cannot tell why the answer ended.",
-        excerpt=capture.reason[:200],
-    )
-
-
-def _calls(capture: Capture) -> Iterator[Finding]:
-    if capture.ending is CapturedEnding.TOOL and not capture.tool_calls:
-        yield Finding(
-            "call_missing", Severity.ERROR, f"The reason is {capture.reason}, but there is no call."
-        )
-    for call in capture.tool_calls:
-        if not call.name:
-            yield Finding(
-                "call_name_missing",
-                Severity.ERROR,
-                "A tool call does not name its tool.",
-                excerpt=call.arguments[:200],
-            )
-        yield from _arguments(capture, call)
-
-
-def _arguments(capture: Capture, call: CapturedCall) -> Iterator[Finding]:
-    # Messages sends no arguments for a call without arguments.
-    if not call.arguments and capture.dialect is WireDialect.MESSAGES:
-        return
-    try:
-        is_object = isinstance(parsed(call.arguments), dict)
-    except ValueError:
-        is_object = False
-    if is_object:
-        return
-    named = (
-        f"The arguments of the call of {call.name!r}" if call.name else "The arguments of a call"
-    )
-    if capture.ending is CapturedEnding.LIMIT or capture.reason is None:
-        yield Finding(
-            "arguments_cut",
-            Severity.NOTE,
-            f"{named} break off, as the answer does.",
-            excerpt=call.arguments[-200:],
-        )
-        return
-    yield Finding(
-        "arguments_broken",
-        Severity.ERROR,
-        f"{named} are not a JSON object, so the tool cannot be called.",
-        excerpt=call.arguments[-200:],
-    )
-
-
-# Diagnoses a captured answer: its form, its reason, and its handling of stops.
-
-_SHOWN = 40
+# Their vendor states that the total is the sum.
+_TOTAL_DIALECTS = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
+# Their counts of a prompt include the cached tokens.
+_CACHED_DIALECTS = (*_TOTAL_DIALECTS, WireDialect.GENERATE)
+# More characters of thinking than this have tokens.
+_THINKING_CHARS = 40
+_CONTEXT_CHARS = 40
+# An answer may have megabytes; a terminal shows its beginning and end.
+_SHOWN_CHARS = 20_000
+# The JSON report's names of fields that differ from those of ``Capture``.
+_JSON_NAMES = {
+    "request_stops": "asked_stops",
+    "reports_match": "says_matched",
+    "is_truncated": "is_cut",
+}
 
 
 def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
@@ -196,155 +68,219 @@ def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
         capture: The answer.
         stops: The stops of its request; if empty, those of a captured curl command.
     """
-    wanted = tuple(stop for stop in (stops or capture.asked_stops) if stop)
+    stops = tuple(stop for stop in (stops or capture.request_stops) if stop)
     findings = list(capture.findings)
     if capture.dialect is None or not capture.events:
         return findings
-    error = _error(capture)
+    error = _diagnose_error(capture)
     if error is not None:
         return [*findings, error]
-    findings.extend(_of_choice(capture, wanted))
+    findings.extend(_diagnose_choice(capture, stops))
     for choice in capture.choices:
-        findings.extend(_of_other(capture, choice, wanted))
-    findings.extend(miscounted(capture))
+        findings.extend(_diagnose_other(capture, choice, stops))
+    findings.extend(diagnose_usage(capture))
     return findings
 
 
-def _error(capture: Capture) -> Finding | None:
+def diagnose_choice(capture: Capture) -> Iterator[Finding]:
+    """Yield the implausible values of the first choice: its reason, calls and matched stop."""
+    known = _REASONS.get(capture.dialect) if capture.dialect is not None else None
+    if capture.reason is not None and known is not None and capture.reason not in known:
+        yield _error(
+            "unknown_reason",
+            f"{capture.reason!r} is not a reason of this API ({', '.join(sorted(known))}), so "
+            "clients cannot tell why the answer ended.",
+            capture.reason[:200],
+        )
+    if capture.ending is CapturedEnding.TOOL and not capture.tool_calls:
+        yield _error("call_missing", f"The reason is {capture.reason}, but there is no call.")
+    for call in capture.tool_calls:
+        if not call.name:
+            message = "A tool call does not name its tool."
+            yield _error("call_name_missing", message, call.arguments[:200])
+        yield from _diagnose_arguments(capture, call)
+    is_named = capture.dialect is WireDialect.MESSAGES and capture.matched is not None
+    if is_named and capture.ending is not CapturedEnding.STOP:
+        message = f"stop_sequence is set although stop_reason is {capture.reason}."
+        yield _error("sequence_without_reason", message, str(capture.matched))
+
+
+def diagnose_usage(capture: Capture) -> Iterator[Finding]:
+    """Yield findings about the token counts."""
+    usage = capture.usage
+    if usage is None:
+        return
+    for name in usage.invalid:
+        yield _error("usage_invalid", f"The count {name} is not a whole number.")
+    prompt, output, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
+    cached, reasoning = usage.cached_tokens, usage.reasoning_tokens
+    counts = {"prompt": prompt, "answer": output, "cached prompt": cached, "sum": total}
+    negative = [f"{name} {count}" for name, count in counts.items() if (count or 0) < 0]
+    if negative:
+        yield _error("usage_negative", f"A count of tokens is negative: {', '.join(negative)}.")
+        return
+    if prompt is not None and output is not None and total not in (None, prompt + output):
+        message = (
+            f"The sum of tokens is {total}, but the prompt has {prompt} and the answer {output}."
+        )
+        is_stated = capture.dialect in _TOTAL_DIALECTS
+        severity = Severity.ERROR if is_stated else Severity.WARNING
+        yield Finding("usage_total", severity, message)
+    if cached and prompt is not None and cached > prompt and capture.dialect in _CACHED_DIALECTS:
+        message = f"{cached} tokens of the prompt are cached, but the prompt has {prompt}."
+        yield _error("usage_cached", message)
+    if reasoning is not None and output is not None:
+        if not 0 <= reasoning <= output:
+            message = f"reasoning_tokens is {reasoning}, but the whole answer has {output} tokens."
+            yield _error("usage_reasoning", message)
+        elif reasoning == 0 and len(capture.thinking) > _THINKING_CHARS:
+            length = len(capture.thinking)
+            message = f"reasoning_tokens is 0, but there are {length} characters of it."
+            yield _error("usage_reasoning", message)
+    ids = len(capture.output_ids)
+    if output is not None and ids > output and capture.dialect is WireDialect.GENERATE:
+        message = f"output_ids has {ids} ids, but the answer has {output} tokens."
+        yield _error("ids_differ", message)
+    if output == 0 and (capture.text or capture.thinking or capture.tool_calls):
+        yield _error("usage_zero", "The answer has content, but 0 tokens.")
+
+
+def _error(code: str, message: str, shown: str = "", index: int | None = None) -> Finding:
+    return Finding(code, Severity.ERROR, message, index, shown)
+
+
+def _diagnose_arguments(capture: Capture, call: CapturedCall) -> Iterator[Finding]:
+    # Messages sends no arguments for a call without arguments.
+    if is_object(call.arguments) or (
+        not call.arguments and capture.dialect is WireDialect.MESSAGES
+    ):
+        return
+    subject = "The arguments of a call"
+    if call.name:
+        subject = f"The arguments of the call of {call.name!r}"
+    shown = call.arguments[-200:]
+    if capture.ending is CapturedEnding.LIMIT or capture.reason is None:
+        message = f"{subject} break off, as the answer does."
+        yield Finding("arguments_cut", Severity.NOTE, message, excerpt=shown)
+    else:
+        message = f"{subject} are not a JSON object, so the tool cannot be called."
+        yield _error("arguments_broken", message, shown)
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
+
+
+def _diagnose_error(capture: Capture) -> Finding | None:
     """Return an error's message with its status; None if the answer is not an error."""
     is_refused = capture.status is not None and capture.status >= 400
     if capture.error is None and not is_refused:
         return None
-    said = excerpt(capture.error or "no message")
+    cause = excerpt(capture.error or "no message")
+    status = "" if capture.status is None else status_text(capture.status)
     if is_refused:
-        assert capture.status is not None
         wait = capture.headers.get("retry-after")
         later = f" The server asks to wait (retry-after: {excerpt(wait)})." if wait else ""
-        sentence = f"The server answered with {status_in_words(capture.status)}: {said}.{later}"
-        return Finding("error_status", Severity.ERROR, sentence)
-    status = "" if capture.status is None else f", after {status_in_words(capture.status)}"
-    at = next((event.index for event in capture.events if "error" in event.raw[:_SHOWN]), None)
+        return _error("error_status", f"The server answered with {status}: {cause}.{later}")
+    status = f", after {status}" if status else ""
     if capture.is_streamed:
-        sentence = f"The stream breaks off with an error{status}: {said}"
-        return Finding("error_in_stream", Severity.ERROR, sentence, at)
-    sentence = f"The answer is an error{status}: {said}"
-    return Finding("error", Severity.ERROR, sentence)
+        shown = (event for event in capture.events if "error" in event.raw[:_CONTEXT_CHARS])
+        index = next((event.index for event in shown), None)
+        message = f"The stream breaks off with an error{status}: {cause}"
+        return _error("error_in_stream", message, index=index)
+    return _error("error", f"The answer is an error{status}: {cause}")
 
 
-def _of_choice(capture: Capture, wanted: Sequence[str]) -> Iterator[Finding]:
-    yield from _diagnosis_reason(capture)
-    yield from implausible(capture)
-    yield from _sequence(capture, wanted)
-    yield from _text(capture, wanted)
+def _diagnose_choice(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
+    if capture.reason is None:
+        message = (
+            "The answer gives no reason for its end; some clients raise an error, others wait."
+        )
+        yield _error("reason_missing", message)
+    yield from diagnose_choice(capture)
+    is_stopped = capture.dialect is WireDialect.MESSAGES and capture.ending is CapturedEnding.STOP
+    if is_stopped and capture.matched is None:
+        yield _error(
+            "sequence_null",
+            "stop_reason is stop_sequence, but stop_sequence is null, so it is not known "
+            "which stop matched.",
+        )
+    if isinstance(capture.matched, str) and stops and capture.matched not in stops:
+        message = (
+            f"The answer names {capture.matched!r} as the stop that matched, but the request did "
+            "not have it."
+        )
+        yield _error("sequence_unknown", message, capture.matched)
+    yield from _diagnose_text(capture, stops)
 
 
-def _of_other(capture: Capture, choice: CapturedChoice, wanted: Sequence[str]) -> Iterator[Finding]:
+def _diagnose_other(
+    capture: Capture, choice: CapturedChoice, stops: Sequence[str]
+) -> Iterator[Finding]:
     """Judge another choice as the first one is judged."""
     events, at = [], 0
     for index, length in choice.pieces:
         events.append(CapturedEvent(index, None, "", choice.text[at : at + length]))
         at += length
     as_first = replace(capture.of_choice(choice), events=tuple(events))
-    for finding in _of_choice(as_first, wanted):
+    for finding in _diagnose_choice(as_first, stops):
         yield replace(finding, sentence=f"Choice {choice.index}: {finding.sentence}")
 
 
-def _diagnosis_reason(capture: Capture) -> Iterator[Finding]:
-    if capture.reason is None:
-        yield Finding(
-            "reason_missing",
-            Severity.ERROR,
-            "The answer gives no reason for its end; some clients raise an error, others wait.",
-        )
-
-
-def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
-    """Check the stop that is named as matched, if the dialect has a field for it."""
-    is_stopped = capture.dialect is WireDialect.MESSAGES and capture.ending is CapturedEnding.STOP
-    if is_stopped and capture.matched is None:
-        yield Finding(
-            "sequence_null",
-            Severity.ERROR,
-            "stop_reason is stop_sequence, but stop_sequence is null, so it is not known "
-            "which stop matched.",
-        )
-    if isinstance(capture.matched, str) and stops and capture.matched not in stops:
-        yield Finding(
-            "sequence_unknown",
-            Severity.ERROR,
-            f"The answer names {capture.matched!r} as the stop that matched, but the request did "
-            "not have it.",
-            excerpt=capture.matched,
-        )
-
-
-def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
-    text = capture.text
-    occurrence = first_occurrence(text, stops)
-    if occurrence is None:
-        yield from _left_over(capture, stops)
+def _diagnose_text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
+    text, found = capture.text, first_occurrence(capture.text, stops)
+    if found is None:
+        yield from _diagnose_end(capture, stops)
         return
-    yield Finding(
+    yield _error(
         "stop_in_text",
-        Severity.ERROR,
-        f"The text contains the stop {occurrence.stop!r}, at character {occurrence.start}.",
-        _event_at(capture, occurrence.start),
-        excerpt(text[max(0, occurrence.start - _SHOWN) : occurrence.end + _SHOWN]),
+        f"The text contains the stop {found.stop!r}, at character {found.start}.",
+        excerpt(text[max(0, found.start - _CONTEXT_CHARS) : found.end + _CONTEXT_CHARS]),
+        _event_at(capture, found.start),
     )
-    rest = text[occurrence.end :]
-    if rest:
-        yield Finding(
-            "text_after_stop",
-            Severity.ERROR,
-            f"The text goes on for {len(rest)} characters after the stop {occurrence.stop!r}.",
-            _event_at(capture, occurrence.end),
-            excerpt(rest),
-        )
-    elif (
-        capture.says_matched
-        and capture.matched is None
-        and capture.ending is not CapturedEnding.STOP
-    ):
-        yield Finding(
-            "sequence_null",
-            Severity.ERROR,
-            f"The text ends with the stop {occurrence.stop!r}, but the answer names no match.",
-        )
+    tail = text[found.end :]
+    is_unnamed = capture.reports_match and capture.matched is None
+    if tail:
+        message = f"The text goes on for {len(tail)} characters after the stop {found.stop!r}."
+        yield _error("text_after_stop", message, excerpt(tail), _event_at(capture, found.end))
+    elif is_unnamed and capture.ending is not CapturedEnding.STOP:
+        message = f"The text ends with the stop {found.stop!r}, but the answer names no match."
+        yield _error("sequence_null", message)
 
 
-def _left_over(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
+def _diagnose_end(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     occurrence = unfinished_stop(capture.text, stops)
     if occurrence is None:
         return
-    letters, stop = occurrence
-    could_be_leak = capture.ending in (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
+    prefix, stop = occurrence
+    may_leak = capture.ending in (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
     if isinstance(capture.matched, str) and capture.matched != stop:
-        could_be_leak = False
+        may_leak = False
+    verdict = ": it may have leaked." if may_leak else "; it was released correctly."
     yield Finding(
         "stop_prefix_at_end",
-        Severity.WARNING if could_be_leak else Severity.NOTE,
-        f"The text ends with {letters!r}, the beginning of the stop {stop!r}"
-        + (": it may have leaked." if could_be_leak else "; it was released correctly."),
-        _event_at(capture, len(capture.text) - len(letters)),
-        excerpt(capture.text[-_SHOWN:]),
+        Severity.WARNING if may_leak else Severity.NOTE,
+        f"The text ends with {prefix!r}, the beginning of the stop {stop!r}{verdict}",
+        _event_at(capture, len(capture.text) - len(prefix)),
+        excerpt(capture.text[-_CONTEXT_CHARS:]),
     )
 
 
 def _event_at(capture: Capture, offset: int) -> int | None:
     """Return the event with the character at ``offset``."""
-    seen = 0
+    end = 0
     for event in capture.events:
-        seen += len(event.text)
-        if seen > offset:
+        end += len(event.text)
+        if end > offset:
             return event.index
     return None
 
 
-FORMAT = 2
-_UNKNOWN = "unknown"
-# An answer may have megabytes; a terminal shows its beginning and end.
-_SHOWN_CHARS = 20_000
-_SEPARATOR = ",\n"
+# Reports.
 
 
 def has_faults(findings: Sequence[Finding]) -> bool:
@@ -360,40 +296,15 @@ def as_text(capture: Capture, findings: Sequence[Finding]) -> str:
 def as_json(answers: Iterable[tuple[Capture, Sequence[Finding]]]) -> Iterator[str]:
     """Yield the pieces of one JSON object with all answers, each with its findings."""
     yield f'{{"format": {FORMAT}, "answers": ['
-    before = "\n"
-    for capture, findings in answers:
-        yield before
-        yield from _json_of(capture, findings)
-        before = _SEPARATOR
+    for number, (capture, findings) in enumerate(answers):
+        fields = dataclasses.asdict(replace(capture, headers=dict(capture.headers)))
+        values = {_JSON_NAMES.get(name, name): value for name, value in fields.items()}
+        for choice in values["choices"]:
+            choice["says_matched"] = choice.pop("reports_match")
+        values["has_faults"] = has_faults(findings)
+        values["findings"] = [dataclasses.asdict(finding) for finding in findings]
+        yield (",\n" if number else "\n") + harmless_json(values)
     yield "]}\n"
-
-
-def _json_of(capture: Capture, findings: Sequence[Finding]) -> Iterator[str]:
-    # The events are most of a large answer, so they are written one by one.
-    values: dict[str, Any] = {
-        field.name: _plain(getattr(capture, field.name))
-        for field in dataclasses.fields(capture)
-        if field.name not in ("events", "findings")
-    }
-    values["has_faults"] = has_faults(findings)
-    values["findings"] = _plain(tuple(findings))
-    yield harmless_json(values).removesuffix("}") + ', "events": ['
-    before = "\n"
-    for event in capture.events:
-        values = {"index": event.index, "name": event.name, "raw": event.raw}
-        values |= {"text": event.text, "thinking": event.thinking}
-        yield before + harmless_json(values)
-        before = _SEPARATOR
-    yield "]}"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of these modules as a value that JSON supports."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def _capture_lines(capture: Capture) -> Iterator[str]:
@@ -401,56 +312,51 @@ def _capture_lines(capture: Capture) -> Iterator[str]:
         yield f"from      {on_one_line(capture.label)}"
     if capture.dialect is None:
         if capture.status is not None:
-            yield f"answer    {status_in_words(capture.status)}"
+            yield f"answer    {status_text(capture.status)}"
         return
     form = f"streamed in {len(capture.events)} events" if capture.is_streamed else "not streamed"
-    status = f", {status_in_words(capture.status)}" if capture.status is not None else ""
+    status = f", {status_text(capture.status)}" if capture.status is not None else ""
     yield f"answer    {capture.dialect}, {form}{status}"
     if capture.model is not None:
         yield f"model     {on_one_line(capture.model)}"
     if capture.error is not None:
         yield f"error     {on_one_line(capture.error)}"
         return
-    yield f"reason    {_reason(capture.reason, capture.matched)}"
-    if capture.usage is not None:
-        yield f"tokens    {_usage(capture.usage)}"
-    if capture.asked_stops:
-        yield f"stops     {', '.join(map(repr, capture.asked_stops))}"
-    if capture.thinking:
-        yield f"thinking  {_quoted(capture.thinking)}"
-    yield from _call_lines(capture.tool_calls)
-    yield f"text      {_quoted(capture.text)}"
+    usage = None if capture.usage is None else f"tokens    {_usage_text(capture.usage)}"
+    yield from _choice_lines(capture, "reason  ", usage)
     for choice in capture.choices:
-        yield f"choice {choice.index}  {_reason(choice.reason, choice.matched)}"
-        if choice.thinking:
-            yield f"thinking  {_quoted(choice.thinking)}"
-        yield from _call_lines(choice.tool_calls)
-        yield f"text      {_quoted(choice.text)}"
+        yield from _choice_lines(choice, f"choice {choice.index}")
 
 
-def _call_lines(calls: Sequence[CapturedCall]) -> Iterator[str]:
-    for call in calls:
+def _choice_lines(
+    choice: Capture | CapturedChoice, heading: str, usage: str | None = None
+) -> Iterator[str]:
+    named = f", stop {choice.matched!r}" if choice.matched is not None else ""
+    yield f"{heading}  {on_one_line(choice.reason or 'none')}{named}"
+    if usage is not None:
+        yield usage
+    if isinstance(choice, Capture) and choice.request_stops:
+        yield f"stops     {', '.join(map(repr, choice.request_stops))}"
+    if choice.thinking:
+        yield f"thinking  {_quote(choice.thinking)}"
+    for call in choice.tool_calls:
         yield f"call      {on_one_line(call.name)}({on_one_line(call.arguments, _SHOWN_CHARS)})"
+    yield f"text      {_quote(choice.text)}"
 
 
-def _reason(reason: str | None, matched: str | int | None) -> str:
-    named = f", stop {matched!r}" if matched is not None else ""
-    return f"{on_one_line(reason or 'none')}{named}"
-
-
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if len(text) <= _SHOWN_CHARS:
         return repr(text)
     half = _SHOWN_CHARS // 2
-    left_out = len(text) - 2 * half
-    return f"{text[:half]!r} … {left_out:,} characters … {text[-half:]!r}"
+    return f"{text[:half]!r} … {len(text) - 2 * half:,} characters … {text[-half:]!r}"
 
 
-def _usage(usage: CapturedUsage) -> str:
-    given = usage.input_tokens if usage.input_tokens is not None else _UNKNOWN
-    made = usage.output_tokens if usage.output_tokens is not None else _UNKNOWN
+def _usage_text(usage: CapturedUsage) -> str:
+    prompt, output = (
+        "unknown" if count is None else count for count in (usage.input_tokens, usage.output_tokens)
+    )
     cached = f", {usage.cached_tokens} cached" if usage.cached_tokens is not None else ""
-    return f"prompt {given}{cached}, answer {made}"
+    return f"prompt {prompt}{cached}, answer {output}"
 
 
 def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -458,7 +364,7 @@ def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     if not findings:
         yield "Nothing is wrong with it."
     for finding in findings:
-        place = f" (event {finding.event_index})" if finding.event_index is not None else ""
-        yield f"{finding.severity.upper()} {finding.code}{place}: {on_one_line(finding.sentence)}"
+        event = f" (event {finding.event_index})" if finding.event_index is not None else ""
+        yield f"{finding.severity.upper()} {finding.code}{event}: {on_one_line(finding.sentence)}"
         if finding.excerpt:
             yield f"    {finding.excerpt!r}"

@@ -1,15 +1,15 @@
-"""Puts an answer together, piece by piece, as a reader of its format finds them.
+"""Collects the content of an answer while a reader of its dialect goes through its frames.
 
 Pure; any thread.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
-from api.conformance.captures.forms import form_of, misfits
-from api.conformance.captures.frames import Frame, Framed
+from api.conformance.captures.frames import Framed, count, mapping
+from api.conformance.captures.schema import mismatches, schema_of
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,
@@ -23,317 +23,259 @@ from api.conformance.captures.values import (
     excerpt,
 )
 
-# One choice of an answer while it is being read: its text, thinking, calls, and reason.
-
-
-class Find(Protocol):
-    """Notes something that is wrong with an answer."""
-
-    def __call__(
-        self,
-        code: str,
-        severity: Severity,
-        sentence: str,
-        index: int | None = None,
-        shown: str | None = None,
-    ) -> None:
-        """Record the finding."""
+# A report repeats a fault at most this often.
+_MAX_FINDINGS_PER_CODE = 3
+# An answer with more tokens than an end token and a separator has visible content.
+_CONTENT_TOKENS = 8
+# Marks with which chat templates end a turn; they belong to no answer.
+_TEMPLATE_MARK = re.compile(
+    r"<(?:\|(?:im_end|eot_id|eom_id|end|endoftext|return|end_of_text)\||end_of_turn|turn\|)>\s*\Z"
+)
+_TEMPLATE_DIALECTS = (
+    WireDialect.MESSAGES,
+    WireDialect.CHAT,
+    WireDialect.RESPONSES,
+    WireDialect.OLLAMA,
+)
 
 
 class ChoiceDraft:
-    """Collects the content of one choice from the events of an answer."""
+    """One choice of an answer: its text, thinking, calls and reason by event."""
 
-    def __init__(self, number: int, find: Find) -> None:
-        self.find = find
+    def __init__(self, number: int, draft: "Draft | None" = None) -> None:
+        self.number = number
         self.reason: str | None = None
+        self.ending: CapturedEnding | None = None
         self.matched: str | int | None = None
-        self.says_matched = False
-        self._number = number
-        self._ending: CapturedEnding | None = None
-        self._texts: dict[int, list[str]] = {}
-        # Some dialects compare the whole text with every event.
-        self._text = ""
-        self._unjoined: list[str] = []
-        self._thoughts: dict[int, list[str]] = {}
+        self.reports_match = False
+        self.texts: dict[int, str] = {}
+        self.thoughts: dict[int, str] = {}
+        self._draft = draft
         self._calls: dict[str, list[str]] = {}
 
-    @property
-    def text(self) -> str:
-        """The answer so far."""
-        if self._unjoined:
-            self._text += "".join(self._unjoined)
-            self._unjoined.clear()
-        return self._text
+    def find(
+        self,
+        code: str,
+        sentence: str,
+        index: int | None = None,
+        shown: str | None = None,
+        severity: Severity = Severity.ERROR,
+    ) -> None:
+        """Record a finding, with the choice that it is about."""
+        assert self._draft is not None
+        self._draft.find(code, f"Choice {self.number}: {sentence}", index, shown, severity)
 
     def add_text(self, index: int, text: object) -> None:
-        """Append the text of event ``index`` to the answer."""
+        """Append the text of an event to the answer."""
         if isinstance(text, str) and text:
-            if self.reason is not None:
-                self.find(
-                    "text_after_reason",
-                    Severity.ERROR,
-                    "Text comes after the reason, where clients no longer expect any.",
-                    index,
-                    text,
-                )
-            self._texts.setdefault(index, []).append(text)
-            self._unjoined.append(text)
+            self._check_open("text_after_reason", "Text", index, text)
+            self.texts[index] = self.texts.get(index, "") + text
 
     def add_thinking(self, index: int, text: object) -> None:
-        """Append the text of event ``index`` to the thinking."""
+        """Append the text of an event to the thinking."""
         if isinstance(text, str) and text:
-            if self.reason is not None:
-                said = "Thinking comes after the reason, where clients no longer expect any."
-                self.find("thinking_after_reason", Severity.ERROR, said, index, text)
-            self._thoughts.setdefault(index, []).append(text)
+            self._check_open("thinking_after_reason", "Thinking", index, text)
+            self.thoughts[index] = self.thoughts.get(index, "") + text
 
     def add_call(self, key: object, name: object, arguments: object) -> None:
         """Set the name of the tool call with a key, or add a part of the arguments to it."""
-        # Any value can serve as a key, also one that is not a number, and even a list or an object.
+        # Servers send keys of any type.
         call = self._calls.setdefault(repr(key), ["", ""])
-        if self.reason is not None:
-            said = "A part of a call comes after the reason, where clients no longer expect any."
-            self.find("call_after_reason", Severity.ERROR, said)
+        self._check_open("call_after_reason", "A part of a call")
         call[0] = (name if isinstance(name, str) else "") or call[0]
         call[1] += arguments if isinstance(arguments, str) else ""
+
+    def _check_open(
+        self, code: str, noun: str, index: int | None = None, shown: str | None = None
+    ) -> None:
+        if self.reason is not None:
+            message = f"{noun} comes after the reason, where clients no longer expect any."
+            self.find(code, message, index, shown)
 
     def as_string(self, index: int, arguments: object) -> object:
         """Return arguments that have to be JSON in a string; an object is a finding."""
         if not isinstance(arguments, dict | list):
             return arguments
-        self.misshapes_arguments(index, "JSON in a string")
+        self.report_arguments_form(index, "JSON in a string")
         return json.dumps(arguments, ensure_ascii=False)
 
-    def misshapes_arguments(self, index: int, wanted: str) -> None:
+    def report_arguments_form(self, index: int, form: str) -> None:
         """Record that the arguments of a call have another form than clients read."""
-        sentence = f"The arguments of a call are not {wanted}, which clients of this API read."
-        self.find("arguments_form", Severity.ERROR, sentence, index)
+        message = f"The arguments of a call are not {form}, which clients of this API read."
+        self.find("arguments_form", message, index)
 
     def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
         """Set the reason; a second reason is a finding."""
         if self.reason is not None:
-            self.find(
-                "reason_repeated",
-                Severity.ERROR,
-                f"The reason is given twice: {self.reason}, then {reason}.",
-                index,
-            )
-        self.reason, self._ending = reason, ending
+            message = f"The reason is given twice: {self.reason}, then {reason}."
+            self.find("reason_repeated", message, index)
+        self.reason, self.ending = reason, ending
 
     def check_reason_kept(self, index: int, noun: str) -> None:
         """Record that a later event of a stream has no reason, where clients keep the last one."""
         if self.reason is not None:
-            said = f"{noun} after the one with the reason has none, which erases it for clients."
-            self.find("reason_erased", Severity.ERROR, said, index)
+            message = f"{noun} after the one with the reason has none, which erases it for clients."
+            self.find("reason_erased", message, index)
 
     def set_matched(self, value: object) -> None:
         """Set the stop that matched; None means that the answer has a field for it."""
-        self.says_matched = True
+        self.reports_match = True
         if isinstance(value, str | int) and not isinstance(value, bool):
             self.matched = value
 
+    @property
+    def text(self) -> str:
+        """The text."""
+        return "".join(self.texts.values())
+
+    @property
     def calls(self) -> tuple[CapturedCall, ...]:
-        """Return the tool calls so far."""
+        """The tool calls."""
         return tuple(CapturedCall(*call) for call in self._calls.values())
 
+    @property
     def thinking(self) -> str:
-        """Return the thinking so far."""
-        return "".join(part for parts in self._thoughts.values() for part in parts)
+        """The thinking."""
+        return "".join(self.thoughts.values())
 
-    def text_of(self, index: int) -> str:
-        """Return what event ``index`` added to the text."""
-        return "".join(self._texts.get(index, ()))
-
-    def thinking_of(self, index: int) -> str:
-        """Return what event ``index`` added to the thinking."""
-        return "".join(self._thoughts.get(index, ()))
-
-    def choice_finished(self) -> CapturedChoice:
+    def finish_choice(self) -> CapturedChoice:
         """Return the choice."""
         return CapturedChoice(
-            index=self._number,
-            text=self.text,
-            thinking=self.thinking(),
-            tool_calls=self.calls(),
-            reason=self.reason,
-            ending=self._ending,
-            matched=self.matched,
-            says_matched=self.says_matched,
-            pieces=tuple((at, sum(map(len, parts))) for at, parts in sorted(self._texts.items())),
+            self.number,
+            self.text,
+            self.thinking,
+            self.calls,
+            self.reason,
+            self.ending,
+            self.matched,
+            self.reports_match,
+            tuple((at, len(text)) for at, text in sorted(self.texts.items())),
         )
 
 
-def naming(number: int, find: Find) -> Find:
-    """Return a ``find`` for a choice beside the first one: it names the choice."""
-
-    def note(
-        code: str,
-        severity: Severity,
-        sentence: str,
-        index: int | None = None,
-        shown: str | None = None,
-    ) -> None:
-        find(code, severity, f"Choice {number}: {sentence}", index, shown)
-
-    return note
-
-
-# A capture while it is being read; the dialects' readers write into it.
-#
-# Used for one reading only; knows no dialect's order of events.
-
-_FINDINGS_PER_CODE = 3
-# Marks with which templates of chats end a turn; they belong to no answer.
-_TEMPLATE_MARK = re.compile(
-    r"<(?:\|(?:im_end|eot_id|eom_id|end|endoftext|return|end_of_text)\||end_of_turn|turn\|)>\s*\Z"
-)
-_WITH_TEMPLATE = (
-    *(WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES, WireDialect.OLLAMA),
-)
-# So many tokens leave something to show.
-_MANY_TOKENS = 8
-# Beyond this number, findings are only counted.
-_MOST_CHOICES = 128
-
-
 class Draft(ChoiceDraft):
-    """Collects the content of one answer from its events."""
+    """An answer while it is being read; ``is_complete`` if nothing was left out by its user."""
 
     def __init__(
-        self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_whole: bool = False
+        self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_complete: bool = False
     ) -> None:
-        super().__init__(0, self._note)
+        super().__init__(0)
         self.framed = framed
         self.is_streamed = is_streamed
         self.is_dump = framed.is_dump
-        self.is_whole = is_whole
-        self.model: str | None = None
+        self.is_complete = is_complete
+        self.model: object = None
         self.answer_id: object = None
         self.output_ids: list[int] = []
         self.usage: CapturedUsage | None = None
         self.error: str | None = None
         self.dialect = dialect
-        self._others: dict[int, ChoiceDraft] = {}
-        self._left_out = self._beside(_MOST_CHOICES)
+        self._choices: dict[int, ChoiceDraft] = {}
         self._findings: list[Finding] = list(framed.notes)
 
     def choice(self, number: object) -> ChoiceDraft:
         """Return a choice by its index; the first one, 0, is the draft itself."""
         if not isinstance(number, int) or isinstance(number, bool) or number == 0:
             return self
-        if number not in self._others and len(self._others) >= _MOST_CHOICES:
-            return self._left_out
-        return self._others.setdefault(number, self._beside(number))
+        return self._choices.setdefault(number, ChoiceDraft(number, self))
 
-    def _beside(self, number: int) -> ChoiceDraft:
-        return ChoiceDraft(number, naming(number, self.find))
+    def find(
+        self,
+        code: str,
+        sentence: str,
+        index: int | None = None,
+        shown: str | None = None,
+        severity: Severity = Severity.ERROR,
+    ) -> None:
+        """Record a finding; of each code only the first ones are kept."""
+        if sum(found.code == code for found in self._findings) < _MAX_FINDINGS_PER_CODE:
+            if shown is None:
+                shown = self.framed.frames[index].raw if index is not None else ""
+            self._findings.append(Finding(code, severity, sentence, index, excerpt(shown)))
 
     def set_error(self, value: object) -> None:
         """Set the error, whatever its format."""
         message = value.get("message") if isinstance(value, dict) else value
         self.error = message if isinstance(message, str) else str(value)
-        self._ending = CapturedEnding.ERROR
+        self.ending = CapturedEnding.ERROR
 
-    def _note(
-        self,
-        code: str,
-        severity: Severity,
-        sentence: str,
-        index: int | None = None,
-        shown: str | None = None,
+    def report_order(self, index: int, sentence: str) -> None:
+        """Record that an event is at the wrong position."""
+        self.find("event_order", sentence, index)
+
+    def report_missing_end(self, sentence: str) -> None:
+        """Record that the stream lacks its last event."""
+        self.find("end_marker_missing", sentence)
+
+    def report_missing_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
+        """Record that the counts that clients read are missing."""
+        self.find("usage_missing", sentence, severity=severity)
+
+    def report_missing_role(self, sentence: str) -> None:
+        """Record that no role is sent; a pasted part may lack it."""
+        if self.is_complete:
+            self.find("role_missing", sentence)
+
+    def report_change(
+        self, code: str, index: int, subject: str, first: object, other: object
     ) -> None:
-        # The same thing is noted a few times only.
-        if sum(found.code == code for found in self._findings) >= _FINDINGS_PER_CODE:
-            return
-        if shown is None:
-            shown = self.framed.frames[index].raw if index is not None else ""
-        self._findings.append(Finding(code, severity, sentence, index, excerpt(shown)))
+        """Record that a value that is the same in all parts of an answer changes."""
+        if not self.is_dump:
+            self.find(code, f"{subject}: {first}, then {other}.", index)
 
-    def misplaced(self, index: int, sentence: str) -> None:
-        """Record that an event is at the wrong place."""
-        self.find("event_order", Severity.ERROR, sentence, index)
+    def check_event_name(self, index: int, kind: object) -> None:
+        """Record that the name of an event and the type in its data differ."""
+        name = self.framed.frames[index].name
+        if name is not None and name != kind and not self.is_dump:
+            message = f"The event: line says {name}, the data says {kind}."
+            self.find("event_name_differs", message, index)
 
     def check_form(self, index: int, value: dict[str, Any]) -> None:
-        """Record what an answer, or an event of a stream, lacks or has in another form."""
-        form = None
-        # What is no JSON at all is noted as that.
-        if not self.is_dump and self.framed.frames[index].is_json:
-            form = form_of(self.dialect, value, is_streamed=self.is_streamed)
-        for misfit in misfits(value, form) if form is not None else ():
-            # A person may have pasted a part, or left out what does not matter.
-            if not misfit.is_absent:
-                self.find("field_form", Severity.ERROR, misfit.sentence, index)
-            elif self.is_whole:
-                self.find("field_missing", Severity.ERROR, misfit.sentence, index)
+        """Record fields of an answer, or of an event of a stream, that are missing or malformed."""
+        if self.is_dump or not self.framed.frames[index].is_json:
+            return
+        schema = schema_of(self.dialect, value, is_streamed=self.is_streamed)
+        for mismatch in mismatches(value, schema) if schema is not None else ():
+            if not mismatch.is_absent:
+                self.find("field_form", mismatch.sentence, index)
+            elif self.is_complete:
+                self.find("field_missing", mismatch.sentence, index)
 
-    def values_until_done(
-        self, frames: Iterable[Frame], noun: str
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the JSON objects of a stream that ends with ``data: [DONE]``, with their indexes.
+    def check_content(self, name: str, holder: dict[str, Any]) -> None:
+        """Record that an answer of many tokens has an empty array of content."""
+        tokens = self.usage.output_tokens if self.usage is not None else None
+        if holder.get(name) == [] and (tokens or 0) > _CONTENT_TOKENS:
+            message = f"{name} is an empty array, though {tokens} tokens are counted."
+            self.find("content_empty", message)
+
+    def values(self, noun: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the JSON objects of a body, or of a stream that ends with ``data: [DONE]``.
 
         Errors in the stream, objects after its end and a missing end are recorded as findings.
         """
         is_done = False
-        for index, frame in enumerate(frames):
+        for index, frame in enumerate(self.framed.frames):
             if frame.is_done_mark:
                 is_done = True
                 continue
             value = mapping(frame.value)
-            if "error" in value:
+            if self.is_streamed and "error" in value:
                 self.set_error(value["error"])
                 continue
             if is_done and value:
-                self.misplaced(index, f"{noun} comes after [DONE].")
+                self.report_order(index, f"{noun} comes after [DONE].")
             self.check_form(index, value)
             yield index, value
-        if self.error is None and not is_done and not self.is_dump:
-            self.lacks_end("The stream ends without data: [DONE].")
+        if self.is_streamed and self.error is None and not is_done and not self.is_dump:
+            self.report_missing_end("The stream ends without data: [DONE].")
 
-    def changes_id(self, index: int, noun: str, first: object, other: object) -> None:
-        """Record that parts of one answer have different ids, by which clients join them."""
-        if not self.is_dump:
-            said = f"The {noun} have different ids: {first}, then {other}."
-            self.find("id_changes", Severity.ERROR, said, index)
-
-    def changes_model(self, index: int, first: object, other: object) -> None:
-        """Record that parts of one answer name different models."""
-        if not self.is_dump:
-            said = f"The model changes within an answer: {first}, then {other}."
-            self.find("model_changes", Severity.ERROR, said, index)
-
-    def changes_created(self, index: int, first: object, other: object) -> None:
-        """Record that parts of one answer are of different times, where the vendor has one."""
-        if not self.is_dump:
-            said = f"created changes within an answer: {first}, then {other}."
-            self.find("created_changes", Severity.ERROR, said, index)
-
-    def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
-        """Record that the counts that clients read are missing."""
-        self.find("usage_missing", severity, sentence)
-
-    def check_content(self, name: str, holder: dict[str, Any]) -> None:
-        """Record that an answer of many tokens has an empty array of what was generated."""
-        made = self.usage.output_tokens if self.usage is not None else None
-        if holder.get(name) == [] and (made or 0) > _MANY_TOKENS:
-            said = f"{name} is an empty array, though {made} tokens are counted."
-            self.find("content_empty", Severity.ERROR, said)
-
-    def lacks_role(self, sentence: str) -> None:
-        """Record that nothing says whose message it is."""
-        # A person may have pasted a part, or left out what does not matter.
-        if self.is_whole:
-            self.find("role_missing", Severity.ERROR, sentence)
-
-    def lacks_end(self, sentence: str) -> None:
-        """Record that the stream lacks its last event."""
-        self.find("end_marker_missing", Severity.ERROR, sentence)
-
-    def finished(self) -> Capture:
+    def finish(self) -> Capture:
         """Return the capture."""
         framed = self.framed
-        if self.dialect in _WITH_TEMPLATE and (mark := _TEMPLATE_MARK.search(self.text[-40:])):
-            sentence = f"The text ends with {mark[0].strip()}, a mark of the model's chat template."
-            self.find("template_mark", Severity.ERROR, sentence)
+        mark = _TEMPLATE_MARK.search(self.text[-40:])
+        if mark is not None and self.dialect in _TEMPLATE_DIALECTS:
+            message = f"The text ends with {mark[0].strip()}, a mark of the model's chat template."
+            self.find("template_mark", message)
         return Capture(
             dialect=self.dialect,
             is_streamed=self.is_streamed,
@@ -341,12 +283,12 @@ class Draft(ChoiceDraft):
             headers=framed.headers,
             model=self.model if isinstance(self.model, str) else None,
             text=self.text,
-            thinking=self.thinking(),
-            tool_calls=self.calls(),
+            thinking=self.thinking,
+            tool_calls=self.calls,
             reason=self.reason,
-            ending=self._ending,
+            ending=self.ending,
             matched=self.matched,
-            says_matched=self.says_matched,
+            reports_match=self.reports_match,
             output_ids=tuple(self.output_ids),
             usage=self.usage,
             error=self.error,
@@ -355,57 +297,42 @@ class Draft(ChoiceDraft):
                     index,
                     frame.name,
                     frame.raw,
-                    self.text_of(index),
-                    self.thinking_of(index),
+                    self.texts.get(index, ""),
+                    self.thoughts.get(index, ""),
                 )
                 for index, frame in enumerate(framed.frames)
             ),
-            asked_stops=framed.stops,
-            choices=tuple(other.choice_finished() for _, other in sorted(self._others.items())),
-            is_cut=framed.is_cut,
+            request_stops=framed.stops,
+            choices=tuple(other.finish_choice() for _, other in sorted(self._choices.items())),
+            is_truncated=framed.is_truncated,
             label=framed.label,
             findings=tuple(self._findings),
             answer_id=self.answer_id if isinstance(self.answer_id, str) else None,
         )
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def count(value: Any) -> int | None:
-    """Return the value if it is a whole number."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def usage(
+def read_usage(
     value: Any,
     prompt: str,
     output: str,
-    cached: tuple[str, ...] = (),
+    cached: str = "",
     total: str = "",
-    reasoning: tuple[str, ...] = (),
+    reasoning: str = "",
 ) -> CapturedUsage:
-    """Return the usage in an object; ``cached`` and ``reasoning`` are paths in it."""
+    """Return the usage in an object; ``cached`` and ``reasoning`` are dotted paths in it."""
     holder = mapping(value)
-    named = {prompt: holder.get(prompt), output: holder.get(output), total: holder.get(total)}
+    invalid = (name for name in (prompt, output, total) if holder.get(name) is not None)
     return CapturedUsage(
         count(holder.get(prompt)),
         count(holder.get(output)),
-        _inside(holder, cached),
-        count(holder.get(total)) if total else None,
-        _inside(holder, reasoning),
-        tuple(name for name, one in named.items() if one is not None and count(one) is None),
+        _at_path(holder, cached),
+        count(holder.get(total)),
+        _at_path(holder, reasoning),
+        tuple(name for name in invalid if count(holder[name]) is None),
     )
 
 
-def _inside(holder: Any, path: tuple[str, ...]) -> int | None:
-    for name in path:
+def _at_path(holder: Any, path: str) -> int | None:
+    for name in path.split("."):
         holder = mapping(holder).get(name)
-    return count(holder) if path else None
+    return count(holder)

@@ -1,39 +1,57 @@
 """Finds the answers in a file or a pasted text, and reads each of them.
 
-Reads a JSON body, server-sent events, NDJSON, what ``curl -i`` and ``curl -v`` print, and HAR.
-Pure; any thread.
+Reads a JSON body, server-sent events, NDJSON, the output of ``curl -i`` and ``curl -v``, and HTTP
+archives (HAR, http://www.softwareishard.com/blog/har-12-spec/). Pure; any thread.
 """
 
-import heapq
+import base64
+import binascii
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from api.conformance.captures.draft import items, mapping
 from api.conformance.captures.frames import (
+    COMMAND_LINE,
+    STATUS_LINE,
     BodyForm,
+    Frame,
     Framed,
-    asked_stops,
-    find_command,
-    framed,
-    line_start,
-    status_lines,
+    body_stops,
+    command_stops,
+    mapping,
+    normalize_line_ends,
+    objects,
+    parse_json,
+    split_frames,
 )
-from api.conformance.captures.har import answers_of_archive, entries_of
 from api.conformance.captures.recognition import FORMATS, read_framed
-from api.conformance.captures.values import Capture
+from api.conformance.captures.values import Capture, Finding, Severity
 
+# A file is read into memory as a whole.
 MAX_BYTES = 32 * 1024 * 1024
 _SAMPLE_BYTES = 4096
+_ARCHIVE = re.compile(r'\s*\{\s*"log"\s*:\s*\{')
+_ENTRIES = re.compile(r'"entries"\s*:\s*\[\s*')
+_SEPARATOR = re.compile(r"\s*,?\s*")
+# The ends of the paths of models' APIs.
+_API_PATH = re.compile(r"/(?:messages|completions?|responses|generate|api/chat)/?$")
+_REQUEST_FIELDS = frozenset({"messages", "prompt", "input", "text", "input_ids"})
+_END = re.compile(
+    r'"(?:finish_reason|done_reason|stop_reason)"\s*:\s*["{]'
+    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"|"done"\s*:\s*true|"error"'
+)
+_DONE = re.compile(r'"done"\s*:\s*true')
+_FIRST_EVENTS = ("message_start", "response.created")
 
 
 class NotReadable(ValueError):
-    """A file cannot be read; the message says why and completes a sentence."""
+    """A file cannot be read; the message names the cause and completes a sentence."""
 
 
-def decoded(content: bytes) -> str:
+def decode(content: bytes) -> str:
     """Return the text of a file; invalid UTF-8 is part of the capture, and is replaced.
 
     Raises:
@@ -43,185 +61,97 @@ def decoded(content: bytes) -> str:
         raise NotReadable(
             f"it is not UTF-8 text, but compressed or binary. Supported are {FORMATS}"
         )
-    return content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return content.decode("utf-8", "replace")
 
 
 def captures_of(content: bytes | str) -> Iterator[Capture]:
-    """Yield the answers of a capture in order; one without a dialect if there are none.
-
-    Args:
-        content: A file's content, or a text.
+    """Yield the answers of a file or text in order; one without a dialect if there are none.
 
     Raises:
-        NotReadable: See ``decoded``.
+        NotReadable: See ``decode``.
     """
-    nothing: Capture | None = None
-    is_any = False
-    text = content if isinstance(content, str) else decoded(content)
-    del content  # free the bytes of a large file once its text is there
-    for parts in _answers(text):
+    text = content if isinstance(content, str) else decode(content)
+    unread: Capture | None = None
+    is_empty = True
+    for parts in _answers(normalize_line_ends(text)):
         capture = read_framed(parts)
-        if not is_answer(capture):
-            nothing = nothing or capture
-            continue
-        is_any = True
-        yield capture
-    if not is_any:
-        yield nothing or read_framed(Framed(BodyForm.NONE))
-
-
-def is_answer(capture: Capture) -> bool:
-    """Whether a capture is an answer, even one of unknown format or a missing one."""
-    return capture.dialect is not None or any(
-        finding.code != "unknown_dialect" for finding in capture.findings
-    )
+        if capture.is_answer:
+            is_empty = False
+            yield capture
+        else:
+            unread = unread or capture
+    if is_empty:
+        yield unread or read_framed(Framed(BodyForm.NONE))
 
 
 def _answers(text: str) -> Iterator[Framed]:
-    begin = entries_of(text)
-    if begin is not None:
-        yield from answers_of_archive(text, begin)
+    entries = _ENTRIES.search(text) if _ARCHIVE.match(text) else None
+    if entries is not None:
+        yield from _archive_answers(text, entries.end())
         return
     stops: tuple[str, ...] = ()
-    for segment in segments(text):
-        stops = stops if segment.stops is None else segment.stops
-        for answer in answers_of(framed(segment.text)):
-            # A program that writes the events as JSON lines writes no head.
+    for segment in _segments(text):
+        if COMMAND_LINE.match(segment):
+            stops = command_stops(segment)
+        for answer in _split_answers(split_frames(segment)):
+            # A program that logs events as JSON lines writes no head.
             is_dump = answer.form is BodyForm.NDJSON and answer.status is None
             yield replace(answer, stops=answer.stops or stops, is_dump=is_dump)
 
 
-# Splits a text at the commands and heads in it: each answer with the command before it.
-
-_MAX_COMMAND_CHARS = 256 * 1024
-_HEAD_END = re.compile(r"\r?\n\r?\n|\r\r")
-_SOMETHING = re.compile(r"[^\s]")
-
-
-@dataclass(frozen=True, slots=True)
-class CapturePart:
-    """A part of a text with an answer in it, and the stops of the command before it."""
-
-    text: str
-    stops: tuple[str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """The beginning of a command, or of an answer with a status."""
-
-    at: int
-    status: int | None
-
-
-def segments(text: str) -> Iterator[CapturePart]:
-    """Yield the parts of a text, each with one answer, or with several answers without heads."""
+def _segments(text: str) -> Iterator[str]:
+    """Yield the parts of a text between commands and heads; heads without a body stay together."""
     # curl -v marks each line; a command still comes before its own lines.
-    is_marked = line_start(text, "< HTTP/") is not None
-    # Merged one at a time, because a text may have millions of them.
-    marks = (
-        _commands(text)
-        if is_marked
-        else heapq.merge(_heads(text), _commands(text), key=lambda mark: mark.at)
-    )
-    begin, stops, head = 0, None, None
-    for mark in marks:
-        if mark.status is None:
-            if head is not None or _has_answer(text, begin, mark.at):
-                yield CapturePart(_part(text, begin, mark.at), stops)
-            begin, head = mark.at, None
-            stops = asked_stops(text[mark.at : mark.at + _MAX_COMMAND_CHARS])
-        elif head is None or not _has_body(text, head, mark.at):
-            head = mark
-        else:
-            yield CapturePart(_part(text, begin, mark.at), stops)
-            begin, head = mark.at, mark
-    yield CapturePart(_part(text, begin, len(text)), stops)
+    is_marked = re.search(r"(?m)^< HTTP/", text) is not None
+    heads = () if is_marked else STATUS_LINE.finditer(text)
+    starts = {found.start(): False for found in COMMAND_LINE.finditer(text)}
+    starts |= {found.start(): True for found in heads}
+    begin, head = 0, None
+    for start, is_head in sorted(starts.items()):
+        if is_head and (head is None or not _has_body(text[head:start])):
+            head = start
+            continue
+        part = text[begin:start]
+        if head is not None or re.search(r"(?m)^(?:data:|event:|[{\[])", part):
+            yield part
+        begin, head = start, start if is_head else None
+    yield text[begin:]
 
 
-def _part(text: str, begin: int, end: int) -> str:
-    return text if begin == 0 and end == len(text) else text[begin:end]
+def _has_body(head: str) -> bool:
+    """Whether an answer follows a head, as after neither a redirect nor 100 Continue."""
+    is_final = STATUS_LINE.match(head[:20]) is not None and head.split(" ")[1][:1] in "245"
+    return is_final and bool(head.partition("\n\n")[2].strip())
 
 
-def _heads(text: str) -> Iterator[_Mark]:
-    for found in status_lines(text):
-        yield _Mark(found.start(), int(found[1]))
-
-
-def _commands(text: str) -> Iterator[_Mark]:
-    at = find_command(text)
-    while at is not None:
-        yield _Mark(max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1, None)
-        at = find_command(text, at + 1)
-
-
-def _has_body(text: str, head: _Mark, end: int) -> bool:
-    """Whether an answer follows a head; heads without one belong to the head after them."""
-    assert head.status is not None
-    if head.status < 200 or 300 <= head.status < 400:
-        return False
-    match = _HEAD_END.search(text, head.at, end)
-    return match is not None and _SOMETHING.search(text, match.end(), end) is not None
-
-
-def _has_answer(text: str, begin: int, end: int) -> bool:
-    """Whether a part without a head has something that may be an answer."""
-    return re.search(r"(?m)^(?:data:|event:|[{\[])", text[begin:end]) is not None
-
-
-# Splits a body with several answers in a row.
-#
-# A new answer begins after the end of the last one, at an object that can only begin an answer.
-# Anything else that a faulty server sends after the end belongs to the last answer.
-
-_END = re.compile(
-    r'"(?:finish_reason|done_reason|stop_reason)"\s*:\s*["{]'
-    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"|"done"\s*:\s*true|"error"'
-)
-_DONE = re.compile(r'"done"\s*:\s*true')
-_MAYBE_WHOLE = re.compile(
-    r'"(?:message|output)"\s*:\s*\{|"type"\s*:\s*"message"|"object"\s*:\s*"(?:response|chat\.completion|'
-    r'text_completion)"|"error"\s*:\s*["{]'
-)
-_FIRST = ("message_start", "response.created")
-
-
-def answers_of(parts: Framed) -> Iterator[Framed]:
-    """Yield the answers of a body; the body itself if there is only one."""
-    cuts = [0, *_cuts(parts), len(parts.frames)]
+def _split_answers(parts: Framed) -> Iterator[Framed]:
+    """Yield the answers of a body with several in a row; a faulty end belongs to its answer."""
+    cuts = [0, *_answer_starts(parts.frames, parts.form), len(parts.frames)]
     if len(cuts) == 2:
         yield parts
         return
-    for number, (begin, end) in enumerate(pairwise(cuts)):
+    for begin, end in pairwise(cuts):
         frames = parts.frames[begin:end]
         if any(not frame.is_done_mark for frame in frames):
-            is_last = number == len(cuts) - 2
-            yield replace(parts, frames=frames, is_cut=parts.is_cut and is_last)
+            yield replace(parts, frames=frames)
 
 
-def _cuts(parts: Framed) -> Iterator[int]:
-    """Yield where a new answer begins."""
-    frames = parts.frames
-    last_done = next(
-        (at for at in range(len(frames) - 1, -1, -1) if _DONE.search(frames[at].raw)), -1
-    )
-    last_mark = next((at for at in range(len(frames) - 1, -1, -1) if frames[at].is_done_mark), -1)
-    has_ended = is_whole = is_marked = False
-    begun = 0
-    ended: Any = None
+def _answer_starts(frames: tuple[Frame, ...], form: BodyForm) -> Iterator[int]:
+    """Yield where a new answer begins: after an end, at an object that can only begin one."""
+    last_done = max((at for at, one in enumerate(frames) if _DONE.search(one.raw)), default=-1)
+    last_mark = max((at for at, one in enumerate(frames) if one.is_done_mark), default=-1)
+    begin, ended, is_whole, is_marked = 0, None, False, False
     for at, frame in enumerate(frames):
-        maybe_whole = parts.form is not BodyForm.SSE and _MAYBE_WHOLE.search(frame.raw) is not None
-        value = mapping(frame.value) if has_ended or maybe_whole else {}
-        was_whole, is_whole = is_whole, maybe_whole and _is_whole(value)
-        if at > begun and value:
+        value = mapping(frame.value)
+        was_whole, is_whole = is_whole, form is not BodyForm.SSE and _is_whole(value)
+        if at > begin and value:
             is_new = was_whole or is_whole or (is_marked and at < last_mark)
-            if is_new or (has_ended and _begins(value, ended, at <= last_done)):
+            if is_new or (ended is not None and _begins_answer(value, ended, at <= last_done)):
                 yield at
-                begun, has_ended, is_marked, ended = at, False, False, None
+                begin, is_marked, ended = at, False, None
         if is_whole or _END.search(frame.raw):
-            has_ended = True
             is_marked |= frame.is_done_mark
-            ended = mapping(frame.value) or ended
+            ended = value or ended or {}
 
 
 def _is_whole(value: dict[str, Any]) -> bool:
@@ -229,22 +159,83 @@ def _is_whole(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     if kind == "message" or value.get("object") in ("response", "chat.completion"):
         return True
-    if any("message" in mapping(choice) for choice in items(value.get("choices"))):
+    if any("message" in choice for choice in objects(value.get("choices"))):
         return True
     return kind in (None, "error") and isinstance(value.get("error"), dict | str)
 
 
-def _begins(value: dict[str, Any], ended: Any, is_ended_again: bool) -> bool:
+def _begins_answer(value: dict[str, Any], ended: dict[str, Any], is_done_again: bool) -> bool:
     """Whether an object after the end of an answer begins another answer."""
-    if value.get("type") in _FIRST:
+    if value.get("type") in _FIRST_EVENTS:
         return True
-    here, there = _id(value), _id(mapping(ended))
-    if here and there:
+    here, there = (one.get("id") or mapping(one.get("meta_info")).get("id") for one in
+                   (value, ended))  # fmt: skip
+    if isinstance(here, str) and isinstance(there, str):
         # A stream's usage comes after its end, without choices.
         return here != there and value.get("choices") != []
-    return "done" in value and is_ended_again
+    return "done" in value and is_done_again
 
 
-def _id(value: dict[str, Any]) -> str:
-    answer_id = value.get("id") or mapping(value.get("meta_info")).get("id")
-    return answer_id if isinstance(answer_id, str) else ""
+# Archives.
+
+
+def _archive_answers(text: str, begin: int) -> Iterator[Framed]:
+    """Yield the answers of models' APIs in an archive; web pages have many other entries."""
+    number, decoder = 0, json.JSONDecoder()
+    try:
+        while text[begin] != "]":
+            entry, end = decoder.raw_decode(text, begin)
+            entry = mapping(entry)
+            request, response = mapping(entry.get("request")), mapping(entry.get("response"))
+            url = str(request.get("url") or "")
+            body = _posted(mapping(request.get("postData")).get("text"))
+            if _API_PATH.search(url.partition("?")[0]) or _REQUEST_FIELDS & mapping(body).keys():
+                number += 1
+                stops = body_stops(body)
+                yield replace(_archived(response), stops=stops, label=f"{number}: {url}")
+            begin = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]
+    except (ValueError, RecursionError, IndexError):
+        message = "The archive is cut off or damaged: the rest was not read."
+        note = Finding("archive_damaged", Severity.WARNING, message)
+        yield Framed(BodyForm.NONE, is_truncated=True, label=f"{number + 1}", notes=(note,))
+
+
+def _posted(text: Any) -> Any:
+    try:
+        return parse_json(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _archived(response: dict[str, Any]) -> Framed:
+    body, problem = _archived_body(mapping(response.get("content")))
+    error, status = response.get("_error"), response.get("status")
+    if isinstance(error, str) and not body:
+        problem = error
+    notes: tuple[Finding, ...] = ()
+    if problem:
+        message = f"The body of the answer was not captured: {problem}."
+        notes = (Finding("body_missing", Severity.WARNING, message),)
+    parts = split_frames(body) if body.strip() else Framed(BodyForm.NONE)
+    headers = objects(response.get("headers"))
+    return replace(
+        parts,
+        # Browsers write 0 if no answer arrived.
+        status=status if isinstance(status, int) and status > 0 else None,
+        headers={str(item.get("name")).lower(): str(item.get("value")) for item in headers},
+        is_truncated=bool(problem),
+        notes=notes,
+    )
+
+
+def _archived_body(content: dict[str, Any]) -> tuple[str, str]:
+    """Return the text of a body, and why it is missing."""
+    text = content.get("text")
+    if not isinstance(text, str):
+        return "", "" if content.get("size") == 0 else "the archive does not hold it"
+    if content.get("encoding") != "base64":
+        return text, ""
+    try:
+        return base64.b64decode(text).decode("utf-8", "replace"), ""
+    except binascii.Error:
+        return "", "its base64 is damaged"

@@ -1,4 +1,4 @@
-"""What a captured answer is, apart from how it was written down: events, an ending, findings.
+"""Values of a saved answer: its content, events, ending, token counts and findings.
 
 Pure; any thread.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
 
-# A captured answer of any server, and the findings about it.
+_EXCERPT_CHARS = 120
 
 
 class WireDialect(StrEnum):
@@ -35,7 +35,7 @@ class CapturedEnding(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a finding is: a fault, something suspicious, or something worth knowing."""
+    """A fault, something suspicious, or something worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -44,12 +44,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or worth knowing, in a captured answer.
+    """A fault or remark about a saved answer.
 
     Attributes:
         code: A stable code for programs.
         severity: How bad it is.
-        sentence: What is wrong, for a person.
+        sentence: The message for the user.
         event_index: The event in which it appears; None if it is not a single one.
         excerpt: The text or the event that shows it, shortened.
     """
@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CapturedUsage:
-    """Tokens as the server counts them; None for counts that it does not send."""
+    """Token counts of the server; None for a count that it does not send."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -94,7 +94,7 @@ class CapturedEvent:
 
 @dataclass(frozen=True, slots=True)
 class CapturedChoice:
-    """A further choice of an answer."""
+    """A further choice of an answer; ``pieces`` has the event and length of each text delta."""
 
     index: int
     text: str = ""
@@ -103,7 +103,7 @@ class CapturedChoice:
     reason: str | None = None
     ending: CapturedEnding | None = None
     matched: str | int | None = None
-    says_matched: bool = False
+    reports_match: bool = False
     pieces: tuple[tuple[int, int], ...] = ()
 
 
@@ -121,17 +121,17 @@ class Capture:
         thinking: The thinking, if the server separates it.
         tool_calls: The tools called.
         reason: The reason as the server spells it.
-        ending: What that reason means.
+        ending: The meaning of that reason.
         matched: The stop that matched, according to the server: a string, or a token's id.
-        says_matched: Whether the answer has a field for the stop that matched.
+        reports_match: Whether the answer has a field for the stop that matched.
         output_ids: The ids of the answer's tokens, if the dialect has them.
         usage: Token counts; None if the server sends none.
         error: The server's error message.
         events: The events in order.
-        asked_stops: The stops of the request, if it was captured with the answer.
+        request_stops: The stops of the request, if it was captured with the answer.
         choices: The other choices, if there are several.
-        is_cut: Whether a part of it was not read.
-        label: What distinguishes it from other answers of the same file, such as its address.
+        is_truncated: Whether a part of it was not read.
+        label: Distinguishes it from other answers of the same file, such as its address.
         findings: Findings about its form; ``diagnose`` adds those about stops.
         answer_id: The id of the answer, if it has one.
     """
@@ -147,17 +147,28 @@ class Capture:
     reason: str | None = None
     ending: CapturedEnding | None = None
     matched: str | int | None = None
-    says_matched: bool = False
+    reports_match: bool = False
     output_ids: tuple[int, ...] = ()
     usage: CapturedUsage | None = None
     error: str | None = None
     events: tuple[CapturedEvent, ...] = ()
-    asked_stops: tuple[str, ...] = ()
+    request_stops: tuple[str, ...] = ()
     choices: tuple[CapturedChoice, ...] = ()
-    is_cut: bool = False
+    is_truncated: bool = False
     label: str = ""
     findings: tuple[Finding, ...] = ()
     answer_id: str | None = None
+
+    @property
+    def output_tokens(self) -> int | None:
+        """The counted tokens of the answer."""
+        return None if self.usage is None else self.usage.output_tokens
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is an answer, even one of unknown format or a missing one."""
+        codes = {finding.code for finding in self.findings}
+        return self.dialect is not None or bool(codes - {"unknown_dialect"})
 
     def of_choice(self, choice: "Capture | CapturedChoice") -> "Capture":
         """Return this answer with a choice in place of the first one."""
@@ -169,11 +180,8 @@ class Capture:
             reason=choice.reason,
             ending=choice.ending,
             matched=choice.matched,
-            says_matched=choice.says_matched,
+            reports_match=choice.reports_match,
         )
-
-
-_EXCERPT_CHARS = 120
 
 
 def excerpt(text: str) -> str:
@@ -184,17 +192,12 @@ def excerpt(text: str) -> str:
     return f"{text[:half]} … {text[-half:]}"
 
 
-def status_in_words(status: int) -> str:
+def status_text(status: int) -> str:
     """Return an HTTP status with its name, such as ``HTTP 429 Too Many Requests``."""
     try:
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     except ValueError:
         return f"HTTP {status}"
-
-
-# Finds where a list of stops cuts a finished text: the rule by which answers are judged.
-#
-# Deliberately does not use the engine's matcher, so that it does not share the matcher's faults.
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,29 +210,30 @@ class Occurrence:
 
 
 def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
-    """Return the stop that is complete first; if several are, the longest."""
-    findings = [
+    """Return the stop that is complete first; if several are, the longest.
+
+    Independent of the engine's matcher, so that it does not share the matcher's faults.
+    """
+    found = [
         Occurrence(stop, start, start + len(stop))
         for stop in stops
         if stop and (start := text.find(stop)) >= 0
     ]
-    # min keeps the first of equals, which is the list's order.
-    return min(findings, key=lambda finding: (finding.end, finding.start), default=None)
+    return min(found, key=lambda occurrence: (occurrence.end, occurrence.start), default=None)
 
 
-def before_stops(text: str, stops: Sequence[str]) -> str:
+def text_before_stops(text: str, stops: Sequence[str]) -> str:
     """Return the text up to the stop that is complete first; all of it if there is none."""
     occurrence = first_occurrence(text, stops)
     return text if occurrence is None else text[: occurrence.start]
 
 
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:
-    """Return the longest end of the text that is the beginning of a stop, and that stop."""
-    best: tuple[str, str] | None = None
-    for stop in stops:
-        for length in range(min(len(stop) - 1, len(text)), 0, -1):
-            if text.endswith(stop[:length]):
-                if best is None or length > len(best[0]):
-                    best = (stop[:length], stop)
-                break
-    return best
+    """Return the longest end of the text that begins a stop, and that stop."""
+    found = (
+        (stop[:length], stop)
+        for stop in stops
+        for length in range(1, min(len(stop), len(text) + 1))
+        if text.endswith(stop[:length])
+    )
+    return max(found, key=lambda pair: len(pair[0]), default=None)

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.frames import parsed
+from api.conformance.captures.frames import items, mapping, parse_json
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, Client, Received, read_body
 from api.conformance.probe.dialects import DRIVERS, Driver, path_of
@@ -112,7 +111,7 @@ def _least_in(said: str, now: int) -> int | None:
 
 def _object(text: str) -> dict[str, object]:
     try:
-        return mapping(parsed(text))
+        return mapping(parse_json(text))
     except ValueError:
         return {}
 
@@ -287,7 +286,7 @@ async def _listed_models(
                 received = Received()
                 if response.status != 200 or await read_body(response, received):
                     continue
-            names = _detection_names(parsed(received.content.decode("utf-8", "replace")))
+            names = _detection_names(parse_json(received.content.decode("utf-8", "replace")))
             if names:
                 return names
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError):

@@ -302,7 +302,7 @@ def _matched(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
         if isinstance(capture.matched, str):
             return _wrong_sequence("no stop named", capture.matched)
         return None
-    if not (driver.names_stop or capture.says_matched) or capture.matched == case.matched:
+    if not (driver.names_stop or capture.reports_match) or capture.matched == case.matched:
         return None
     if capture.matched is None:
         return Judgement(

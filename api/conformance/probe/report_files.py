@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.frames import items, mapping
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS

@@ -57,7 +57,7 @@ def test_a_capture_is_read_with_its_faults() -> None:
     view = read_capture(LEAK)
     assert view.is_answer
     assert view.capture.text == "abc EN"
-    assert view.capture.asked_stops == ("END",)
+    assert view.capture.request_stops == ("END",)
     assert any("END" in finding.sentence for finding in view.findings)
 
 

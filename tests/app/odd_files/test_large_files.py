@@ -106,7 +106,7 @@ CAPTURES: dict[str, tuple[bytes, bytes, bytes]] = {
 _MOST_CAPTURE_MIB = 5 * (MAX_BYTES >> 20)
 # A text with an emoji takes four bytes for each character, in the pieces and in the whole.
 _WIDE = ("a text with an emoji", "long lines")
-_MOST_WIDE_MIB = 20 * (MAX_BYTES >> 20)
+_MOST_WIDE_MIB = 24 * (MAX_BYTES >> 20)
 _MOST_MIB = 190
 
 

@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QGuiApplication
 
-from api.conformance.captures.frames import framed
+from api.conformance.captures.frames import split_frames
 from tests.api.conformance.captures.saved import stream
 from tests.support.shown import shown
 from tests.ui.driving import Enter, Living, eventually
@@ -140,5 +140,5 @@ def test_a_long_answer_in_one_piece_is_read_like_a_short_one() -> None:
     message = {"role": "assistant", "content": "é\n" * 200_000}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     text = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice]})
-    (frame,) = framed(text).frames
+    (frame,) = split_frames(text).frames
     assert frame.value["choices"][0] == choice

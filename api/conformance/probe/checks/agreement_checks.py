@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.conformance.captures.draft import count
+from api.conformance.captures.frames import count
 from api.conformance.captures.values import CapturedEnding, WireDialect, first_occurrence
 from api.conformance.probe.checks.check import (
     Check,

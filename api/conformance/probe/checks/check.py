@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.values import CapturedEnding, WireDialect, before_stops
+from api.conformance.captures.values import CapturedEnding, WireDialect, text_before_stops
 from api.conformance.probe.catalogue import case_of
 from api.conformance.probe.client import Client, again_and_again
 from api.conformance.probe.dialects import Ask, Driver
@@ -108,7 +108,7 @@ class CheckSetting:
             # One text for all answers explains nothing.
             usual = {text for text, _ in texts.most_common(1)}
             for text in texts if len(texts) > 1 else ():
-                cut = before_stops(text, driver.stops_of(run.body))
+                cut = text_before_stops(text, driver.stops_of(run.body))
                 is_other = text not in usual or (is_text_wrong and is_whole)
                 is_begun = not is_whole and not has_limit and cut.startswith(got)
                 if is_other and (cut == got or is_begun):

@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.frames import parsed
+from api.conformance.captures.frames import items, mapping, parse_json
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,
@@ -163,7 +162,7 @@ def _each(run: Exchange) -> list[Exchange]:
 
 def _choices_in(raw: str) -> list[dict[str, Any]]:
     try:
-        return [mapping(item) for item in items(mapping(parsed(raw)).get("choices"))]
+        return [mapping(item) for item in items(mapping(parse_json(raw)).get("choices"))]
     except ValueError:
         return []
 
@@ -431,7 +430,7 @@ def _other_call(plain: Exchange, run: Exchange) -> list[Judgement]:
 def read_call(call: CapturedCall) -> tuple[str, Any]:
     """Return the name of a call and its arguments, read if they are an object."""
     arguments = call.arguments or "{}"
-    return call.name, parsed(arguments) if _is_whole(arguments) else arguments
+    return call.name, parse_json(arguments) if _is_whole(arguments) else arguments
 
 
 # The dialects whose reason says that a tool is called.
@@ -442,7 +441,7 @@ def _after_call(called: Exchange | None, setting: CheckSetting, ask: Ask) -> Bod
     """Return a request with the result of the server's own call, or of one that is made up."""
     after = partial(after_call, setting.client.driver.dialect, setting.body(ask), ask.prompt)
     try:
-        return after(None if called is None else mapping(parsed(called.text)))
+        return after(None if called is None else mapping(parse_json(called.text)))
     except (LookupError, TypeError, ValueError):
         return after()  # other checks say that a call has another form
 
@@ -573,7 +572,7 @@ def _half_call(stop: str, arguments: str, whole: str, run: Exchange) -> list[Jud
 
 def _is_whole(arguments: str) -> bool:
     try:
-        return isinstance(parsed(arguments), dict)
+        return isinstance(parse_json(arguments), dict)
     except ValueError:
         return False
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.diagnosis import implausible, miscounted
-from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.frames import parsed
+from api.conformance.captures.diagnosis import diagnose_choice, diagnose_usage
+from api.conformance.captures.frames import items, mapping, parse_json
 from api.conformance.captures.values import (
     Capture,
     CapturedChoice,
@@ -70,10 +69,10 @@ async def _form(setting: CheckSetting, *, is_streamed: bool) -> Seen:
 
 def _findings_of(capture: Capture) -> Iterator[Finding]:
     yield from capture.findings
-    yield from implausible(capture)
+    yield from diagnose_choice(capture)
     for choice in capture.choices:
-        yield from implausible(capture.of_choice(choice))
-    yield from miscounted(capture)
+        yield from diagnose_choice(capture.of_choice(choice))
+    yield from diagnose_usage(capture)
 
 
 def _too_many(run: Exchange) -> Iterator[Finding]:
@@ -105,7 +104,7 @@ def _parts(run: Exchange) -> Iterator[tuple[bool, bool]]:
             yield bool(event.thinking.strip()), bool(event.text.strip())
         return
     try:
-        body = mapping(parsed(run.text))
+        body = mapping(parse_json(run.text))
     except ValueError:
         return
     # The other dialects have a field for each, which have no order.
@@ -183,7 +182,7 @@ def _unlike_choices(
         said = "The stream gives another reason for its end than the whole answer."
         wanted = f"{whole.reason}, as the whole answer"
         yield Judgement("wrong_reason", said, wanted, str(streamed.reason))
-    elif whole.says_matched and streamed.says_matched and whole.matched != streamed.matched:
+    elif whole.reports_match and streamed.reports_match and whole.matched != streamed.matched:
         said = "The stream names another stop than the whole answer."
         yield Judgement("wrong_sequence", said, repr(whole.matched), repr(streamed.matched))
     if whole.thinking.strip() != streamed.thinking.strip():

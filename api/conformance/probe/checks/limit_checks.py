@@ -8,8 +8,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from api.conformance.captures.draft import count, items, mapping
-from api.conformance.captures.frames import parsed
+from api.conformance.captures.frames import count, items, mapping, parse_json
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import (
     NO_ANSWER,
@@ -465,7 +464,7 @@ def _usage_in(raw: str) -> dict[str, Any]:
 
 def _object(raw: str) -> dict[str, Any]:
     try:
-        return mapping(parsed(raw))
+        return mapping(parse_json(raw))
     except ValueError:
         return {}
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.frames import parsed
+from api.conformance.captures.frames import items, mapping, parse_json
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import (
     VARIES,
@@ -180,7 +179,7 @@ def _answers_each(wanted: Sequence[str], run: Exchange) -> list[Judgement]:
         broken = no_answer(run)
         return [broken] if broken is not None else []
     try:
-        body = parsed(run.text)
+        body = parse_json(run.text)
     except ValueError:
         body = None
     # A list of answers, or of an answer's choices.

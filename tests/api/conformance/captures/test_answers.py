@@ -132,7 +132,7 @@ def test_each_answer_is_judged_with_the_stops_of_the_request_before_it() -> None
         for stop in ("B", "Z")
     ]
     leaking, fine = read("".join(answers))
-    assert (leaking.asked_stops, fine.asked_stops) == (("B",), ("Z",))
+    assert (leaking.request_stops, fine.request_stops) == (("B",), ("Z",))
     assert "stop_in_text" in faults(leaking)
     assert faults(fine) == set()
 
@@ -196,14 +196,14 @@ def test_an_archive_of_a_browser_is_read_exchange_by_exchange(as_file: Any) -> N
         (200, {"size": 900}, url),
     )
     streamed, fine, broken, lost = read(as_file(json.dumps(archive, indent=1, ensure_ascii=False)))
-    assert (streamed.text, streamed.is_streamed, streamed.asked_stops) == (TEXT, True, (STOP,))
+    assert (streamed.text, streamed.is_streamed, streamed.request_stops) == (TEXT, True, (STOP,))
     assert streamed.headers["content-type"] == "text/event-stream"
     assert (fine.text, fine.label) == (TEXT, f"2: {url}")
     [finding] = diagnose(broken)
     assert (finding.code, finding.severity) == ("error_status", Severity.ERROR)
     assert "HTTP 502 Bad Gateway, an HTML page: Bad Gateway" in finding.sentence
     assert faults(lost) == {"body_missing"}
-    assert lost.is_cut
+    assert lost.is_truncated
 
 
 def test_a_truncated_archive_is_read_as_far_as_it_goes() -> None:
@@ -211,4 +211,4 @@ def test_a_truncated_archive_is_read_as_far_as_it_goes() -> None:
     text = json.dumps(har(answer, answer))
     fine, rest = read(text[: text.index('"more"') - 20])
     assert fine.text == TEXT
-    assert (faults(rest), rest.is_cut) == ({"archive_damaged"}, True)
+    assert (faults(rest), rest.is_truncated) == ({"archive_damaged"}, True)

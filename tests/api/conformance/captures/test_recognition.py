@@ -127,7 +127,7 @@ def test_chat_is_read_whole_and_streamed() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 3}
     whole = parse(json.dumps({"model": "m", "choices": [choice], "usage": usage}))
     assert (whole.dialect, whole.text, whole.thinking) == (WireDialect.CHAT, "A B ", "Hm.")
-    assert (whole.ending, whole.matched, whole.says_matched) == (CapturedEnding.STOP, "STOP", True)
+    assert (whole.ending, whole.matched, whole.reports_match) == (CapturedEnding.STOP, "STOP", True)
     streamed = parse(
         chunks(
             {"index": 0, "delta": {"role": "assistant", "reasoning": "Hm."}},
@@ -138,7 +138,7 @@ def test_chat_is_read_whole_and_streamed() -> None:
         )
     )
     assert (streamed.text, streamed.thinking) == ("A B ", "Hm.")
-    assert (streamed.ending, streamed.says_matched) == (CapturedEnding.NATURAL_OR_STOP, False)
+    assert (streamed.ending, streamed.reports_match) == (CapturedEnding.NATURAL_OR_STOP, False)
     assert streamed.usage is not None
     assert streamed.usage.output_tokens == 3
     assert streamed.findings == ()
@@ -242,7 +242,7 @@ def test_the_output_of_curl_i_is_read_with_its_headers_and_its_command() -> None
     text = f"{CURL}HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{json.dumps(MESSAGE)}"
     capture = parse(text)
     assert (capture.status, capture.headers["content-type"]) == (200, "application/json")
-    assert capture.asked_stops == ("STOP", "it's")
+    assert capture.request_stops == ("STOP", "it's")
     assert capture.text == "A B "
 
 

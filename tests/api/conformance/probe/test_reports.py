@@ -124,7 +124,7 @@ def test_the_commands_of_a_report_show_the_fault() -> None:
                 output, _ = await process.communicate()
                 capture = parse(f"{command}\n{output.decode()}")
                 assert capture.status == 200
-                assert capture.asked_stops
+                assert capture.request_stops
                 shown.extend(finding.code for finding in diagnose(capture))
             return shown
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.readers import MESSAGES_REASONS
+from api.conformance.captures.messages_reader import MESSAGES_REASONS
 from api.conformance.captures.values import WireDialect
 from tests.api.conformance.probe.family.openai_wires import sse
 from tests.api.conformance.probe.family.server import FamilyServer
