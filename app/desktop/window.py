@@ -299,7 +299,7 @@ def kept_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
 async def kept_conversations() -> AsyncIterator[ConversationStore]:
     """Yield the store of this person's conversations; memory, which says so, if there is none."""
     try:
-        store = await open_store(paths.conversations_file(), may_wait=True)
+        store = await open_store(paths.conversations_file())
     except StoreUnavailable as unavailable:
         _log.error("conversations are not saved: %s", unavailable)
         yield MemoryConversationStore(unavailable.problem)

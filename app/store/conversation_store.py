@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.store import rows, statements
-from app.store.database import Database, PendingWrites, Write, offer_no_more, store_cause
-from app.store.recovery import recover
-from app.store.statements import search
+from app.store.backups import backups_folder, make_backup
+from app.store.database import Database, describe_error
+from app.store.recovery import recover_file
+from app.store.search import search
+from app.store.writer import Write, Writer
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
@@ -26,201 +29,18 @@ from ui.records.store import (
     StoreProblem,
 )
 
-_log = logging.getLogger(__name__)
-
-# Messages for a person when conversations cannot be read or saved.
-
 _UNSAVED = "Your conversations are not being saved."
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_Default = TypeVar("_Default")
 
 
 class StoreUnavailable(Exception):
-    """The file can be neither read nor created; ``problem`` says why, for a person."""
+    """The file can be neither read nor created; ``problem`` is shown to the user."""
 
     def __init__(self, problem: StoreProblem) -> None:
         super().__init__(problem.detail)
         self.problem = problem
-
-
-def unusable(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of a file that is not retried."""
-    detail = f"{path} cannot be used: {cause}. New text is kept only until you close the window."
-    return StoreProblem(_UNSAVED, detail, path.parent)
-
-
-def not_yet_usable(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of a file that could not be opened and is retried."""
-    return StoreProblem(
-        _UNSAVED,
-        f"{path} cannot be used: {cause}. What you write is kept in memory, and the file is tried "
-        "again until it works. Earlier conversations appear then.",
-        path.parent,
-    )
-
-
-def not_written(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of changes that cannot be written now."""
-    return StoreProblem(
-        _UNSAVED,
-        f"{path.name}: {cause}. Everything is kept in memory, and saving is tried again until it "
-        "works. Export what matters before you quit.",
-        path.parent,
-    )
-
-
-def refused(path: Path) -> StoreProblem:
-    """Return the problem of a change that can never be written."""
-    return StoreProblem(
-        "A change could not be saved.",
-        f"{path.name} refused this change; everything else is saved. Export the conversation to "
-        "keep it. The log has the cause.",
-        path.parent,
-    )
-
-
-def unreadable(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of conversations that cannot be read."""
-    return StoreProblem(
-        "Your conversations could not be read.",
-        f"{path.name}: {cause}. Nothing in the file was changed.",
-        path.parent,
-    )
-
-
-# Writes changes to the file, and retries those that fail.
-#
-# Methods are called on the main thread, which never waits; work on the file runs on the
-# database's own thread. Opening a file is retried in the same way.
-
-# How long to wait for another program's lock: long at first, then briefly.
-PATIENT_MS, _IMPATIENT_MS = 5_000, 250
-_TRIED_AGAIN_AFTER_S = 2.0
-
-
-class Saving:
-    """Writes a store's changes to its file."""
-
-    def __init__(
-        self,
-        path: Path,
-        database: Database,
-        loop: asyncio.AbstractEventLoop,
-        on_opened: Callable[[], None],
-    ) -> None:
-        self.tell: Callable[[StoreProblem | None], None] | None = None
-        self.pending = PendingWrites()
-        self.failing_because = ""
-        self.waits_because: StoreProblem | None = None
-        self._path = path
-        self._database = database
-        self._loop = loop
-        self._on_opened = on_opened
-        self._is_write_due = False
-        # Whether the file could not be opened yet, and is tried again (store thread).
-        self._is_waiting = False
-        # Whether the last attempt to write failed (store thread).
-        self._is_failing = False
-        self._again: asyncio.TimerHandle | None = None
-
-    # -- the main thread's side ------------------------------------------------------------
-
-    def put(self, write: Write) -> None:
-        """Add a change, and start to write all pending changes."""
-        self.pending.put(write)
-        if not self._is_write_due:
-            self.begin()
-
-    def begin(self) -> Future[None]:
-        """Write all pending changes; the future is done after the attempt."""
-        self._is_write_due = True
-        return self._database.submit(self._write)
-
-    def write_what_was_put(self) -> None:
-        """Have changes written before what is asked of the file next.
-
-        One that is put while the main thread has not heard of the last attempt yet would
-        otherwise be written only afterwards.
-        """
-        if len(self.pending) and not self.failing_because:
-            self.begin()
-
-    def open_later(self, cause: str) -> None:
-        """Retry to open the file until it works; changes are pending meanwhile."""
-        self._is_waiting = self._is_failing = True
-        self.failing_because = cause
-        self.waits_because = not_yet_usable(self._path, cause)
-        self._try_again()
-
-    async def close(self) -> None:
-        """Stop trying, and close the file."""
-        if self._again is not None:
-            self._again.cancel()
-        if count := len(self.pending):
-            _log.error("%d changes could not be saved before the end", count)
-        await asyncio.wrap_future(self._database.submit(self._close))
-
-    def _try_again(self) -> None:
-        self._again = self._loop.call_later(_TRIED_AGAIN_AFTER_S, self.begin)
-
-    def _note_opened(self) -> None:
-        self.failing_because = ""
-        self.waits_because = None
-        if self.tell is not None:
-            self.tell(self._database.problem)
-        self._on_opened()
-
-    def _note_outcome(self, failure: sqlite3.Error | OSError | None, unusable: int) -> None:
-        """Tell the window when saving begins to fail, fails differently, or works again."""
-        self._is_write_due = False
-        cause = "" if failure is None else store_cause(failure)
-        before, self.failing_because = self.failing_because, cause
-        if cause != before:
-            # Once, and not every two seconds.
-            _log.error("saving: %s", cause or "works again", exc_info=failure)
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
-        if cause:
-            self._try_again()
-        elif len(self.pending):
-            self.begin()  # added during the last attempt
-        if self.tell is None:
-            return
-        if cause and cause != before:
-            self.tell(not_written(self._path, cause))
-        elif before and not cause:
-            self.tell(None)
-        if unusable:
-            self.tell(refused(self._path))
-
-    # -- the store's thread ----------------------------------------------------------------
-
-    def _write(self) -> None:
-        """Write pending changes, and report the result to the main thread."""
-        # Decided now, not when this was queued: of several that wait for the same lock, only the
-        # first waits long.
-        patience_ms = _IMPATIENT_MS if self._is_failing else PATIENT_MS
-        failure: sqlite3.Error | OSError | None = None
-        unusable = 0
-        try:
-            if self._is_waiting:
-                self._database.open(patience_ms)
-                self._is_waiting = False
-                self._loop.call_soon_threadsafe(self._note_opened)
-            if not self._database.is_open:
-                return  # closed
-            unusable = self._database.write(self.pending, patience_ms)
-        except (sqlite3.Error, OSError) as error:
-            failure = error
-        self._is_failing = failure is not None
-        self._loop.call_soon_threadsafe(self._note_outcome, failure, unusable)
-
-    def _close(self) -> None:
-        self._is_waiting = False
-        self._database.close()
-
-
-_T = TypeVar("_T")
-_Otherwise = TypeVar("_Otherwise")
 
 
 class SqliteConversationStore:
@@ -230,40 +50,44 @@ class SqliteConversationStore:
     on the file runs, in order, on the database's own thread.
     """
 
-    def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._database = Database(path)
-        self._saving = Saving(path, self._database, loop, self._hand_over)
-        self._loop = loop
+        self._writer = Writer(self._database, self._report_outcome)
+        self._loop = asyncio.get_running_loop()
         self._saved: dict[str, tuple[Any, ...]] = {}
-        # What waits to be sent, as it is in the file or soon will be.
         self._unsent: dict[str, rows.Unsent] = {}
-        self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
+        self._report: Callable[[StoreProblem | None], None] = lambda _: None
+        self._on_found: Callable[[list[Conversation], list[Preset]], None] = lambda *_: None
+        self._backup: asyncio.Future[None] | None = None
 
-    # -- life ------------------------------------------------------------------------------
-
-    async def open(self, *, may_wait: bool = False) -> None:
-        """Open the file and read the list of conversations and the newest one."""
+    async def open(self) -> None:
+        """Open the file, read the conversations, and make a backup once a day."""
         try:
-            await asyncio.wrap_future(self._database.submit(self._database.open, PATIENT_MS))
+            await asyncio.wrap_future(self._database.submit(self._database.open))
         except (sqlite3.Error, OSError) as error:
             _log.error("%s cannot be opened", self._path, exc_info=error)
-            cause = store_cause(error)
-            if not may_wait or isinstance(error, sqlite3.NotSupportedError):
-                self._database.end_thread(waits=False)
-                raise StoreUnavailable(unusable(self._path, cause)) from error
-            self._saving.open_later(cause)
-        else:
-            # Not for a file that opens late: what was imported before that is not in it yet.
-            self._database.submit(
-                self._database.delete_unused_pictures, self.pictures_folder, time.time()
-            )
+            self._database.end_thread(waits=False)
+            raise StoreUnavailable(
+                StoreProblem(
+                    _UNSAVED,
+                    f"{self._path} cannot be used: {describe_error(error)}. New text is kept only "
+                    "until you close the window.",
+                    self._path.parent,
+                )
+            ) from error
+        self._database.submit(self._delete_unused_pictures, time.time())
+        if self._database.conversations:
+            self._backup = asyncio.ensure_future(asyncio.to_thread(make_backup, self._path))
 
     async def close(self) -> None:
         """Write pending changes and close the file."""
-        self._saving.tell = None
+        self._report = lambda _: None
         await self.settled()
-        await self._saving.close()
+        self._writer.close()
+        if self._backup is not None:
+            await self._backup
+        await asyncio.wrap_future(self._database.submit(self._database.close))
         await asyncio.to_thread(self._database.end_thread, waits=True)
 
     # -- the window's side -----------------------------------------------------------------
@@ -274,36 +98,41 @@ class SqliteConversationStore:
         return self._path.with_name("pictures")
 
     @property
+    def backups_folder(self) -> Path | None:
+        """The folder of the daily backups."""
+        return backups_folder(self._path)
+
+    @property
     def problem(self) -> StoreProblem | None:
-        """What went wrong when the file was opened."""
-        return self._saving.waits_because or self._database.problem
+        """The problem found when the file was opened."""
+        return self._database.problem
 
     @property
     def has_unsaved(self) -> bool:
         """Whether there are changes that cannot be written to the file."""
-        return bool(self.failing_because) and self._saving.pending.has_words
+        return bool(self.failing_because) and self._writer.has_text
 
     @property
     def is_writing(self) -> bool:
-        """Whether text that a person wrote is still being written to the file."""
-        return not self.failing_because and self._saving.pending.has_words
+        """Whether text of the user is being written to the file."""
+        return not self.failing_because and self._writer.has_text
 
     @property
     def failing_because(self) -> str:
         """Why changes cannot be written; empty while they can."""
-        return self._saving.failing_because
+        return self._writer.failure
 
-    def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
-        """Call ``tell`` on the main thread with problems of saving; with None once all is saved."""
-        self._saving.tell = tell
+    def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None:
+        """Call ``report`` with problems of saving; with None once everything is saved."""
+        self._report = report
 
-    def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
-        """Call ``tell`` on the main thread with the content of a file that was opened late."""
-        self._found = tell
+    def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None:
+        """Call ``show`` with all conversations and presets after a recovery."""
+        self._on_found = show
 
     def is_kept(self, conversation: Conversation) -> bool:
         """Return whether all changes of a conversation are in the file."""
-        return not self._saving.pending.concern(conversation.id)
+        return not self._writer.has_pending(conversation.id)
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
@@ -343,7 +172,7 @@ class SqliteConversationStore:
                 ("conversation", conversation.id),
                 conversation.id,
                 lambda database: statements.save_conversation(database, row),
-                has_words=not conversation.is_unused,
+                has_text=not conversation.is_unused,
             )
         self._save_unsent(conversation)
 
@@ -398,26 +227,32 @@ class SqliteConversationStore:
     async def settled(self) -> None:
         """Wait until all earlier changes are in the file, or their failure has been reported."""
         # A cancelled wait must not cancel the writing.
-        await asyncio.shield(asyncio.wrap_future(self._saving.begin()))
+        await asyncio.shield(asyncio.wrap_future(self._writer.flush()))
 
     async def recover(
-        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
-        """Recover what can be read of the damaged file that was set aside at the start."""
-        problem = self.problem
-        if problem is None or problem.path is None or not problem.can_be_recovered:
-            return Recovered()
-        recovered = await recover(problem.path, self._database, advance, is_cancelled)
-        self._hand_over()
-        if not recovered.cause and not is_cancelled():
-            self.decline_recovery()
-        return recovered
+        """Add the readable conversations of a backup or of a damaged file that are not here."""
 
-    def decline_recovery(self) -> None:
-        """Stop offering the damaged file; it stays where it is."""
-        problem = self.problem
-        if problem is not None and problem.path is not None:
-            offer_no_more(problem.path)
+        def merge(recovered: rows.RecoveredRows) -> tuple[int, int]:
+            work = self._database.submit(
+                lambda: statements.merge(self._database.connection, recovered)
+            )
+            return work.result()
+
+        def report(done: int, total: int) -> None:
+            self._loop.call_soon_threadsafe(advance, done, total)
+
+        try:
+            result = await asyncio.to_thread(recover_file, path, merge, report, is_cancelled)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            _log.error("%s: not all could be recovered", path, exc_info=error)
+            is_known = isinstance(error, sqlite3.Error | OSError)
+            cause = describe_error(error) if is_known else "nothing in the file can be read"  # type: ignore[arg-type]
+            result = Recovered(cause=cause)
+        await asyncio.wrap_future(self._database.submit(self._database.read_all))
+        self._on_found(self.load_all(), self.load_presets())
+        return result
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -453,57 +288,88 @@ class SqliteConversationStore:
         self,
         key: tuple[str, str],
         identity: str,
-        work: Callable[[sqlite3.Connection], None],
+        apply: Callable[[sqlite3.Connection], None],
         *,
-        has_words: bool = True,
+        has_text: bool = True,
     ) -> None:
-        self._saving.put(Write(key, identity, work, has_words))
+        self._writer.put(Write(key, identity, apply, has_text))
 
-    def _hand_over(self) -> None:
-        """Pass on the content of a file that was opened late, or recovered."""
-        if self._found is not None:
-            self._found(self.load_all(), self.load_presets())
+    def _report_outcome(self, cause: str, has_bad: bool) -> None:
+        """Report when saving begins to fail, fails differently, or works again."""
+        name, folder = self._path.name, self._path.parent
+        if cause:
+            detail = (
+                f"{name}: {cause}. Everything is kept in memory, and saving is tried again until "
+                "it works. Export important conversations before you quit."
+            )
+            self._report(StoreProblem(_UNSAVED, detail, folder))
+        elif has_bad:
+            detail = (
+                f"{name} refused this change; everything else is saved. Export the conversation to "
+                "keep it. The log has the cause."
+            )
+            self._report(StoreProblem("A change could not be saved.", detail, folder))
+        else:
+            self._report(None)
+
+    def _delete_unused_pictures(self, before: float) -> None:
+        """Delete the pictures that no message has any more; store thread."""
+        # Messages that are recovered from another file may need them.
+        others = self._path.parent.glob(f"{self._path.stem}.set-aside-*")
+        try:
+            files = [
+                file
+                for file in os.scandir(self.pictures_folder)
+                if file.is_file(follow_symlinks=False)
+            ]
+            if not files or any(others):
+                return
+            used = statements.picture_files(self._database.connection)
+            for file in files:
+                if file.name not in used and file.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(file.path)
+        except FileNotFoundError:
+            pass
+        except (OSError, sqlite3.Error) as error:
+            _log.warning("pictures of deleted conversations are kept for now", exc_info=error)
 
     async def _read(
-        self, work: Callable[[sqlite3.Connection], _T], otherwise: _Otherwise
-    ) -> _T | _Otherwise:
-        """Return the result of reading the file, or ``otherwise`` if it cannot be read."""
+        self, work: Callable[[sqlite3.Connection], _T], default: _Default
+    ) -> _T | _Default:
+        """Return the result of reading the file, or ``default`` if it cannot be read."""
         try:
             return await asyncio.wrap_future(self._begin_reading(work))
         except sqlite3.Error:
-            return otherwise  # has been reported
+            return default  # has been reported
 
     def _begin_reading(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         """Read on the database's thread; report and log a failure."""
 
         def run() -> _T:
             try:
-                return self._database.read(work)
+                return work(self._database.connection)
             except sqlite3.ProgrammingError:
                 raise  # closed meanwhile
             except sqlite3.Error as error:
                 _log.error("conversations could not be read", exc_info=error)
-                self._loop.call_soon_threadsafe(self._tell_unreadable, store_cause(error))
+                problem = StoreProblem(
+                    "Your conversations could not be read.",
+                    f"{self._path.name}: {describe_error(error)}. Nothing in the file was changed.",
+                    self._path.parent,
+                )
+                self._loop.call_soon_threadsafe(self._report, problem)
                 raise
 
-        self._saving.write_what_was_put()
+        self._writer.flush_before_read()
         return self._database.submit(run)
 
-    def _tell_unreadable(self, cause: str) -> None:
-        if self._saving.tell is not None:
-            self._saving.tell(unreadable(self._path, cause))
 
-
-async def open_store(path: Path, *, may_wait: bool = False) -> SqliteConversationStore:
+async def open_store(path: Path) -> SqliteConversationStore:
     """Open the store of a file, created if needed; close it with ``close``.
-
-    Args:
-        path: The file.
-        may_wait: Whether to retry a file that cannot be used now.
 
     Raises:
         StoreUnavailable: The file can be neither read nor created.
     """
-    store = SqliteConversationStore(path, asyncio.get_running_loop())
-    await store.open(may_wait=may_wait)
+    store = SqliteConversationStore(path)
+    await store.open()
     return store

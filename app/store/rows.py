@@ -104,8 +104,8 @@ class FolderRow(NamedTuple):
     content: str
 
 
-class FoundRows(NamedTuple):
-    """Rows of a damaged file that can still be read."""
+class RecoveredRows(NamedTuple):
+    """Readable rows of a backup or of a damaged file."""
 
     conversations: Sequence[ConversationRow] = ()
     attached: Sequence[AttachedRow] = ()

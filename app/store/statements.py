@@ -1,183 +1,26 @@
-"""The SQL of the store: its schema, its reads, its changes and its search."""
+"""The SQL statements that read and change conversations."""
 
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from app.store import rows
 from app.store.rows import (
     AttachedRow,
     ConversationRow,
     FolderRow,
-    FoundRows,
     MessageRow,
     MessageSnapshot,
     PresetRow,
+    RecoveredRows,
 )
 from ui.records.attachments import KEPT_NOTE
 from ui.records.codec import Preset
-from ui.records.conversations import Conversation, ConversationFolder, title_from_file
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import (
-    EVERYWHERE,
-    MOST_HITS,
-    Hit,
-    SearchFilter,
-    Speaker,
-    named_hit,
-    snippet_of,
-    words_of,
-)
-
-# The tables, and the steps from one version of them to the next.
-#
-# A step is never edited once it has been released: files made by it exist. The version of a file
-# is its ``user_version``, the number of steps it has had.
-
-# "FULS": tells our files from other programs' databases.
-APPLICATION_ID = 0x46554C53
-
-_TABLES = """
-CREATE TABLE conversations (
-    id TEXT PRIMARY KEY,
-    title TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    stops TEXT NOT NULL,
-    draft TEXT NOT NULL DEFAULT '',
-    is_pinned INTEGER NOT NULL DEFAULT 0,
-    created_at REAL NOT NULL,
-    updated_at REAL NOT NULL,
-    deleted_at REAL
-) STRICT;
-
-CREATE TABLE messages (
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    conversation_id TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-    parent_id TEXT,
-    role TEXT NOT NULL,
-    text TEXT NOT NULL,
-    run TEXT,
-    is_running INTEGER NOT NULL DEFAULT 0,
-    created_at REAL NOT NULL,
-    shown_rank INTEGER NOT NULL
-) STRICT;
-CREATE INDEX messages_of_conversation ON messages(conversation_id, number);
-CREATE INDEX messages_running ON messages(is_running) WHERE is_running;
-
-CREATE TABLE presets (
-    name TEXT PRIMARY KEY,
-    content TEXT NOT NULL
-) STRICT;
-"""
-
-# Running answers are left out: their text changes twice a second, and a word of it can be seen
-# on the screen anyway.
-_SEARCH = """
-CREATE VIRTUAL TABLE said USING fts5(
-    text, content='messages', content_rowid='number', tokenize='trigram'
-);
-INSERT INTO said(rowid, text) SELECT number, text FROM messages WHERE NOT is_running;
-CREATE TRIGGER said_insert AFTER INSERT ON messages WHEN NOT new.is_running BEGIN
-    INSERT INTO said(rowid, text) VALUES (new.number, new.text);
-END;
-CREATE TRIGGER said_delete AFTER DELETE ON messages WHEN NOT old.is_running BEGIN
-    INSERT INTO said(said, rowid, text) VALUES ('delete', old.number, old.text);
-END;
-CREATE TRIGGER said_update_old BEFORE UPDATE OF text, is_running ON messages
-WHEN NOT old.is_running AND (new.is_running OR new.text <> old.text) BEGIN
-    INSERT INTO said(said, rowid, text) VALUES ('delete', old.number, old.text);
-END;
-CREATE TRIGGER said_update_new AFTER UPDATE OF text, is_running ON messages
-WHEN NOT new.is_running AND (old.is_running OR new.text <> old.text) BEGIN
-    INSERT INTO said(rowid, text) VALUES (new.number, new.text);
-END;
-"""
-
-_FOLDERS = """
-ALTER TABLE conversations ADD COLUMN folder_id TEXT NOT NULL DEFAULT '';
-ALTER TABLE conversations ADD COLUMN tags TEXT NOT NULL DEFAULT '';
-ALTER TABLE conversations ADD COLUMN is_archived INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE conversations ADD COLUMN origin TEXT NOT NULL DEFAULT '';
-ALTER TABLE conversations ADD COLUMN stops_from TEXT NOT NULL DEFAULT '';
-CREATE TABLE folders (
-    id TEXT PRIMARY KEY,
-    content TEXT NOT NULL
-) STRICT;
-"""
-
-# Apart from the conversations, whose rows are written each time something is typed.
-_ATTACHED = """
-CREATE TABLE attached (
-    conversation_id TEXT PRIMARY KEY REFERENCES conversations(id) ON DELETE CASCADE,
-    content TEXT NOT NULL
-) STRICT;
-"""
-
-# The reasoning, the calls and their results are searched as well. They stay where they are, in the
-# runs: the view reads them there, for whole answers alone, so that nothing is stored twice.
-_WORKED = """
-CREATE VIEW works AS
-SELECT number,
-    coalesce(json_extract(run, '$.thinking'), '') AS thinking,
-    coalesce((SELECT group_concat(
-        json_extract(value, '$.name') || ' ' || json_extract(value, '$.arguments'), char(10)
-    ) FROM json_each(run, '$.tool_calls')), '') || char(10) ||
-    coalesce((SELECT group_concat(json_extract(value, '$.text'), char(10))
-        FROM json_each(run, '$.results')), '') AS tools
-FROM messages
-WHERE CASE WHEN is_running OR role <> 'assistant' OR NOT json_valid(run) THEN 0
-    ELSE json_type(run, '$.thinking') = 'text' OR json_type(run, '$.tool_calls') = 'array' END;
-CREATE VIRTUAL TABLE worked USING fts5(
-    thinking, tools, content='works', content_rowid='number', tokenize='trigram'
-);
-INSERT INTO worked(rowid, thinking, tools) SELECT number, thinking, tools FROM works;
-CREATE TRIGGER worked_insert AFTER INSERT ON messages BEGIN
-    INSERT INTO worked(rowid, thinking, tools)
-        SELECT number, thinking, tools FROM works WHERE number = new.number;
-END;
-CREATE TRIGGER worked_delete BEFORE DELETE ON messages BEGIN
-    INSERT INTO worked(worked, rowid, thinking, tools)
-        SELECT 'delete', number, thinking, tools FROM works WHERE number = old.number;
-END;
-CREATE TRIGGER worked_update_old BEFORE UPDATE OF run, is_running ON messages
-WHEN old.run IS NOT new.run OR old.is_running <> new.is_running BEGIN
-    INSERT INTO worked(worked, rowid, thinking, tools)
-        SELECT 'delete', number, thinking, tools FROM works WHERE number = old.number;
-END;
-CREATE TRIGGER worked_update_new AFTER UPDATE OF run, is_running ON messages
-WHEN old.run IS NOT new.run OR old.is_running <> new.is_running BEGIN
-    INSERT INTO worked(rowid, thinking, tools)
-        SELECT number, thinking, tools FROM works WHERE number = new.number;
-END;
-"""
-
-# Reports of imports, which earlier versions kept; nothing reads or writes them now.
-_IMPORTS = """
-CREATE TABLE imports (
-    id TEXT PRIMARY KEY,
-    imported_at REAL NOT NULL,
-    content TEXT NOT NULL
-) STRICT;
-"""
-
-STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED, _IMPORTS)
-VERSION = len(STEPS)
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the present version: each step is taken whole or not at all."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    for number in range(version, VERSION):
-        connection.executescript(
-            f"BEGIN IMMEDIATE;\n{STEPS[number]}\n"
-            f"PRAGMA application_id = {APPLICATION_ID};\n"
-            f"PRAGMA user_version = {number + 1};\nCOMMIT;"
-        )
-
 
 _BLANKS = "' ' || char(9, 10, 13)"
 # The start of the newest text, for the list: what is shown, where there are no versions. Empty
@@ -224,11 +67,11 @@ _SAVE_MESSAGE = _saving(
 _SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
 _SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
 # Whose id, or name, is here already stays as it is.
-_TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
-_TAKE_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
-_TAKE_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
-_TAKE_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
-_TAKE_FOLDER = _inserting("folders", FolderRow, "INSERT OR IGNORE")
+_ADD_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
+_ADD_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
+_ADD_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
+_ADD_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
+_ADD_FOLDER = _inserting("folders", FolderRow, "INSERT OR IGNORE")
 
 # Conversations in which some message is followed by several versions. Without versions each
 # message but the first follows one of its own.
@@ -258,11 +101,11 @@ DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Make all writes in the block atomic."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        yield connection
         connection.execute("COMMIT")
     except BaseException:
         # A full disk may fail the commit itself, or make SQLite roll back on its own.
@@ -271,8 +114,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def recover(connection: sqlite3.Connection) -> None:
-    """Clean up after the last run: end answers that were cut off, remove deleted conversations.
+def clean_up(connection: sqlite3.Connection) -> None:
+    """End answers that the last exit cut off, and remove deleted conversations.
 
     No answer can be running at a start. One that still says so was cut off, and is shown as
     interrupted. Empty conversations are deleted, except for the newest.
@@ -382,18 +225,18 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
         )
 
 
-def take_over(connection: sqlite3.Connection, rescued: FoundRows) -> tuple[int, int]:
-    """Write rows of another file, except those whose id or name exists already."""
+def merge(connection: sqlite3.Connection, recovered: RecoveredRows) -> tuple[int, int]:
+    """Add rows of another file, except those whose id or name exists; return the new rows."""
     with transaction(connection):
         # Of a conversation that is here, a person may have sent or removed the files since.
         attached = [
-            row for row in rescued.attached if not _is_here(connection, row.conversation_id)
+            row for row in recovered.attached if not _is_here(connection, row.conversation_id)
         ]
-        new = connection.executemany(_TAKE_CONVERSATION, rescued.conversations).rowcount
-        connection.executemany(_TAKE_ATTACHED, attached)
-        new_messages = connection.executemany(_TAKE_MESSAGE, rescued.messages).rowcount
-        connection.executemany(_TAKE_PRESET, rescued.presets)
-        connection.executemany(_TAKE_FOLDER, rescued.folders)
+        new = connection.executemany(_ADD_CONVERSATION, recovered.conversations).rowcount
+        connection.executemany(_ADD_ATTACHED, attached)
+        new_messages = connection.executemany(_ADD_MESSAGE, recovered.messages).rowcount
+        connection.executemany(_ADD_PRESET, recovered.presets)
+        connection.executemany(_ADD_FOLDER, recovered.folders)
     return max(new, 0), max(new_messages, 0)
 
 
@@ -439,172 +282,3 @@ def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:
     """Return all folders."""
     cursor = connection.execute(f"SELECT {columns(FolderRow)} FROM folders")
     return rows.folders_from(FolderRow(*row) for row in cursor)
-
-
-# Searches all messages by the trigram indexes: what was said, and the work behind an answer.
-#
-# Trigrams find substrings of three or more characters in any language. Shorter words are compared
-# with every message, or with those that match the longer words.
-
-_INDEXED_CHARS = 3
-# Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
-_RANKED = 1000
-
-
-class _Index(NamedTuple):
-    """A text that is searched: the role of its hits, its index, its column, whose words it has."""
-
-    role: str
-    name: str
-    text: str
-    speakers: tuple[Speaker, ...]
-
-
-_INDEXES = (
-    _Index("m.role", "said", "m.text", (Speaker.YOU, Speaker.MODEL)),
-    _Index("'thinking'", "worked", "w.thinking", (Speaker.MODEL,)),
-    _Index("'tool'", "worked", "w.tools", (Speaker.TOOL,)),
-)
-_ROLES = {Speaker.YOU: "user", Speaker.MODEL: "assistant"}
-
-
-def search(
-    connection: sqlite3.Connection,
-    query: str,
-    wanted: SearchFilter = EVERYWHERE,
-    limit: int = MOST_HITS,
-) -> list[Hit]:
-    """Return the matches of all words of a query: titles first, then messages,
-    best first.
-    """
-    words = words_of(query)
-    if not words:
-        return []
-    named = _named(connection, words, wanted, limit) if wanted.speaker is Speaker.ANYONE else []
-    matches: list[_Match] = []
-    for index in _INDEXES:
-        if wanted.speaker is Speaker.ANYONE or wanted.speaker in index.speakers:
-            matches += _matches(connection, words, wanted, index, limit)
-    matches.sort(key=lambda match: match.rank)
-    return (named + [_hit(match, words) for match in _once(matches)])[:limit]
-
-
-class _Match(NamedTuple):
-    conversation_id: str
-    message_id: str
-    title: str
-    role: str
-    said_at: float
-    text: str
-    rank: float
-
-
-def _once(matches: Sequence[_Match]) -> list[_Match]:
-    """Leave out copies: a version of an answer repeats the messages after it."""
-    kept: dict[tuple[Any, ...], _Match] = {}
-    for match in matches:
-        said = (match.conversation_id, match.role, match.said_at, match.text)
-        kept.setdefault(said, match)
-    return list(kept.values())
-
-
-def _narrowed(wanted: SearchFilter, said_at: str) -> tuple[str, list[Any]]:
-    """Return the condition for the conversations and times of a search, and its values."""
-    parts, values = ["c.deleted_at IS NULL"], list[Any]()
-    if wanted.folder_id:
-        parts.append("c.folder_id = ?")
-        values.append(wanted.folder_id)
-    if wanted.since:
-        parts.append(f"{said_at} >= ?")
-        values.append(wanted.since)
-    return " AND ".join(parts), values
-
-
-def _named(
-    connection: sqlite3.Connection, words: Sequence[str], wanted: SearchFilter, limit: int
-) -> list[Hit]:
-    """Return the conversations that have the words in their titles."""
-    condition, values = _all_like("c.title", words)
-    narrowed, more = _narrowed(wanted, "c.updated_at")
-    cursor = connection.execute(
-        "SELECT c.id, c.title, c.updated_at FROM conversations c "
-        f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
-        (*more, *values, min(limit, 10)),
-    ).fetchall()
-    hits = (
-        named_hit(identity, title_from_file(title), updated_at, words)
-        for identity, title, updated_at in cursor
-    )
-    return [hit for hit in hits if hit is not None]
-
-
-def _matches(
-    connection: sqlite3.Connection,
-    words: Sequence[str],
-    wanted: SearchFilter,
-    index: _Index,
-    limit: int,
-) -> list[_Match]:
-    long = [word for word in words if len(word) >= _INDEXED_CHARS]
-    short = [word for word in words if len(word) < _INDEXED_CHARS]
-    condition, values = _all_like(index.text, short)
-    narrowed, more = _narrowed(wanted, "m.created_at")
-    if index.name == "said" and wanted.speaker is not Speaker.ANYONE:
-        narrowed += " AND m.role = ?"
-        more.append(_ROLES[wanted.speaker])
-    columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"
-    beside = "JOIN conversations c ON c.id = m.conversation_id"
-    if index.name == "worked":
-        beside += " JOIN works w ON w.number = m.number"
-    if not long:
-        cursor = connection.execute(
-            f"SELECT {columns}, 0.0 FROM messages m {beside} "
-            f"WHERE {narrowed} AND {condition} ORDER BY m.number DESC LIMIT ?",
-            (*more, *values, limit),
-        )
-        return [_Match(*row) for row in cursor]
-    match = " AND ".join('"' + word.replace('"', '""') + '"' for word in long)
-    if index.name == "worked":
-        match = f"{index.text.removeprefix('w.')} : ({match})"
-    matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {beside}"
-    matching += f" WHERE {index.name} MATCH ?"
-    ranked = max(_RANKED, limit)
-    if wanted == EVERYWHERE:  # the index alone is faster
-        newest = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
-    else:
-        newest = f"{matching} AND {narrowed}", (match, *more)
-    floor = connection.execute(
-        f"SELECT i.rowid {newest[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?", (*newest[1], ranked)
-    ).fetchone()
-    cursor = connection.execute(
-        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {narrowed} AND {condition} "
-        "ORDER BY i.rank, m.number DESC LIMIT ?",
-        (match, floor[0] if floor else -1, *more, *values, limit),
-    )
-    return [_Match(*row) for row in cursor]
-
-
-def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return a condition for columns with all words, and its values.
-
-    LIKE ignores case only in ASCII, so other letters are searched in both cases.
-    """
-    parts: list[str] = []
-    values: list[str] = []
-    for word in words:
-        forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
-        if word.isascii():
-            forms = dict.fromkeys((word,))
-        parts.append("(" + " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for _ in forms) + ")")
-        for form in forms:
-            escaped = form.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            values.append(f"%{escaped}%")
-    return " AND ".join(parts) or "1", values
-
-
-def _hit(match: _Match, words: Sequence[str]) -> Hit:
-    line, spans = snippet_of(match.text, words)
-    shown = title_from_file(match.title)
-    return Hit(
-        match.conversation_id, match.message_id, shown, match.role, match.said_at, line, spans
-    )

@@ -76,6 +76,7 @@ class ConversationMenu(QObject):
         """Add the entries that read and write files."""
         add_entry(menu, "&Import Conversations…", self._import)
         add_entry(menu, "Import from Fol&der…", self._import_folder)
+        add_entry(menu, "Restore &Backup…", self._restore_backup)
         self._export_one = add_entry(
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
         )
@@ -249,6 +250,12 @@ class ConversationMenu(QObject):
     def _import_folder(self) -> None:
         look = self._workspace.files.imports.look_into
         choose_folder(self._parent, "Import from Folder", look)
+
+    def _restore_backup(self) -> None:
+        recovery = self._workspace.recovery
+        dialog = choose_file(self._parent, "Restore Backup", recovery.begin, ["Backups (*.db)"])
+        if recovery.backups_folder is not None:
+            dialog.setDirectory(str(recovery.backups_folder))
 
     def _ask_what_to_import(self, preview: ImportPreview) -> None:
         imports = self._workspace.files.imports

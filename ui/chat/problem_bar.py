@@ -112,11 +112,11 @@ class ProblemBar(QFrame):
 
     Signals:
         solved: The problem is over.
-        recovery_declined: The message was dismissed although the file could be recovered.
+        recovery_requested: Carries the path of the damaged file.
     """
 
     solved = Signal()
-    recovery_declined = Signal()
+    recovery_requested = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,9 +146,9 @@ class ProblemBar(QFrame):
             on=self,
         )
         self._arrange()
-        self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # not twice
+        self.recover.clicked.connect(self._recover)
         self.show_file.clicked.connect(self._show_file)
-        close.clicked.connect(self._dismiss)
+        close.clicked.connect(self.hide)
         self.hide()
 
     def tell(self, problem: StoreProblem | None) -> None:
@@ -176,10 +176,10 @@ class ProblemBar(QFrame):
         sides = Qt.AlignmentFlag
         self._parts.setAlignment(self._buttons, sides(0) if is_wide else sides.AlignLeft)
 
-    def _dismiss(self) -> None:
-        self.hide()
-        if self._problem is not None and self._problem.can_be_recovered:
-            self.recovery_declined.emit()
+    def _recover(self) -> None:
+        self.recover.setEnabled(False)  # not twice
+        if self._problem is not None:
+            self.recovery_requested.emit(self._problem.path)
 
     def _show_file(self) -> None:
         if self._problem is not None and self._problem.path is not None:

@@ -172,6 +172,10 @@ class ConversationStore(Protocol):
         """The folder of the pictures of imported messages; None keeps none."""
 
     @property
+    def backups_folder(self) -> Path | None:
+        """The folder of the daily backups; None if there are none."""
+
+    @property
     def problem(self) -> StoreProblem | None:
         """What went wrong when the store was opened."""
 
@@ -264,20 +268,18 @@ class ConversationStore(Protocol):
         """Wait until all earlier changes are saved."""
 
     async def recover(
-        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
-        """Recover what can be read of the damaged file that ``problem`` names.
+        """Add the readable conversations of a backup or of a damaged file that are not here.
 
-        The listener of ``on_found`` gets the results. Conversations that are here already stay
-        unchanged, however often this is called.
+        The listener of ``on_found`` gets the results. Conversations that are here already are not
+        changed, however often this is called.
 
         Args:
+            path: The file.
             advance: Called on the main thread with the number of rows read and of all rows.
             is_cancelled: Returns whether to end early; what was recovered stays.
         """
-
-    def decline_recovery(self) -> None:
-        """Stop offering the damaged file that ``problem`` names; the file stays where it is."""
 
 
 def _hits_in(
@@ -326,6 +328,11 @@ class MemoryConversationStore:
     @property
     def pictures_folder(self) -> Path | None:
         """None: without a file there is no folder."""
+        return None
+
+    @property
+    def backups_folder(self) -> Path | None:
+        """None: without a file there are no backups."""
         return None
 
     @property
@@ -442,10 +449,7 @@ class MemoryConversationStore:
         """Return at once: nothing has to be written."""
 
     async def recover(
-        self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
-        """Do nothing: there is no damaged file."""
-        return Recovered()
-
-    def decline_recovery(self) -> None:
-        """Do nothing: there is no damaged file."""
+        """Do nothing: there is no file."""
+        return Recovered(cause="conversations are not saved")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store import conversation_store
+from app.store import database, writer
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import conversation
 from ui.records.conversations import Conversation
@@ -22,9 +22,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(path: Path, *, may_wait: bool = False) -> AsyncIterator[SqliteConversationStore]:
+async def opened(path: Path) -> AsyncIterator[SqliteConversationStore]:
     """Open a store, and close it; each time is like another start of the program."""
-    store = await open_store(path, may_wait=may_wait)
+    store = await open_store(path)
     try:
         yield store
     finally:
@@ -33,10 +33,9 @@ async def opened(path: Path, *, may_wait: bool = False) -> AsyncIterator[SqliteC
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the waits for a lock and for the next attempt to save short."""
-    monkeypatch.setattr(conversation_store, "PATIENT_MS", 50)
-    monkeypatch.setattr(conversation_store, "_IMPATIENT_MS", 10)
-    monkeypatch.setattr(conversation_store, "_TRIED_AGAIN_AFTER_S", 0.05)
+    """Shorten the busy timeout and the interval between attempts to save."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(writer, "_RETRY_INTERVAL_S", 0.05)
 
 
 def stored(path: Path) -> list[tuple[str, str | None, str]]:
@@ -53,11 +52,17 @@ def changed(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Conversation]]:
-    """Recover what can be read; return the outcome, and the conversations that were found."""
+async def recovered(
+    store: SqliteConversationStore, path: Path | None = None
+) -> tuple[Recovered, list[Conversation]]:
+    """Recover a file, or the damaged one; return the outcome and all conversations after it."""
     found: list[Conversation] = []
     store.on_found(lambda conversations, presets: found.extend(conversations))
-    outcome = await store.recover(lambda done, total: None, lambda: False)
+    if path is None:
+        assert store.problem is not None
+        assert store.problem.path is not None
+        path = store.problem.path
+    outcome = await store.recover(path, lambda done, total: None, lambda: False)
     for one in found:
         await store.fill(one)
     return outcome, found

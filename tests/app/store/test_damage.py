@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.store import database
-from tests.app.store.conftest import changed, keep, opened, recovered, write
+from tests.app.store.conftest import changed, keep, opened, write
 from tests.support.answers.said import conversation
 from tests.support.attacks import database_attacks
 from tests.support.random_cases import few_of
 from ui.records.codec import Preset
-from ui.records.store import Recovered
 
 _CASES = 60
 
@@ -65,51 +63,6 @@ async def test_bad_settings_lose_neither_the_conversation_nor_its_stops(path: Pa
     async with opened(path) as store:
         assert store.problem is None
         assert [len(one.stops) for one in store.load_all()] == [2, 2, 2]
-
-
-@pytest.mark.parametrize("place", ["said_insert", "messages", "folders"])
-async def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
-    path: Path, place: str
-) -> None:
-    await write(path)
-    if place == "said_insert":
-        # Only writing runs a trigger; its error has bytes that are not text.
-        bad = "replace(sql, 'INTO said', 'INTO s' || CAST(x'ac' AS TEXT) || 'id')"
-        changed(path, f"UPDATE sqlite_master SET sql = {bad} WHERE name = 'said_insert'")
-    else:
-        changed(
-            path, f"CREATE TRIGGER t BEFORE INSERT ON {place} BEGIN INSERT INTO gone VALUES(1); END"
-        )
-
-    async with opened(path) as store:
-        assert store.problem is not None
-        assert store.problem.can_be_recovered
-        outcome, _ = await recovered(store)
-        assert outcome == Recovered(conversations=3, messages=6)
-        new = conversation("written now")
-        keep(store, new)
-        await store.settled()
-        assert store.is_kept(new)
-
-
-async def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_as_damage(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await write(path)
-
-    def full(*_: object) -> None:
-        error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorcode = sqlite3.SQLITE_FULL  # type: ignore[misc]
-        raise error
-
-    for is_full in (False, True):
-        if is_full:
-            monkeypatch.setattr(database, "_write", full)
-        async with opened(path) as store:
-            assert store.problem is None
-            assert len(store.load_all()) == 3
-            assert not store.load_folders()
-            assert not store.load_presets()
 
 
 async def test_a_damaged_search_index_is_rebuilt_at_the_next_write(path: Path) -> None:

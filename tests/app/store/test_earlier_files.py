@@ -4,9 +4,9 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from app.store.statements import VERSION
+from app.store.schema import VERSION
 from engine import StopKind
-from tests.app.store.conftest import opened
+from tests.app.store.conftest import opened, recovered
 from ui.records.conversations import (
     ConversationFolder,
     Placement,
@@ -73,7 +73,7 @@ async def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_column
     async with opened(path) as store:
         assert store.problem is not None
         assert store.load_all() == []
-        outcome = await store.recover(lambda done, total: None, lambda: False)
+        outcome, _ = await recovered(store)
         assert outcome == Recovered(conversations=2, messages=3)
     async with opened(path) as store:
         assert {one.title for one in store.load_all()} == {"Counting", "Plain"}

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.conversation_store import PendingWrites, SqliteConversationStore
-from app.store.database import Database
+from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import keep, opened, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.codec import Preset
@@ -79,27 +78,6 @@ async def test_a_question_that_could_not_be_written_reaches_the_file_with_its_an
             (asked.messages[0].id, None, "x" * 100_000),
             (answer.id, asked.messages[0].id, "1"),
         ]
-
-
-async def test_only_the_first_save_waits_long_for_a_lock(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = conversation("x")
-    patience: list[int] = []
-    write = Database.write
-
-    def watched(self: Database, pending: PendingWrites, patience_ms: int) -> int:
-        patience.append(patience_ms)
-        return write(self, pending, patience_ms)
-
-    async with opened(path) as store:
-        trouble = Trouble(store, path, LOCKED)
-        await trouble.begin()
-        monkeypatch.setattr(Database, "write", watched)
-        store.save(asked)
-        await store.settled()
-        assert patience[:2] == [50, 10]
-        await trouble.end()
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.store import database, statements
+from app.store import database, schema
 from app.store.conversation_store import SqliteConversationStore, StoreUnavailable
 from app.store.database import set_aside
-from app.store.statements import APPLICATION_ID, STEPS, VERSION, migrate
+from app.store.schema import APPLICATION_ID, STEPS, VERSION, migrate
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation
 from ui.records.store import StoreProblem
@@ -32,9 +32,7 @@ async def problem_of(path: Path) -> StoreProblem | None:
 
 
 def others(path: Path) -> list[Path]:
-    found = sorted(found for found in path.parent.iterdir() if "set-aside" in found.name)
-    # The note that the file can still be recovered is not a database.
-    return [one for one in found if one.suffix != ".not-recovered"]
+    return sorted(found for found in path.parent.iterdir() if "set-aside" in found.name)
 
 
 async def test_a_new_file_is_opened_without_a_problem(path: Path) -> None:
@@ -141,8 +139,8 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
 ) -> None:
     await write_many(path)
     broken_step = "CREATE TABLE more (x); INSERT INTO nowhere VALUES (1);"
-    monkeypatch.setattr(statements, "STEPS", (*STEPS, broken_step))
-    monkeypatch.setattr(statements, "VERSION", VERSION + 1)
+    monkeypatch.setattr(schema, "STEPS", (*STEPS, broken_step))
+    monkeypatch.setattr(schema, "VERSION", VERSION + 1)
     connection = sqlite3.connect(path, isolation_level=None)
     with pytest.raises(sqlite3.Error, match="nowhere"):
         migrate(connection)
@@ -173,10 +171,7 @@ async def test_a_locked_file_stays_in_place(path: Path, monkeypatch: pytest.Monk
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda *args, **options: connect(*args, **options | {"timeout": 0.1})
-    )
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)
     with pytest.raises(StoreUnavailable, match="locked"):
         await problem_of(path)
     other.close()

@@ -42,50 +42,6 @@ async def test_recovered_conversations_are_stored_and_never_recovered_twice(path
         assert len(await store.search("question")) == 3
 
 
-async def test_a_damaged_file_is_offered_at_every_start_until_it_is_recovered(path: Path) -> None:
-    await write(path)
-    changed(path, BAD_SCHEMA)
-    await write(path)  # the session that finds the damage, and ends
-
-    async with opened(path) as store:
-        assert store.problem is not None
-        assert store.problem.can_be_recovered
-        assert store.problem.path is not None
-        assert "not been recovered" in store.problem.sentence
-        assert len(store.load_all()) == 3
-        outcome, _ = await recovered(store)
-        assert outcome == Recovered(conversations=3, messages=6)
-    async with opened(path) as store:
-        assert store.problem is None
-        assert len(store.load_all()) == 6
-
-
-async def test_a_recovery_that_was_cancelled_is_offered_again(path: Path) -> None:
-    await write(path)
-    changed(path, BAD_SCHEMA)
-
-    async with opened(path) as store:
-        await store.recover(lambda *_: None, lambda: True)
-    async with opened(path) as store:
-        assert store.problem is not None
-        assert store.problem.can_be_recovered
-
-
-async def test_a_damaged_file_that_nobody_wants_is_kept_and_not_offered_again(path: Path) -> None:
-    await write(path)
-    changed(path, BAD_SCHEMA)
-    kept: list[Path] = []
-
-    async with opened(path) as store:
-        assert store.problem is not None
-        assert store.problem.path is not None
-        kept.append(store.problem.path)
-        store.decline_recovery()
-    async with opened(path) as store:
-        assert store.problem is None
-    assert kept[0].is_file()
-
-
 async def test_messages_whose_conversation_was_lost_get_a_new_one(path: Path) -> None:
     await write(path)
     changed(path, "DELETE FROM conversations", BAD_SCHEMA)
@@ -128,27 +84,19 @@ async def test_another_programs_file_is_not_offered_for_recovery(path: Path) -> 
     async with opened(path) as store:
         assert store.problem is not None
         assert not store.problem.can_be_recovered
-        assert await store.recover(lambda *_: None, lambda: False) == Recovered()
 
 
-async def test_a_cancelled_recovery_keeps_its_results_and_can_be_completed(path: Path) -> None:
+async def test_cancelled_recovery_can_be_completed(path: Path) -> None:
     await write(path)
     changed(path, BAD_SCHEMA)
 
     async with opened(path) as store:
-        outcome = await store.recover(lambda *_: None, lambda: True)
+        assert store.problem is not None
+        assert store.problem.path is not None
+        outcome = await store.recover(store.problem.path, lambda *_: None, lambda: True)
         assert outcome.messages == 0
-        whole = await store.recover(lambda *_: None, lambda: False)
+        whole, _ = await recovered(store)
         assert (outcome.conversations + whole.conversations, whole.messages) == (3, 6)
-
-
-async def test_the_copy_for_the_recovery_is_deleted_afterwards(path: Path) -> None:
-    await write(path)
-    changed(path, BAD_SCHEMA)
-
-    async with opened(path) as store:
-        await recovered(store)
-        assert not [found for found in path.parent.iterdir() if found.is_dir()]
 
 
 async def test_files_in_the_message_field_are_recovered_once_with_the_draft(path: Path) -> None:

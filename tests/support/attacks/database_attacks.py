@@ -171,7 +171,7 @@ def attack(seed: int, sound: Path, folder: Path) -> str:
 
 
 async def _use(path: Path, damaged: bytes) -> str:
-    store = await open_store(path, may_wait=True)
+    store = await open_store(path)
     new = conversation("something new")
     try:
         outcome = "opened"
@@ -220,15 +220,16 @@ async def _recover(store: object, listed: ConversationList) -> str:
     found: dict[str, Conversation] = {}
     steps: list[tuple[int, int]] = []
     store.on_found(lambda some, _: found.update((one.id, one) for one in some))  # type: ignore[attr-defined]
+    path = store.problem.path  # type: ignore[attr-defined]
     recovered = await store.recover(  # type: ignore[attr-defined]
-        lambda done, total: steps.append((done, total)), lambda: False
+        path, lambda done, total: steps.append((done, total)), lambda: False
     )
     for one in found.values():
         await _look_at(store, listed, one)
     assert all(done <= total for done, total in steps), steps
     assert len(found) == recovered.conversations
     assert sum(len(one.tree) for one in found.values()) == recovered.messages
-    again = await store.recover(lambda *_: None, lambda: False)  # type: ignore[attr-defined]
+    again = await store.recover(path, lambda *_: None, lambda: False)  # type: ignore[attr-defined]
     assert (again.conversations, again.messages) == (0, 0), "recovered twice"
     if recovered.cause:
         return "set aside, nothing readable"

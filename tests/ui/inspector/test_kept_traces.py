@@ -1,7 +1,6 @@
 """Traces on disk: whole after a restart, within their budget, gone when they are to be."""
 
 import asyncio
-import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QFileDialog
 
-from app.store import traces as stored_traces
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import size_in_words
@@ -92,35 +90,6 @@ def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
     files.keep("c1", "r9", trace)
     assert done(files) == 0
     files.close()
-
-
-def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
-    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stored_traces, "_TRIED_AGAIN_AFTER_S", 0.01)
-    trace = trace_of(record(["a", "b", "c"]))
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    folder = tmp_path / "traces"
-    files = TraceFiles(folder, 1_000_000)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        for conversation, name in (("c1", "r1"), ("c2", "r2")):
-            files.keep(conversation, name, trace)
-        assert done(files) == 0
-        found = asyncio.run(files.load("r1"))
-        assert found is not None
-        assert found.stop == trace.stop
-        files.delete(frozenset({"r1"}))
-        files.restore(frozenset({"r1"}))
-        files.keep_only(frozenset({"c1"}))
-        done(files)
-        assert kept(folder) == set()
-    asyncio.run(eventually(lambda: kept(folder) == {"r1"}))
-    files.close()
-    assert [path.name for path in folder.iterdir()] == ["c1.r1.trace"], "nothing half written"
 
 
 def test_traces_are_deleted_with_their_conversation_and_a_damaged_one_affects_no_other(

@@ -1,4 +1,6 @@
-"""The recovery of conversations from a damaged file. Main thread."""
+"""The recovery of conversations from a backup or a damaged file. Main thread."""
+
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -6,11 +8,9 @@ from engine import counted
 from ui.chat.session.transfers import Transfer, Transfers
 from ui.records.store import ConversationStore, Recovered, StoreProblem
 
-_LABEL = "Recovering conversations"
-
 
 class Recovery(QObject):
-    """Recovers conversations from a damaged file.
+    """Adds the conversations of a file that are not in the store.
 
     Signals:
         finished: The recovery ended; carries a ``StoreProblem`` with the result.
@@ -25,24 +25,25 @@ class Recovery(QObject):
         self._store = store
         self._transfers = transfers
 
-    def begin(self) -> None:
-        """Recover what can be read, once earlier transfers have ended."""
-        self._transfers.start(_LABEL, self._recover)
+    @property
+    def backups_folder(self) -> Path | None:
+        """The folder of the daily backups; None if there are none."""
+        return self._store.backups_folder
 
-    def decline(self) -> None:
-        """Leave the damaged file as it is, and do not offer it at the next start."""
-        self._store.decline_recovery()
+    def begin(self, path: Path) -> None:
+        """Recover the readable conversations of a file, once earlier transfers have ended."""
 
-    async def _recover(self, transfer: Transfer) -> None:
-        damaged = self._store.problem
-        recovered = await self._store.recover(transfer.advance, lambda: transfer.is_cancelled)
-        self.finished.emit(outcome(recovered, damaged, is_cancelled=transfer.is_cancelled))
+        async def recover(transfer: Transfer) -> None:
+            recovered = await self._store.recover(
+                path, transfer.advance, lambda: transfer.is_cancelled
+            )
+            self.finished.emit(outcome(recovered, path, is_cancelled=transfer.is_cancelled))
+
+        self._transfers.start("Recovering conversations", recover)
 
 
-def outcome(
-    recovered: Recovered, damaged: StoreProblem | None, *, is_cancelled: bool = False
-) -> StoreProblem:
-    """Return the result of a recovery in words; one that ended early can be started again."""
+def outcome(recovered: Recovered, path: Path, *, is_cancelled: bool = False) -> StoreProblem:
+    """Return the result of a recovery; one that ended early can be started again."""
     conversations = counted(recovered.conversations, "conversation")
     messages = counted(recovered.messages, "message")
     sentence = (
@@ -50,18 +51,17 @@ def outcome(
         if recovered.messages
         else f"{conversations} recovered."
     )
-    details = []
     if recovered.cause:
-        details.append(f"Then the recovery failed: {recovered.cause}.")
+        detail = f"Then the recovery failed: {recovered.cause}."
     elif is_cancelled:
-        details.append("Then the recovery was cancelled.")
+        detail = "Then the recovery was cancelled."
     elif recovered.unreadable:
-        details.append(f"{counted(recovered.unreadable, 'row')} could not be read.")
+        detail = f"{counted(recovered.unreadable, 'row')} could not be read."
     else:
-        details.append("Everything in the file could be read.")
-    path = None if damaged is None else damaged.path
-    if path is not None:
-        details.append(f"The damaged file is kept as {path.name}.")
+        detail = "Everything in the file could be read."
     return StoreProblem(
-        sentence, " ".join(details), path, can_be_recovered=bool(recovered.cause) or is_cancelled
+        sentence,
+        f"{detail} The file is kept as {path.name}.",
+        path,
+        can_be_recovered=bool(recovered.cause) or is_cancelled,
     )

@@ -35,7 +35,7 @@ TOP_LOGPROBS = 5
 class TraceKeeper(Protocol):
     """Keeps traces on disk. Its methods return at once; it works on its own thread."""
 
-    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> object:
         """Keep the trace of a run that has ended.
 
         Args:
@@ -47,13 +47,13 @@ class TraceKeeper(Protocol):
     async def load(self, run_id: str) -> RunTrace | None:
         """Return the trace of a run; None if none is kept."""
 
-    def delete(self, run_ids: frozenset[str]) -> None:
+    def delete(self, run_ids: frozenset[str]) -> object:
         """Delete the traces of runs; ``restore`` can bring them back until the program ends."""
 
-    def restore(self, run_ids: frozenset[str]) -> None:
+    def restore(self, run_ids: frozenset[str]) -> object:
         """Restore deleted traces, unless all traces were deleted since."""
 
-    def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
+    def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> object:
         """Keep copies of traces for copied runs; each copy has the age of its original.
 
         Args:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QMessageBox,
 )
 
-from app.store import conversation_store
+from app.store import database
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window, shown
@@ -53,9 +53,7 @@ async def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_butto
         press(bar, "Recover what can be read of the damaged file")
         await eventually(lambda: "recovered" in bar.sentence.text())
         assert bar.sentence.text() == "1 conversation with 2 messages recovered."
-        assert bar.detail.text().startswith(
-            "Everything in the file could be read. The damaged file "
-        )
+        assert bar.detail.text().startswith("Everything in the file could be read. The file ")
         assert not bar.recover.isVisible()
         assert window.workspace.conversations.rowCount() == rows + 1
         hits = await window.workspace.store.search("Count from")
@@ -63,6 +61,26 @@ async def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_butto
     async with start() as window:
         assert not window.chat.problem.isVisible()
         assert len(await window.workspace.store.search("Count from")) == 2
+
+
+async def test_restore_backup_adds_the_conversations_of_a_file(
+    start: Start, tmp_path: Path
+) -> None:
+    async with start() as window:
+        await ask(window, COUNT)
+    async with start() as window:
+        pass
+    [backup] = (tmp_path / "backups").iterdir()
+    (tmp_path / "conversations.db").write_bytes(b"no database at all " * 400)
+    async with start() as window:
+        window._menus.conversation._restore_backup()
+        [dialog] = window.findChildren(QFileDialog)
+        assert Path(dialog.directory().path()) == backup.parent
+        dialog.filesSelected.emit([str(backup)])
+        dialog.close()
+        bar = window.chat.problem
+        await eventually(lambda: "recovered" in bar.sentence.text())
+        assert bar.sentence.text() == "1 conversation with 2 messages recovered."
 
 
 async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
@@ -112,7 +130,7 @@ async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
 async def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
     engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation_store, "PATIENT_MS", 100)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)
     path = tmp_path / "conversations.db"
     store = await open_store(path)
     try:

@@ -1,0 +1,44 @@
+"""A backup of the conversations each day; the last seven are kept."""
+
+import contextlib
+import logging
+import os
+import re
+import sqlite3
+import time
+from pathlib import Path
+
+from app.paths import made_private, touch_private
+
+MAX_BACKUPS = 7
+_NAME = re.compile(r"conversations \d{4}-\d\d-\d\d\.db")
+_log = logging.getLogger(__name__)
+
+
+def backups_folder(path: Path) -> Path:
+    """Return the folder of the backups of a database."""
+    return path.with_name("backups")
+
+
+def make_backup(path: Path) -> None:
+    """Copy a database, unless today's backup exists, and delete old backups. Blocks."""
+    folder = backups_folder(path)
+    target = folder / f"conversations {time.strftime('%Y-%m-%d')}.db"
+    if target.exists():
+        return
+    partial = target.with_suffix(".partial")
+    try:
+        made_private(folder)
+        partial.unlink(missing_ok=True)
+        touch_private(partial)
+        with (
+            contextlib.closing(sqlite3.connect(path)) as source,
+            contextlib.closing(sqlite3.connect(partial)) as copy,
+        ):
+            source.backup(copy)
+        os.replace(partial, target)
+        backups = sorted(file for file in folder.iterdir() if _NAME.fullmatch(file.name))
+        for old in backups[:-MAX_BACKUPS]:
+            old.unlink()
+    except (OSError, sqlite3.Error) as error:
+        _log.warning("no backup was made", exc_info=error)

@@ -1,0 +1,184 @@
+"""Full-text search in all messages, by trigram indexes of texts, reasoning and tool calls.
+
+Trigrams find substrings of three or more characters in any language. Shorter words are compared
+with every message, or with those that match the longer words.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ui.records.conversations import title_from_file
+from ui.records.store import (
+    EVERYWHERE,
+    MOST_HITS,
+    Hit,
+    SearchFilter,
+    Speaker,
+    named_hit,
+    snippet_of,
+    words_of,
+)
+
+_INDEXED_CHARS = 3
+# Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
+_RANKED = 1000
+
+
+class _Index(NamedTuple):
+    """A text that is searched: the role of its hits, its index, its column, whose words it has."""
+
+    role: str
+    name: str
+    text: str
+    speakers: tuple[Speaker, ...]
+
+
+_INDEXES = (
+    _Index("m.role", "said", "m.text", (Speaker.YOU, Speaker.MODEL)),
+    _Index("'thinking'", "worked", "w.thinking", (Speaker.MODEL,)),
+    _Index("'tool'", "worked", "w.tools", (Speaker.TOOL,)),
+)
+_ROLES = {Speaker.YOU: "user", Speaker.MODEL: "assistant"}
+
+
+def search(
+    connection: sqlite3.Connection,
+    query: str,
+    wanted: SearchFilter = EVERYWHERE,
+    limit: int = MOST_HITS,
+) -> list[Hit]:
+    """Return the matches of all words of a query: titles first, then messages,
+    best first.
+    """
+    words = words_of(query)
+    if not words:
+        return []
+    named = _named(connection, words, wanted, limit) if wanted.speaker is Speaker.ANYONE else []
+    matches: list[_Match] = []
+    for index in _INDEXES:
+        if wanted.speaker is Speaker.ANYONE or wanted.speaker in index.speakers:
+            matches += _matches(connection, words, wanted, index, limit)
+    matches.sort(key=lambda match: match.rank)
+    return (named + [_hit(match, words) for match in _once(matches)])[:limit]
+
+
+class _Match(NamedTuple):
+    conversation_id: str
+    message_id: str
+    title: str
+    role: str
+    said_at: float
+    text: str
+    rank: float
+
+
+def _once(matches: Sequence[_Match]) -> list[_Match]:
+    """Leave out copies: a version of an answer repeats the messages after it."""
+    kept: dict[tuple[Any, ...], _Match] = {}
+    for match in matches:
+        said = (match.conversation_id, match.role, match.said_at, match.text)
+        kept.setdefault(said, match)
+    return list(kept.values())
+
+
+def _narrowed(wanted: SearchFilter, said_at: str) -> tuple[str, list[Any]]:
+    """Return the condition for the conversations and times of a search, and its values."""
+    parts, values = ["c.deleted_at IS NULL"], list[Any]()
+    if wanted.folder_id:
+        parts.append("c.folder_id = ?")
+        values.append(wanted.folder_id)
+    if wanted.since:
+        parts.append(f"{said_at} >= ?")
+        values.append(wanted.since)
+    return " AND ".join(parts), values
+
+
+def _named(
+    connection: sqlite3.Connection, words: Sequence[str], wanted: SearchFilter, limit: int
+) -> list[Hit]:
+    """Return the conversations that have the words in their titles."""
+    condition, values = _all_like("c.title", words)
+    narrowed, more = _narrowed(wanted, "c.updated_at")
+    cursor = connection.execute(
+        "SELECT c.id, c.title, c.updated_at FROM conversations c "
+        f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
+        (*more, *values, min(limit, 10)),
+    ).fetchall()
+    hits = (
+        named_hit(identity, title_from_file(title), updated_at, words)
+        for identity, title, updated_at in cursor
+    )
+    return [hit for hit in hits if hit is not None]
+
+
+def _matches(
+    connection: sqlite3.Connection,
+    words: Sequence[str],
+    wanted: SearchFilter,
+    index: _Index,
+    limit: int,
+) -> list[_Match]:
+    long = [word for word in words if len(word) >= _INDEXED_CHARS]
+    short = [word for word in words if len(word) < _INDEXED_CHARS]
+    condition, values = _all_like(index.text, short)
+    narrowed, more = _narrowed(wanted, "m.created_at")
+    if index.name == "said" and wanted.speaker is not Speaker.ANYONE:
+        narrowed += " AND m.role = ?"
+        more.append(_ROLES[wanted.speaker])
+    columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"
+    beside = "JOIN conversations c ON c.id = m.conversation_id"
+    if index.name == "worked":
+        beside += " JOIN works w ON w.number = m.number"
+    if not long:
+        cursor = connection.execute(
+            f"SELECT {columns}, 0.0 FROM messages m {beside} "
+            f"WHERE {narrowed} AND {condition} ORDER BY m.number DESC LIMIT ?",
+            (*more, *values, limit),
+        )
+        return [_Match(*row) for row in cursor]
+    match = " AND ".join('"' + word.replace('"', '""') + '"' for word in long)
+    if index.name == "worked":
+        match = f"{index.text.removeprefix('w.')} : ({match})"
+    matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {beside}"
+    matching += f" WHERE {index.name} MATCH ?"
+    ranked = max(_RANKED, limit)
+    if wanted == EVERYWHERE:  # the index alone is faster
+        newest = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
+    else:
+        newest = f"{matching} AND {narrowed}", (match, *more)
+    floor = connection.execute(
+        f"SELECT i.rowid {newest[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?", (*newest[1], ranked)
+    ).fetchone()
+    cursor = connection.execute(
+        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {narrowed} AND {condition} "
+        "ORDER BY i.rank, m.number DESC LIMIT ?",
+        (match, floor[0] if floor else -1, *more, *values, limit),
+    )
+    return [_Match(*row) for row in cursor]
+
+
+def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return a condition for columns with all words, and its values.
+
+    LIKE ignores case only in ASCII, so other letters are searched in both cases.
+    """
+    parts: list[str] = []
+    values: list[str] = []
+    for word in words:
+        forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
+        if word.isascii():
+            forms = dict.fromkeys((word,))
+        parts.append("(" + " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for _ in forms) + ")")
+        for form in forms:
+            escaped = form.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            values.append(f"%{escaped}%")
+    return " AND ".join(parts) or "1", values
+
+
+def _hit(match: _Match, words: Sequence[str]) -> Hit:
+    line, spans = snippet_of(match.text, words)
+    shown = title_from_file(match.title)
+    return Hit(
+        match.conversation_id, match.message_id, shown, match.role, match.said_at, line, spans
+    )

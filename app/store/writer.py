@@ -1,0 +1,170 @@
+"""Writes changes to the database in their order, and retries those that fail."""
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from app.store import statements
+from app.store.database import Database, describe_error, is_damage
+from app.store.statements import transaction
+
+_RETRY_INTERVAL_S = 2.0
+# Permanent errors (bad data), as opposed to disk or lock errors.
+_BAD_DATA = (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, TypeError, ValueError)
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Write:
+    """One change; a later one with the same key replaces it."""
+
+    key: Key
+    conversation_id: str
+    apply: Callable[[sqlite3.Connection], None]
+    has_text: bool = True
+
+
+class Writer:
+    """The changes that are not in the file yet.
+
+    A change that fails for an external reason (the disk is full, the file is locked or read-only)
+    is retried with all later changes. Methods are called on the main thread, which never waits.
+
+    Args:
+        database: The open file.
+        on_outcome: Called on the main thread with the cause of a failure, empty for success, and
+            whether a change could never be written.
+    """
+
+    def __init__(self, database: Database, on_outcome: Callable[[str, bool], None]) -> None:
+        self.failure = ""
+        self._database = database
+        self._on_outcome = on_outcome
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._pending: dict[Key, Write] = {}
+        self._failed: set[str] = set()  # conversations with a change that can never be written
+        self._is_flush_due = False
+        self._is_search_rebuilt = False
+        self._retry: asyncio.TimerHandle | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether text of the user is not in the file yet."""
+        with self._lock:
+            return any(write.has_text for write in self._pending.values())
+
+    def has_pending(self, conversation_id: str) -> bool:
+        """Return whether a change of a conversation is not in the file."""
+        with self._lock:
+            return conversation_id in self._failed or any(
+                write.conversation_id == conversation_id for write in self._pending.values()
+            )
+
+    def put(self, write: Write) -> None:
+        """Add a change, and write all pending changes.
+
+        A pending change with the same key is replaced at its position, so that a question is
+        written before its answer, and a conversation before both.
+        """
+        with self._lock:
+            self._pending[write.key] = write
+        if not self._is_flush_due:
+            self.flush()
+
+    def flush(self) -> Future[None]:
+        """Write all pending changes; the future is done after the attempt."""
+        self._is_flush_due = True
+        return self._database.submit(self._flush)
+
+    def flush_before_read(self) -> None:
+        """Write pending changes before the next read, unless writing fails."""
+        if self._pending and not self.failure:
+            self.flush()
+
+    def close(self) -> None:
+        """Stop retrying."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._pending:
+            _log.error("%d changes could not be saved before the end", len(self._pending))
+
+    def _note_outcome(self, failure: sqlite3.Error | OSError | None, has_bad: bool) -> None:
+        self._is_flush_due = False
+        cause = "" if failure is None else describe_error(failure)
+        if cause != self.failure:
+            _log.error("saving: %s", cause or "works again", exc_info=failure)
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if cause:
+            self._retry = self._loop.call_later(_RETRY_INTERVAL_S, self.flush)
+        elif self._pending:
+            self.flush()  # added during the last attempt
+        is_change, self.failure = cause != self.failure, cause
+        if is_change or has_bad:
+            self._on_outcome(cause, has_bad)
+
+    # -- on the store's thread -------------------------------------------------------------
+
+    def _flush(self) -> None:
+        failure: sqlite3.Error | OSError | None = None
+        has_bad = False
+        if not self._database.is_open:
+            return
+        try:
+            has_bad = self._write_all()
+        except (sqlite3.Error, OSError) as error:
+            failure = error
+        self._loop.call_soon_threadsafe(self._note_outcome, failure, has_bad)
+
+    def _write_all(self) -> bool:
+        """Write all changes; return whether one of them could never be written."""
+        has_bad = False
+        while batch := self._batch():
+            try:
+                self._write(batch)
+            except _BAD_DATA:
+                has_bad = True
+                self._write_one_by_one(batch)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error) or self._is_search_rebuilt:
+                    raise
+                # If only the search index is damaged, it is rebuilt from the messages.
+                _log.error("the search index is being rebuilt", exc_info=error)
+                self._is_search_rebuilt = True
+                statements.rebuild_search(self._database.connection)
+        return has_bad
+
+    def _batch(self) -> list[Write]:
+        with self._lock:
+            return list(self._pending.values())
+
+    def _write(self, batch: Iterable[Write]) -> None:
+        with transaction(self._database.connection) as connection:
+            for write in batch:
+                write.apply(connection)
+        self._remove(batch)
+
+    def _write_one_by_one(self, batch: Iterable[Write]) -> None:
+        for write in batch:
+            try:
+                self._write([write])
+            except _BAD_DATA as error:
+                _log.error("a change of %s cannot be saved", write.key[0], exc_info=error)
+                self._remove([write])
+                with self._lock:
+                    self._failed.add(write.conversation_id)
+
+    def _remove(self, written: Iterable[Write]) -> None:
+        """Remove changes, except those that a newer one has replaced meanwhile."""
+        with self._lock:
+            for write in written:
+                if self._pending.get(write.key) is write:
+                    del self._pending[write.key]

@@ -1,0 +1,77 @@
+"""Daily backups of the conversations, and their restoration."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.store import backups
+from app.store.backups import MAX_BACKUPS
+from tests.app.store.conftest import BAD_SCHEMA, changed, opened, recovered, write
+from ui.records.store import Recovered
+
+
+def names(path: Path) -> list[str]:
+    return sorted(file.name for file in backups.backups_folder(path).iterdir())
+
+
+async def test_backup_is_made_once_a_day_and_seven_are_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(path)
+    for day in range(10, 20):
+        monkeypatch.setattr(backups.time, "strftime", lambda _, day=day: f"2026-11-{day}")
+        for _ in range(2):
+            async with opened(path):
+                pass
+    assert names(path) == [f"conversations 2026-11-{day}.db" for day in range(13, 20)]
+    assert len(names(path)) == MAX_BACKUPS
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in path.parent.rglob("*.db"))
+
+
+async def test_backup_is_restored_after_damage(path: Path) -> None:
+    await write(path)
+    async with opened(path):
+        pass
+    [backup] = backups.backups_folder(path).iterdir()
+    changed(path, BAD_SCHEMA)
+    async with opened(path) as store:
+        assert store.load_all() == []
+        outcome, found = await recovered(store, backup)
+        assert outcome == Recovered(conversations=3, messages=6)
+        assert sorted(each.title for each in found) == ["Talk 0", "Talk 1", "Talk 2"]
+    assert len(names(path)) == 1
+
+
+async def test_backup_restores_deleted_conversations_and_replaces_nothing(path: Path) -> None:
+    await write(path)
+    async with opened(path) as store:
+        first, second, _ = store.load_all()
+    [backup] = backups.backups_folder(path).iterdir()
+    async with opened(path) as store:
+        first, second, _ = store.load_all()
+        second.title = "renamed"
+        store.save(second)
+        store.delete(first)
+    async with opened(path) as store:
+        outcome, found = await recovered(store, backup)
+        assert outcome == Recovered(conversations=1, messages=2)
+        assert {each.title for each in found} >= {"renamed", first.title}
+
+
+async def test_file_that_is_no_backup_is_refused(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    other.write_bytes(b"no database" * 1000)
+    async with opened(path) as store:
+        outcome, _ = await recovered(store, other)
+        assert (outcome.conversations, outcome.messages) == (0, 0)
+
+
+async def test_backup_failure_is_logged_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    await write(path)
+    monkeypatch.setattr(backups, "touch_private", fail)
+    async with opened(path) as store:
+        assert store.problem is None
