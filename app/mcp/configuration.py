@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from app.paths import DamagedFileKeeper, made_private
 from engine.files.causes import os_cause
-from engine.files.json_fields import parse_json
 from engine.files.safe_files import read_bounded, write_whole
 from ui.records.tool_servers import NamedValue, ToolServerConfig
 
@@ -100,7 +99,7 @@ def _parse_json(text: str) -> Any:
     if stripped.startswith('"'):  # an entry without the braces around it
         stripped = "{" + stripped.rstrip(",") + "}"
     try:
-        return parse_json(_STRING_OR_EXTRA.sub(_blank_extra, stripped))
+        return json.loads(_STRING_OR_EXTRA.sub(_blank_extra, stripped))
     except json.JSONDecodeError as error:
         raise BadConfiguration(
             f"Invalid JSON at line {error.lineno}, column {error.colno}: {error.msg}. Paste JSON "

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import json.decoder
-import json.scanner
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,26 +13,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from engine.errors import EngineError
 from engine.wording import counted
-
-# The standard parser holds the interpreter's lock until it has finished: 100 MB would freeze a
-# window for seconds, on whichever thread they are parsed.
-
-# The standard parser reads this much within a few milliseconds.
-_SHORT_CHARS = 256 * 1024
-
-
-def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; raises what ``json.loads`` raises."""
-    return json.loads(text) if len(text) <= _SHORT_CHARS else _Patient().decode(text)
-
-
-class _Patient(json.JSONDecoder):
-    """The decoder of the standard library with its scanner in Python instead of C."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
-
 
 _T = TypeVar("_T")
 # Databases, windows and other programs' numbers have 64 bits.
@@ -54,7 +32,7 @@ def parsed_json(text: str) -> Any:
         DamagedFile: It is not valid JSON; the message names the line.
     """
     try:
-        return parse_json(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise DamagedFile(f"line {error.lineno} is not valid JSON") from error
     except RecursionError as error:

@@ -1,6 +1,5 @@
 """Downloads models from a hub: file by file, to be continued, and verified."""
 
-import errno
 import os
 import re
 import shutil
@@ -24,7 +23,7 @@ from engine.library.hub import (
     failures_in_words,
     verify,
 )
-from engine.library.hub_internals import keep_content, request_headers
+from engine.library.hub_internals import request_headers
 from engine.library.models import check_folder, is_count
 from engine.wording import size_in_words
 
@@ -39,8 +38,6 @@ _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 SPARE_BYTES = 256 << 20
 # Bytes between two reports of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
-_LOOK_AT_DISK_BYTES = 64 << 20
-_MAX_ERROR_BYTES = 1 << 16
 _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
 _MAX_TRIES = 5
@@ -142,37 +139,17 @@ def _receive(
     wanted = {**headers, "range": f"bytes={begun}-"} if begun else headers
     with get_session().stream("GET", url, headers=wanted, timeout=_TIMEOUT_S) as response:
         if response.status_code >= 400:
-            keep_content(response, _beginning(response))
+            response.read()
             hf_raise_for_status(response)
         if begun and response.status_code == 200:  # it does not resume
             file.seek(0)
             file.truncate()
             on_bytes(-begun)
-        looked_at: int | None = None
         for chunk in response.iter_bytes(_CHUNK_BYTES):
             if file.tell() + len(chunk) > size:
                 raise _TooLong
-            if looked_at is None or file.tell() - looked_at >= _LOOK_AT_DISK_BYTES:
-                looked_at = file.tell()
-                _check_room(file, min(size - looked_at, _LOOK_AT_DISK_BYTES))
             on_bytes(len(chunk))
             file.write(chunk)
-
-
-def _beginning(response: Any) -> bytes:
-    """Return the beginning of an error's text, which may be endless."""
-    body = bytearray()
-    for chunk in response.iter_bytes(_MAX_ERROR_BYTES):
-        body += chunk
-        if len(body) >= _MAX_ERROR_BYTES:
-            break
-    return bytes(body)
-
-
-def _check_room(file: BinaryIO, wanted: int) -> None:
-    """Refuse to write into the disk's reserve, which other programs may have come close to."""
-    if shutil.disk_usage(os.path.dirname(file.name)).free < wanted + SPARE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 # Blocks, so the caller gives it a separate thread. A partial download is kept when it fails or is
@@ -184,7 +161,6 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # Not in a folder, without control characters, and short enough for any disk.
 _FILE = re.compile(r"[\w][\w .+()-]{0,199}")
-_MAX_FILES = 10_000
 _ASKING_TIMEOUT_S = 20.0
 
 
@@ -285,8 +261,6 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
             f"{repository} has no weights that MLX can read{there}; mlx-community has many "
             "models as *.safetensors"
         )
-    if len(files) > _MAX_FILES:
-        raise DownloadFailed(f"{repository} has more than {_MAX_FILES:,} files")
     commit = said.get("sha")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise DownloadFailed(f"the hub names no commit of {repository}; try again later")

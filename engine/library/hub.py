@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import shutil
 import threading
@@ -17,9 +18,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import is_of_network, network_cause, os_cause
-from engine.files.json_fields import DamagedFile
-from engine.files.json_items import json_value
-from engine.library.hub_internals import keep_content, request_headers
+from engine.library.hub_internals import request_headers
 from engine.wording import counted, size_in_words
 
 DownloadPhase = Literal["asking", "fetching", "verifying"]
@@ -238,8 +237,8 @@ class HubReply:
     def value(self) -> Any:
         """Return its JSON."""
         try:
-            return json_value(self.body)
-        except DamagedFile as error:
+            return json.loads(self.body)
+        except (ValueError, RecursionError) as error:
             raise HubFailed("the hub's answer cannot be read; try again later") from error
 
 
@@ -310,13 +309,14 @@ class Hub:
                 timeout=_REQUEST_TIMEOUT_S,
             ) as response,
         ):
+            if response.status_code >= 400:
+                response.read()
+                hf_raise_for_status(response)
             for part in response.iter_bytes():
                 self._check()
                 body += part
                 if len(body) > max_bytes:
                     raise HubFailed(f"the hub's answer exceeds {size_in_words(max_bytes)}")
-            keep_content(response, bytes(body))
-            hf_raise_for_status(response)
             following = str(response.links.get("next", {}).get("url") or "")
         return HubReply(bytes(body), following)
 

@@ -6,8 +6,6 @@ https://github.com/huggingface/huggingface_hub/tree/v2.4.0/src/huggingface_hub.
 huggingface_hub is imported when it is first used, because that takes half a second. Any thread.
 """
 
-from typing import Any
-
 
 def request_headers() -> dict[str, str]:
     """Return the headers of a request to the hub, with the person's token if there is one.
@@ -18,12 +16,3 @@ def request_headers() -> dict[str, str]:
 
     headers: dict[str, str] = build_hf_headers()
     return headers
-
-
-def keep_content(response: Any, content: bytes) -> None:
-    """Put the content that was read, with a limit, into a response, so that its error can be found.
-
-    The hub's library calls ``read`` for the text of an error, and ``read`` has no limit.
-    Upstream: ``_content``, which ``httpx.Response.read`` sets in ``httpx/_models.py``.
-    """
-    response._content = content  # noqa: SLF001

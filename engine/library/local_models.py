@@ -416,62 +416,28 @@ def remove(removal: Removal) -> None:
 
 
 def remove_replaced_revision(folder: Path) -> int:
-    """Delete the files of a downloaded revision that a newer one has replaced.
+    """Delete a downloaded revision that a newer one has replaced; return the bytes that it frees.
 
-    Files that it shares with another revision stay. A revision that a branch or tag of the cache
-    names is not deleted.
+    Files that it shares with another revision stay, and a revision that a branch or tag names.
 
     Args:
         folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
 
-    Returns:
-        The number of bytes that were freed.
-
     Raises:
-        RemovalFailed: One of the files cannot be deleted; the message names it.
+        RemovalFailed: The folder is not in such a cache.
     """
+    from huggingface_hub import scan_cache_dir
+
     repository = folder.parent.parent
     if folder.parent.name != "snapshots" or not repository.name.startswith(_REPOSITORY):
         raise RemovalFailed(f"{folder} is not a revision in a Hugging Face cache")
-    if folder.is_symlink() or not folder.is_dir() or folder.name in _named_revisions(repository):
-        return 0
-    linked = _linked_files(folder, repository)
-    own = 0 if linked else _freed_bytes(folder)  # without links, the files are in the folder
-    remove(Removal("", folder, own))
-    kept = {
-        file
-        for other in (repository / "snapshots").iterdir()
-        for file in _linked_files(other, repository)
-    }
-    freed = own
-    for file in linked - kept:
-        try:
-            size = file.stat().st_size
-            file.unlink()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise RemovalFailed(f"{file} cannot be deleted: {os_cause(error)}") from error
-        freed += size
-    return freed
-
-
-def _named_revisions(repository: Path) -> set[str]:
-    """Return the commits that a cache's branches and tags name."""
-    named = set()
-    for path in (repository / "refs").rglob("*"):
-        try:
-            named.add(path.read_text().strip())
-        except (OSError, UnicodeDecodeError):
-            continue
-    return named
-
-
-def _linked_files(snapshot: Path, repository: Path) -> set[Path]:
-    """Return the files of the cache that a revision links to."""
-    blobs = (repository / "blobs").resolve()
-    links = (path for path in snapshot.rglob("*") if path.is_symlink())
-    return {file for link in links if (file := link.resolve()).parent == blobs}
+    cache = scan_cache_dir(repository.parent)
+    for revision in (revision for found in cache.repos for revision in found.revisions):
+        if revision.snapshot_path == folder.resolve() and not revision.refs:
+            strategy = cache.delete_revisions(revision.commit_hash)
+            strategy.execute()
+            return strategy.expected_freed_size
+    return 0
 
 
 def _freed_bytes(folder: Path) -> int:
@@ -523,21 +489,10 @@ def _key(path: str, _size: int, _changed_ns: int) -> str:
         return ""
     end = data.find(b'"merges"', begin)
     listed = data[begin : end if end > 0 else len(data)]
-    if b"\\u" in listed:  # another program wrote the file, which escapes letters
-        listed = _unescaped(listed)
     listed = listed.translate(None, _SPACE).rstrip(b",}")
     digest = hashlib.sha256(listed)
     digest.update(repr(_added(data[:model])).encode())
     return digest.hexdigest()
-
-
-def _unescaped(listed: bytes) -> bytes:
-    name, _, value = listed.decode("utf-8", "replace").partition(":")
-    try:
-        tokens, _ = json.JSONDecoder().raw_decode(value.lstrip())
-    except (ValueError, RecursionError):
-        return listed
-    return f"{name}:{json.dumps(tokens, ensure_ascii=False)}".encode("utf-8", "replace")
 
 
 def _added(beginning: bytes) -> list[tuple[object, object, bool]]:

@@ -40,7 +40,7 @@ import json
 from typing import Any
 
 from engine.errors import EngineError, InvalidRequest
-from engine.files.json_fields import DamagedFile, Fields, parse_json, parsed_json
+from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.output.answer import RunSetting
 from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields
@@ -144,7 +144,7 @@ def _recording(top: Fields) -> Recording:
 def question_of(text: str) -> str:
     """Return the question that a saved run was the answer to; empty if the file has none."""
     try:
-        question = parse_json(text)["question"]
+        question = json.loads(text)["question"]
     except (ValueError, KeyError, TypeError):
         return ""
     return question if isinstance(question, str) else ""

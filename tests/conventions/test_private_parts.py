@@ -13,12 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import httpx
 import pytest
 
 from engine.conversation.bounded_jinja import BoundedEnvironment
 from engine.inference import mlx_lm_internals, transformers_internals
-from engine.library.hub_internals import keep_content, request_headers
+from engine.library.hub_internals import request_headers
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
 from tests.support.sources import PACKAGES, ROOT, modules, nodes
 
@@ -51,19 +50,6 @@ def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) ->
         "utils.build_hf_headers",
         lambda: request_headers()["authorization"] == "Bearer hf_of_a_person",
     )
-
-
-def test_an_answer_of_the_hub_has_the_content_that_it_is_given() -> None:
-    def has() -> bool:
-        from huggingface_hub import get_session
-
-        client = get_session()
-        request = client.build_request("GET", "http://hub/x")
-        response = httpx.Response(404, stream=httpx.ByteStream(b"other"), request=request)
-        keep_content(response, b"given")
-        return response.read() == b"given"
-
-    expect("huggingface-hub", "httpx.Response._content", has)
 
 
 def test_a_part_that_is_gone_is_named_with_its_library_and_its_adapter() -> None:

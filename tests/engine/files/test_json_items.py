@@ -2,13 +2,12 @@
 
 import json
 import random
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from engine.files.json_fields import DamagedFile, parse_json
+from engine.files.json_fields import DamagedFile
 from engine.files.json_items import MAX_ITEM_BYTES, json_items
 
 TEXTS = ("", 'a"b', "\\", 'x\\"y', "[{", "é😀\n", "\u2028", "s" * 40)
@@ -80,38 +79,3 @@ def test_an_item_that_is_too_large_is_skipped_and_the_next_one_has_its_line() ->
 def test_what_is_no_list_and_no_object_is_refused(raw: bytes) -> None:
     with pytest.raises(DamagedFile):
         list(json_items(pieces(raw, 1 << 10)))
-
-
-LONG = json.dumps([{"n": n, "text": f"é\n{n}", "more": [None, True, 1.5e3]} for n in range(20_000)])
-
-
-def test_a_long_text_is_read_as_json_reads_it() -> None:
-    assert parse_json(LONG) == json.loads(LONG)
-
-
-@pytest.mark.parametrize("text", [f"{LONG[:-1]},]", f"{LONG} x", LONG.replace(":", "", 1)])
-def test_errors_in_a_long_text_are_those_of_json(text: str) -> None:
-    with pytest.raises(json.JSONDecodeError) as wanted:
-        json.loads(text)
-    with pytest.raises(json.JSONDecodeError) as found:
-        parse_json(text)
-    assert found.value.pos == wanted.value.pos
-
-
-def test_other_threads_run_while_a_long_text_is_read() -> None:
-    turns, is_over = [0], threading.Event()
-
-    def turn() -> None:
-        while not is_over.is_set():
-            turns[0] += 1
-
-    other = threading.Thread(target=turn)
-    other.start()
-    try:
-        before = turns[0]
-        parse_json(LONG)
-        after = turns[0]
-    finally:
-        is_over.set()
-        other.join()
-    assert after > before

@@ -164,11 +164,3 @@ def test_a_folder_outside_of_a_cache_is_not_a_revision(tmp_path: Path) -> None:
     with pytest.raises(RemovalFailed, match="not a revision"):
         remove_replaced_revision(tmp_path)
     assert tmp_path.exists()
-
-
-def test_a_link_of_a_revision_to_a_file_elsewhere_deletes_nothing_there(tmp_path: Path) -> None:
-    old, _ = revised(tmp_path / "cache", dict(CONTENT))
-    (tmp_path / "mine").write_bytes(b"mine")
-    (old / "extra").symlink_to(tmp_path / "mine")
-    assert remove_replaced_revision(old) == 0
-    assert (tmp_path / "mine").read_bytes() == b"mine"

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from engine.library.models import estimated
 from tests.support import hub as support
 from tests.support.hub import COMMIT
 from tests.support.hub import hub as served_hub
-from tests.support.outside.raw_server import answering, raw_server
 
 CONFIG: dict[str, Any] = {
     "model_type": "qwen3",
@@ -297,26 +296,3 @@ def test_a_search_text_that_is_too_long_is_refused_before_any_request(
     with pytest.raises(HubFailed, match="exceeds 200 characters"):
         search(asked(site), "x" * 201)
     assert site.requests == []
-
-
-@pytest.mark.parametrize("status", ["200 OK", "500 Internal Server Error", "404 Not Found"])
-def test_an_endless_answer_of_a_hub_is_read_up_to_a_limit(status: str) -> None:
-    sent = 0
-
-    def endless(_: bytes) -> Iterable[bytes]:
-        nonlocal sent
-        yield f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\r\n".encode()
-        while sent < 200:
-            sent += 1
-            yield b" " * (1 << 20)
-
-    with raw_server(endless) as server, pytest.raises(HubFailed, match=r"the hub.s answer exceeds"):
-        Hub(server.url).get("/api/models")
-    assert sent < 100
-
-
-def test_an_error_of_a_flooding_hub_still_has_a_clear_message() -> None:
-    gone = answering(b'{"error": "no"}', "x-error-code: RepoNotFound", status="404 Not Found")
-    with raw_server(lambda _: [gone]) as server, pytest.raises(HubFailed) as failure:
-        Hub(server.url).get("/api/models/a/b", repository="a/b")
-    assert "a/b" in str(failure.value)

@@ -40,7 +40,7 @@ def swap_tokens(folder: Path, one: int, other: int) -> None:
     vocabulary = tokenizer["model"]["vocab"]
     text_of = {token_id: text for text, token_id in vocabulary.items()}
     vocabulary[text_of[one]], vocabulary[text_of[other]] = other, one
-    file.write_text(json.dumps(tokenizer))
+    file.write_text(json.dumps(tokenizer, ensure_ascii=False))
 
 
 def add_token(folder: Path, text: str) -> None:
@@ -50,4 +50,4 @@ def add_token(folder: Path, text: str) -> None:
     added = tokenizer["added_tokens"]
     known = max([*(one["id"] for one in added), *tokenizer["model"]["vocab"].values()])
     added.append({**added[0], "id": known + 1, "content": text, "special": False})
-    file.write_text(json.dumps(tokenizer))
+    file.write_text(json.dumps(tokenizer, ensure_ascii=False))

@@ -6,11 +6,11 @@ Each file has its own reader, which another thread may close.
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
-from engine.files.json_fields import DamagedFile, Fields, parse_json
+from engine.files.json_fields import DamagedFile, Fields
 from engine.processes import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
@@ -125,7 +125,7 @@ class ExportReader:
             raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
         except HelperNotStarted as error:
             raise DamagedFile(_NOT_STARTED) from error
-        answer: dict[str, Any] = parse_json(raw.decode())
+        answer: dict[str, Any] = loads(raw.decode())
         if "errno" in answer:
             raise OSError(answer["errno"], answer["cause"], str(self._path))
         if "refused" in answer:
