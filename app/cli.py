@@ -64,9 +64,6 @@ def _run(words: list[str]) -> int:
     command: Command = getattr(given, "action", outer)
     options: Any = given
     if command.options is ServeOptions:
-        from app.process import end_before_start
-
-        end_before_start()
         options = resolve_serve_options(vars(given), os.environ)
     elif command.options is not None:
         prefix = WINDOW_PREFIX if command is WINDOW else ""

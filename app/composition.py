@@ -13,7 +13,6 @@ from typing import NoReturn
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.settings.serve import ServeOptions
-from app.streams import drain_streams
 from engine import (
     DiskCache,
     DraftLoadFailed,
@@ -88,7 +87,7 @@ def end_if_stuck(exit_code: int) -> None:
     else has ended by now.
     """
     if any(engine.is_stuck for engine in _closed):
-        drain_streams()
+        sys.stdout.flush()
         os._exit(exit_code)
 
 
@@ -308,5 +307,5 @@ def follow_rank_0(world: World) -> int:
 
 def leave() -> NoReturn:
     """End the process, whatever its threads wait for."""
-    drain_streams()
+    sys.stdout.flush()
     os._exit(exits.OK)

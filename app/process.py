@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import logging.handlers
@@ -39,26 +38,6 @@ def raise_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-# Keeps Python's cyclic garbage collector from stalling a server. Main thread.
-#
-# A collection blocks every thread while it visits all container objects. Libraries and a model
-# create hundreds of thousands of them, which stay; one long conversation creates as many again.
-
-# Net new objects before young ones are collected. Most garbage of requests is cyclic: freeing
-# 50,000 such objects takes 100 ms and more, 2,000 take 5 ms.
-_YOUNG = 2_000
-_YOUNG_PASSES = 12
-# Old objects are collected after some 100 million new ones. With Python's thresholds they would be
-# visited again and again during one large request.
-_MIDDLE_PASSES = 4_000
-
-
-def spare_what_is_loaded() -> None:
-    """Exclude all present objects from collections, and collect later ones less often."""
-    gc.freeze()
-    gc.set_threshold(_YOUNG, _YOUNG_PASSES, _MIDDLE_PASSES)
-
-
 # Lets SIGINT, SIGTERM and SIGHUP end the program; the second one ends it at once.
 #
 # Python handles a signal only while its interpreter runs, but Qt's loop waits outside of it. A
@@ -73,16 +52,6 @@ def exit_at_once() -> None:
         if select.select((), (2,), (), 0)[1]:  # a terminal that nobody reads takes nothing
             os.write(2, b"fullstop: ended at once, as the second signal asked\n")
     os._exit(exits.INTERRUPTED)
-
-
-def end_before_start() -> None:
-    """Let SIGTERM and SIGHUP end the process with success until ``EndingSignals`` catches them.
-
-    Nothing has begun, so nothing is to be tidied.
-    """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, lambda *_: os._exit(exits.OK))
 
 
 class EndingSignals:

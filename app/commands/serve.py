@@ -7,6 +7,7 @@ Must not import Qt. Main thread: the server and its signals share one event loop
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import stat
@@ -32,17 +33,16 @@ from app.composition import (
     world_of_this_process,
 )
 from app.exits import CommandError
+from app.paths import made_private
 from app.printer import takes_controls
 from app.process import (
     EndingSignals,
     log_as_json_lines,
     log_to_standard_error,
     raise_limit,
-    spare_what_is_loaded,
 )
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
-from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo, ModelStatus
 from engine.distributed.world import Meeting
@@ -67,7 +67,6 @@ _IN_CLEAR = (
 
 def run(options: ServeOptions) -> int:
     """Serve until a signal; return the exit code."""
-    write_in_background()
     if options.log != "json":
         log_to_standard_error(options.verbose)
         if not takes_controls(sys.stderr):  # nothing else shows there how far a load is
@@ -161,7 +160,7 @@ async def _serve(
                 if not is_told_to_end.is_set():
                     await loading
                     _announce(address.url, engine.model, config, is_json=options.log == "json")
-                    spare_what_is_loaded()
+                    gc.freeze()  # collections need not visit the model’s objects
                     async with live():
                         await ending
             except OSError as error:
@@ -207,10 +206,11 @@ def _disk_cache(options: ServeOptions) -> DiskCache | None:
     folder = paths.kept_prompts_folder("served")
     if options.disk_cache_bytes is None and not os.path.isdir(folder):
         return None
-    if problem := paths.access_problem(folder, os.R_OK | os.W_OK):
-        if options.disk_cache_bytes:
-            words = f"caches of prompts are not kept on disk: {problem}"
-            _warn(words, is_json=options.log == "json")
+    try:
+        made_private(folder)
+    except OSError as error:
+        text = f"no prompt cache on disk: {folder}: {os_cause(error)}"
+        _warn(text, is_json=options.log == "json")
         return None
     return DiskCache(folder, options.disk_cache_bytes or 0)
 

@@ -4,19 +4,15 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import stat
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import qasync
-from PySide6.QtCore import QObject, QProcess, Qt, QtMsgType, qInstallMessageHandler
-from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import Qt
 
 from app import exits, paths
 from app.agents import CopiedLines
@@ -42,7 +38,6 @@ from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits
 from engine.files.causes import os_cause
 from engine.files.safe_files import write_whole
-from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import BoxButton, ask, report_failure
@@ -175,56 +170,6 @@ def _note_imported(path: Path) -> None:
         path.rename(path.with_name(path.name.replace(_NAME, _IMPORTED, 1)))
 
 
-# System notifications: by the tray icon, or by ``notify-send`` without a tray.
-
-_SECONDS_MS = 1000
-_SHOWN_MS = 15 * _SECONDS_MS
-_CLICKED = b"default"
-
-
-class CommandNotifications(QObject):
-    """Shows notifications with ``notify-send``, which waits for a click and reports it."""
-
-    def __init__(self, program: str, parent: QObject) -> None:
-        super().__init__(parent)
-        self._program = program
-        self.waiting: set[QProcess] = set()
-
-    def show(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification; ``chosen`` is called when a person clicks it."""
-        process = QProcess(self)
-        self.waiting.add(process)
-        process.finished.connect(lambda: self._end(process, chosen))
-        process.errorOccurred.connect(lambda _: self._end(process, None))
-        options = ["--app-name=Fullstop", "--icon=fullstop", f"--expire-time={_SHOWN_MS}"]
-        # A title that begins with a dash is not an option.
-        process.start(
-            self._program, [*options, "--action=default=Show", "--wait", "--", title, text]
-        )
-
-    def close(self) -> None:
-        """Stop waiting for clicks."""
-        for process in list(self.waiting):
-            self.waiting.discard(process)
-            process.kill()
-            process.waitForFinished(_SECONDS_MS)
-
-    def _end(self, process: QProcess, chosen: Callable[[], None] | None) -> None:
-        if process not in self.waiting:
-            return
-        self.waiting.discard(process)
-        said = process.readAllStandardOutput().data()
-        process.deleteLater()
-        if chosen is not None and _CLICKED in bytes(said).split():
-            chosen()
-
-
-def command_notifications(parent: QObject) -> CommandNotifications | None:
-    """Return a way to show notifications without a tray; None if the system has none."""
-    program = None if sys.platform == "darwin" else shutil.which("notify-send")
-    return None if program is None else CommandNotifications(program, parent)
-
-
 # Keeps the program alive in the tray when its window is closed. Main thread.
 
 
@@ -241,8 +186,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
     if is_mac:
         window.goes_on_when_closed = goes_on
     if not has_tray():
-        with _told_by_command(window):
-            yield
+        yield
         return
     tray = Tray(
         switch,
@@ -265,21 +209,6 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         window.notices.waiting_changed.disconnect(show_waiting)
         window.notices.deliver = None
         tray.close()
-
-
-@contextlib.contextmanager
-def _told_by_command(window: MainWindow) -> Iterator[None]:
-    """Show notifications without a tray, if the system has a program for that."""
-    notifications = command_notifications(window)
-    if notifications is None:
-        yield
-        return
-    window.notices.deliver = notifications.show
-    try:
-        yield
-    finally:
-        window.notices.deliver = None
-        notifications.close()
 
 
 # Opens what is kept of this person's conversations: the store, and the tokens of answers.
@@ -561,90 +490,3 @@ def _log_to_file() -> None:
     except OSError as error:
         log_to_standard_error(is_verbose=False)
         _log.warning("no log file: %s", error)
-
-
-# -- the self-test -----------------------------------------------------------------------------
-# The real window, off screen, asks one question by its controls, on a loop of its own.
-
-
-_SIZE = 1200, 800
-_GLANCE_S = 0.02
-_SAMPLES = 40
-
-Check = Callable[[str, Callable[[], Awaitable[str]]], Coroutine[Any, Any, bool]]
-
-
-class WindowProblem(Exception):
-    """The window did something unexpected; the message says what."""
-
-
-def check_window(check: Check, engine: Engine, question: str, stop: str) -> None:
-    """Build the window with an engine that has the demo model, and check it."""
-    # The offscreen platform logs for each window what it does not support; hide that.
-    before = qInstallMessageHandler(_only_serious)
-    application = QApplication.instance() or QApplication(sys.argv[:1])
-    assert isinstance(application, QApplication)
-    application.setQuitOnLastWindowClosed(False)
-    try:
-        with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
-            runner.run(check("window", lambda: _asked_window(application, engine, question, stop)))
-    finally:
-        qInstallMessageHandler(before)
-
-
-async def _asked_window(application: QApplication, engine: Engine, question: str, stop: str) -> str:
-    stored = StoredPreferences(paths.config_folder())
-    preferences = PreferencesState(stored.preferences(), stored)
-    async with kept_conversations() as store:
-        theme = Theme(application, preferences.now.theme)
-        loop = asyncio.get_running_loop()
-        window = server_window(engine, theme, store, preferences, loop)
-        try:
-            window.resize(*_SIZE)
-            window.show()
-            window.start(paths.demo_model())
-            return await _asked(window, question, stop)
-        finally:
-            window.close()
-            await window.finish()
-            await preferences.finish()
-            window.deleteLater()
-
-
-async def _asked(window: MainWindow, question: str, stop: str) -> str:
-    workspace = window.workspace
-    await _until(lambda: workspace.models.stage not in ("none", "loading"))
-    if workspace.models.stage != "ready":
-        raise WindowProblem(f"the model is {workspace.models.stage}")
-    workspace.current.stops.ensure(stop)
-    workspace.send(question)
-    verdict = window.stop_panel.verdict
-    await _until(lambda: verdict.run is not None and verdict.run.is_over)
-    [reason] = window.chat.column.findChildren(ReasonLine)
-    await _until(reason.isVisible)
-    reason.click()
-    await _until(window.stop_panel.isVisible)
-    told = verdict.sentence.text()
-    if stop not in told:
-        raise WindowProblem(f"the stop panel says {told!r}")
-    picture = window.grab().toImage()
-    if _colors(picture) < 2:
-        raise WindowProblem("its picture is empty")
-    return f"{picture.width()} × {picture.height()}, it says: {told}"
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
-        await asyncio.sleep(_GLANCE_S)
-
-
-def _colors(picture: QImage) -> int:
-    """Return how many colors a grid of samples of a picture has."""
-    columns = range(0, picture.width(), max(1, picture.width() // _SAMPLES))
-    rows = range(0, picture.height(), max(1, picture.height() // _SAMPLES))
-    return len({picture.pixel(x, y) for x in columns for y in rows})
-
-
-def _only_serious(kind: QtMsgType, _: object, message: str) -> None:
-    if kind in (QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg):
-        print(f"Qt: {message}", file=sys.stderr)
