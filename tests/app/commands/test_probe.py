@@ -19,8 +19,7 @@ import pytest
 from api.conformance.probe.catalogue import CASES
 from app import probe_cli
 from app.cli import main
-from tests.api.conformance.probe.family.broken_servers import NamesNoSequence
-from tests.api.conformance.probe.small_server import SmallServer
+from tests.api.conformance.probe.small_server import NamesNoSequence, SmallServer
 
 REPOSITORY = Path(__file__).parents[3]
 SCHEMA = json.loads((REPOSITORY / ".github" / "probe-report.schema.json").read_text())

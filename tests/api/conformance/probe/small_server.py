@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
@@ -156,3 +156,10 @@ class SmallServer:
             yield f"http://127.0.0.1:{place[1]}"
         finally:
             await runner.cleanup()
+
+
+class NamesNoSequence(SmallServer):
+    """Does not report which stop matched."""
+
+    def stopped(self, reply: Reply, full: str) -> Reply:
+        return replace(reply, sequence=None)

@@ -23,7 +23,7 @@ from api.conformance.probe.values import (
     ProbeOptions,
     Report,
 )
-from tests.api.conformance.probe.family.broken_servers import NamesNoSequence
+from tests.api.conformance.probe.small_server import NamesNoSequence
 from tests.support.asking import run
 
 FAULT = Fault("stop_ignored", 'The stop "|" was ignored.', "whole", "a", "a|\n<b>", "curl x")

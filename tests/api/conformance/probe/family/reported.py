@@ -1,0 +1,582 @@
+"""Servers with one fault each that a real server has had; ``source`` names the report."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from aiohttp import web
+
+from api.conformance.captures.values import WireDialect
+from tests.api.conformance.probe.family.openai_wires import sse
+from tests.api.conformance.probe.family.server import FamilyServer
+from tests.api.conformance.probe.family.talk import PIECE, Query, Said, pieces
+
+CHAT, COMPLETIONS, MESSAGES = WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.MESSAGES
+RESPONSES, GENERATE, OLLAMA = WireDialect.RESPONSES, WireDialect.GENERATE, WireDialect.OLLAMA
+_STEP = 4
+Change = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class ReportedFault(FamilyServer):
+    """A server with a fault.
+
+    Attributes:
+        home_dialect: Its dialect.
+        source: Who reported the fault.
+        pattern: A pattern of what a finding must say.
+    """
+
+    home_dialect: ClassVar[WireDialect]
+    source: ClassVar[str]
+    pattern: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__(self.home_dialect)
+
+
+def changed(frames: list[bytes], change: Change) -> list[bytes]:
+    """Return the frames of a stream with their values changed; None drops a frame."""
+    found = []
+    for frame in frames:
+        head, _, data = frame.rpartition(b"data: ")
+        if not data.strip().startswith(b"{"):
+            found.append(frame)
+            continue
+        value = change(json.loads(data))
+        if value is None:
+            continue
+        if not frame.startswith((b"event: ", b"data: ")):
+            found.append(f"{json.dumps(value)}\n".encode())
+        else:
+            found.append(sse(value, value["type"] if head else ""))
+    return found
+
+
+class ChangesStreams(ReportedFault):
+    """Streams something else than it says."""
+
+    def streamed(self, one: Said, query: Query) -> Said:
+        """Return what is streamed of an answer."""
+        raise NotImplementedError
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        return super().frames([self.streamed(one, query) for one in said], query)
+
+
+class ChangesFrames(ReportedFault):
+    """Changes the frames of its streams."""
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any] | None:
+        """Return the changed value of a frame; None drops it."""
+        raise NotImplementedError
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        return changed(super().frames(said, query), lambda value: self.change(value, query))
+
+
+class ChangesAnswers(ChangesFrames):
+    """Changes its whole answers as it changes the frames of its streams."""
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        return self.change(super().body(said, query), query) or {}
+
+
+def _in_last_step(tokens: int, limit: int) -> bool:
+    return tokens <= limit <= -(-tokens // _STEP) * _STEP
+
+
+class RepeatsTheName(ReportedFault):
+    """Repeats the function's name in every piece of its arguments."""
+
+    home_dialect, source = CHAT, "llama.cpp#13800"
+    pattern = r"name"
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        found = []
+        for frame in super().frames(said, query):
+            value = frame.removeprefix(b"data: ")
+            if b'"tool_calls": [' not in frame:
+                found.append(frame)
+                continue
+            for piece in pieces(said[0].call or ""):
+                part = json.loads(value)
+                call = part["choices"][0]["delta"]["tool_calls"][0]
+                call["function"]["arguments"] = piece
+                found.append(sse(part))
+        return found
+
+
+class RestartsItsOffsets(ChangesFrames):
+    """Counts the offsets of tokens from 0 in every chunk."""
+
+    home_dialect, source = COMPLETIONS, "vllm#47815"
+    pattern = r"offset"
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        for choice in value["choices"]:
+            logged = choice.get("logprobs") or {}
+            if "text_offset" in logged:
+                first = logged["text_offset"][:1]
+                logged["text_offset"] = [at - first[0] for at in logged["text_offset"]]
+        return value
+
+
+def _complete(output: list[dict[str, Any]]) -> None:
+    for item in output:
+        item["status"] = "completed"
+
+
+class CompletesCutItems(ChangesFrames):
+    """Says of the item that was cut that it is completed."""
+
+    home_dialect, source = RESPONSES, "vllm#57998"
+    pattern = r"item|status"
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        whole = super().body(said, query)
+        _complete(whole["output"])
+        return whole
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        if value["type"].endswith("complete") or value["type"].endswith("completed"):
+            _complete(value["response"]["output"])
+        if value["type"] == "response.output_item.done":
+            _complete([value["item"]])
+        return value
+
+
+class PrefersTheLimitToStops(ReportedFault):
+    """Reports the limit where the step that completed a stop also reached the limit."""
+
+    home_dialect, source = GENERATE, "sglang#31599"
+    pattern = r"stop"
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        if not _in_last_step(said.tokens, query.limit):
+            return said
+        return Said(full[: query.limit * PIECE], "limit", None, query.limit)
+
+
+class LosesATokenToTheLimit(ReportedFault):
+    """Gives one token less than the limit, and counts it."""
+
+    home_dialect, source = OLLAMA, "ollama#14080"
+    pattern = r"token|limit|text"
+
+    def limited(self, said: Said, query: Query) -> Said:
+        return replace(said, text=said.text[:-PIECE])
+
+
+def _value(frame: bytes) -> dict[str, Any] | None:
+    data = frame.rpartition(b"data: ")[2]
+    return json.loads(data) if data.startswith(b"{") else None
+
+
+class LeaksTheLastThought(ReportedFault):
+    """Puts the last token of thinking that the limit cut into the text."""
+
+    home_dialect, source = CHAT, "exo#2001"
+    pattern = r"thinking|reasoning"
+
+    def answer(self, query: Query) -> Said:
+        said = super().answer(query)
+        if said.ending != "limit" or said.text or not said.thinking:
+            return said
+        rest, last = said.thinking[:-PIECE], said.thinking[-PIECE:]
+        return replace(said, thinking=rest, text=last)
+
+
+class _SendsPairs(ReportedFault):
+    """Streams two tokens in a chunk."""
+
+    home_dialect = CHAT
+
+    def listed(self, entries: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
+        """Return what a chunk lists of its tokens."""
+        raise NotImplementedError
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        found: list[dict[str, Any]] = []
+        half: dict[str, Any] | None = None
+        *frames, done = super().frames(said, query)
+        for value in map(_value, frames):
+            choice = value["choices"][0] if value and value["choices"] else {}
+            has_text = bool(choice.get("delta", {}).get("content"))
+            if half is not None and has_text:
+                half["delta"]["content"] += choice["delta"]["content"]
+                if "logprobs" in half:
+                    half["logprobs"]["content"] += choice["logprobs"]["content"]
+                half = None
+            else:
+                found.append(value or {})
+                half = choice if has_text else None
+        for value in found:
+            for choice in value["choices"]:
+                if "logprobs" in choice:
+                    entries = choice["logprobs"]["content"]
+                    choice["logprobs"] = {"content": self.listed(entries, query)}
+        return [*map(sse, found), done]
+
+
+class ListsTheFirstAlternatives(_SendsPairs):
+    """Gives the alternatives of the first token of a chunk for the second one as well."""
+
+    source = "sglang#39260"
+    pattern = r"logprob"
+
+    def _alternatives(self, entry: dict[str, Any], query: Query) -> dict[str, Any]:
+        found = [dict(entry), {"token": "~", "logprob": -3.0}]
+        return {"top_logprobs": found[: query.body.get("top_logprobs") or 0]}
+
+    def listed(self, entries: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
+        return [one | self._alternatives(entries[0], query) for one in entries]
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        whole = super().body(said, query)
+        for choice in whole["choices"]:
+            for entry in (choice.get("logprobs") or {}).get("content", ()):
+                entry |= self._alternatives(entry, query)
+        return whole
+
+
+class StreamsByDefault(ReportedFault):
+    """Streams where a request does not say whether it wants a stream."""
+
+    home_dialect, source = CHAT, "OmniRoute#10239"
+    pattern = r"stream|SSE|JSON"
+
+    def read(self, body: dict[str, Any]) -> Query:
+        return super().read({"stream": True, **body})
+
+
+class ListsAsChatDoes(ReportedFault):
+    """Lists the tokens of whole answers in the form of Chat Completions."""
+
+    home_dialect, source = COMPLETIONS, "imp#1589"
+    pattern = r"logprobs.*(form|shape|tokens is|content)"
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        whole = super().body(said, query)
+        for choice in whole["choices"]:
+            if "logprobs" in choice:
+                tokens = choice["logprobs"]["tokens"]
+                listed = [{"token": one, "logprob": -0.1, "top_logprobs": []} for one in tokens]
+                choice["logprobs"] = {"content": listed}
+        return whole
+
+
+class LeavesPartsOfOverlappingStops(ReportedFault):
+    """Cuts off only the last token of a stop where another stop begins alike."""
+
+    home_dialect, source = COMPLETIONS, "omlx#2386"
+    pattern = r"stop.*(text|part|begin|left|leak|remain)|(leak|part|left|begin).*stop"
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        matched = said.matched or ""
+        others = [one for one in query.stops if one != matched]
+        is_hit = any(one.startswith(matched) or matched.startswith(one) for one in others)
+        return replace(said, text=said.text + matched[:-PIECE]) if is_hit else said
+
+
+class StreamsTheThinkingBehind(ReportedFault):
+    """Streams the text before the thinking."""
+
+    home_dialect, source = MESSAGES, "opencode-kiro-auth#46"
+    pattern = r"thinking|order"
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        frames = super().frames(said, query)
+        if not said[0].thinking:
+            return frames
+        values = [_value(frame) or {} for frame in frames]
+        order = {None: 0, 1: 1, 0: 2}
+        [start, *blocks] = values
+        blocks.sort(key=lambda value: order.get(value.get("index", 9), 3))
+        for value in blocks:
+            if value.get("index") in (0, 1):
+                value["index"] = 1 - value["index"]
+        return [sse(value, value["type"]) for value in (start, *blocks)]
+
+
+class RefusesWithSuccess(ReportedFault):
+    """Refuses requests for a stream with 200 and the body of an error as an event."""
+
+    home_dialect, source = RESPONSES, "ogx#5224"
+    pattern = r"200|accept|error"
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        response = await super().handle(request)
+        if response.status != 400 or not isinstance(response, web.Response):
+            return response
+        try:
+            body = await request.json()
+        except json.JSONDecodeError:
+            return response
+        if not isinstance(body, dict) or not body.get("stream"):
+            return response
+        event = sse(json.loads(response.text or "{}"))
+        return web.Response(body=event, content_type="text/event-stream")
+
+
+class ForgetsThePromptOfRepeats(ChangesAnswers):
+    """Omits the count of a prompt's tokens where it has seen the prompt before."""
+
+    home_dialect, source = OLLAMA, "ollama#2068, ollama#3427"
+    pattern = r"prompt"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def answers(self, query: Query) -> list[Said]:
+        is_repeat = query.prompt in self._seen
+        self._seen.add(query.prompt)
+        said = super().answers(query)
+        return [replace(one, prompt_tokens=0) for one in said] if is_repeat else said
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        if value.get("prompt_eval_count") == 0:
+            del value["prompt_eval_count"]
+        return value
+
+
+def _is_cut_thought(said: Said) -> bool:
+    return said.ending == "limit" and bool(said.thinking) and not said.text
+
+
+def _asking(query: Query, choice: str) -> Query:
+    return replace(query, body={**query.body, "tool_choice": choice})
+
+
+class CountsOneOfSeveral(ReportedFault):
+    """Counts the tokens of the first choice only."""
+
+    home_dialect, source = CHAT, "llama.cpp#27318, vllm#9357"
+    pattern = r"token|usage|count"
+
+    def _count(self, value: dict[str, Any], said: Sequence[Said]) -> dict[str, Any]:
+        usage, tokens = value["usage"], said[0].tokens
+        if usage is not None:
+            total = usage["prompt_tokens"] + tokens
+            usage |= {"completion_tokens": tokens, "total_tokens": total}
+        return value
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        return self._count(super().body(said, query), said)
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        return changed(super().frames(said, query), lambda value: self._count(value, said))
+
+
+class IgnoresRequiredTools(ReportedFault):
+    """Lets the model decide where a call is required."""
+
+    home_dialect, source = CHAT, "vllm#44216, hindsight#1877"
+    pattern = r"required|tool_choice|forced|no (tool )?call|not call"
+
+    def calls_tool(self, query: Query) -> bool:
+        is_hit = query.body.get("tool_choice") not in (None, "none")
+        return super().calls_tool(_asking(query, "auto") if is_hit else query)
+
+
+class StreamsAnswersAsThoughts(ChangesStreams):
+    """Streams the answer as thinking where the thinking is switched off."""
+
+    home_dialect, source = CHAT, "vllm#40466"
+    pattern = r"thinking|reasoning|no text|empty|differ"
+
+    def streamed(self, one: Said, query: Query) -> Said:
+        return one if query.is_thinking is not False else replace(one, thinking=one.text, text="")
+
+
+class CountsMoreThoughtsThanTokens(ReportedFault):
+    """Makes four tokens a step, and counts as thinking those of the last step behind the limit."""
+
+    home_dialect, source = CHAT, "sglang#37450, sglang#39826"
+    pattern = r"reasoning_tokens|details"
+
+    def _detail(self, value: dict[str, Any], said: Sequence[Said]) -> dict[str, Any]:
+        made = [len(pieces(one.thinking)) for one in said]
+        both = zip(said, made, strict=True)
+        spent = sum(-(-(n + 1) // _STEP) * _STEP if _is_cut_thought(one) else n for one, n in both)
+        if value["usage"] is not None:
+            value["usage"]["completion_tokens_details"] = {"reasoning_tokens": spent}
+        return value
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        return self._detail(super().body(said, query), said)
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        return changed(super().frames(said, query), lambda value: self._detail(value, said))
+
+
+class TakesZeroForNone(ReportedFault):
+    """Lists no tokens where no alternatives are asked for."""
+
+    home_dialect, source = COMPLETIONS, "vllm#3707"
+    pattern = r"logprob"
+
+    def read(self, body: dict[str, Any]) -> Query:
+        query = super().read(body)
+        return replace(query, has_logprobs=query.has_logprobs and body["logprobs"] != 0)
+
+
+class ChangesCallIds(ChangesFrames):
+    """Gives a call other ids at the end of a stream."""
+
+    home_dialect, source = RESPONSES, "vllm#47916"
+    pattern = r"call_id|item_id|\bids?\b"
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        for item in value["response"]["output"] if "response" in value else ():
+            if item["type"] == "function_call":
+                item |= {"id": "f2", "call_id": "call_2"}
+        return value
+
+
+class CountsNothingAtTheEnd(ChangesFrames):
+    """Omits the counts of the event with the reason."""
+
+    home_dialect, source = GENERATE, "dynamo#11062"
+    pattern = r"token|count"
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        if value["meta_info"]["finish_reason"]:
+            del value["meta_info"]["prompt_tokens"], value["meta_info"]["completion_tokens"]
+        return value
+
+
+class IgnoresFormatWithoutThinking(ReportedFault):
+    """Forgets the format where the thinking is switched off."""
+
+    home_dialect, source = OLLAMA, "ollama#14645"
+    pattern = r"JSON|format|schema"
+
+    def script(self, query: Query) -> str:
+        has_schema = query.has_schema and query.is_thinking is not False
+        return super().script(replace(query, has_schema=has_schema))
+
+
+class LosesTheOnlyPiece(ChangesStreams):
+    """Loses the text of a stream that is complete at once."""
+
+    home_dialect, source = OLLAMA, "sglang#17961"
+    pattern = r"differ|lost|missing|empty|no text"
+
+    def streamed(self, one: Said, query: Query) -> Said:
+        is_hit = len(one.text) <= PIECE and not one.thinking
+        return replace(one, text="") if is_hit else one
+
+
+class ThoughtTailInContent(ReportedFault):
+    """With stops, the end of streamed thinking is content."""
+
+    home_dialect, source = CHAT, "vllm-project/vllm#51641"
+    pattern = "(?i)part of the thinking|thinking in|thought in|reasoning in"
+
+    def answer(self, query: Query) -> Said:
+        said = super().answer(query)
+        if not query.is_streamed or not query.stops or not said.thinking or not said.text:
+            return said
+        tail = said.thinking[-3 * PIECE :]
+        return replace(said, thinking=said.thinking[: -3 * PIECE], text=tail + said.text)
+
+
+class StopBeforeCall(ReportedFault):
+    """A streamed call is preceded by a chunk that ends with "stop"."""
+
+    home_dialect, source = CHAT, "raullenchai/Rapid-MLX#433"
+    pattern = "(?i)finish_reason|finish reason|twice|two|after the end|ended"
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        written = []
+        for frame in super().frames(said, query):
+            if b'"tool_calls": [' in frame:
+                value = json.loads(frame.removeprefix(b"data: "))
+                value["choices"][0] |= {"delta": {}, "finish_reason": "stop"}
+                written.append(sse(value))
+            written.append(frame)
+        return written
+
+
+class StopUnreadInJson(ReportedFault):
+    """Stops are not looked for in an answer that must be JSON."""
+
+    home_dialect, source = CHAT, "SharpAI/SwiftLM#126"
+    pattern = "(?i)json|schema|response_format|format"
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        return None if query.has_schema else super().stop_in(text, query)
+
+
+class EmojiInHalves(ReportedFault):
+    """Each half of an emoji becomes U+FFFD in a stream."""
+
+    home_dialect, source = CHAT, "Luce-Org/lucebox#641"
+    pattern = "(?i)fffd|unicode|character|emoji|utf-8"
+
+    def answer(self, query: Query) -> Said:
+        said = super().answer(query)
+        if not query.is_streamed:
+            return said
+        return replace(said, text=re.sub(r"[^\0-\uffff]", "\ufffd\ufffd", said.text))
+
+
+class NewLimitUnread(ReportedFault):
+    """A limit in max_completion_tokens has no effect."""
+
+    home_dialect, source = CHAT, "ikawrakow/ik_llama.cpp#2321"
+    pattern = "(?i)max_completion_tokens|more tokens than the limit"
+
+    def read(self, body: dict[str, Any]) -> Query:
+        query = super().read(body)
+        if "max_tokens" in body:
+            return replace(query, limit=body["max_tokens"])
+        return replace(query, limit=4096)
+
+
+class ThinkingInTextBlock(ChangesFrames):
+    """Streamed thinking_deltas arrive in a block begun as text."""
+
+    home_dialect, source = MESSAGES, "BerriAI/litellm#32357"
+    pattern = "(?i)thinking_delta|block|thinking"
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        if value.get("content_block", {}).get("type") == "thinking":
+            value["content_block"] = {"type": "text", "text": ""}
+        return value
+
+
+class CallsInHistoryRefused(ReportedFault):
+    """A conversation in which a tool was called is refused with 400."""
+
+    home_dialect, source = MESSAGES, "vllm-project/vllm#38738"
+    pattern = "(?i)tool_result|tool_use|history|conversation|turn|result"
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        for message in query.body["messages"]:
+            blocks = message["content"] if isinstance(message["content"], list) else []
+            if any(block.get("type") in ("tool_use", "tool_result") for block in blocks):
+                return self.refusal("Invalid assistant message")
+        return None
+
+
+class NumberedOnce(ChangesFrames):
+    """response.output_item.done always has sequence_number 1."""
+
+    home_dialect, source = RESPONSES, "BerriAI/litellm#28899"
+    pattern = "(?i)sequence_number|sequence number|number"
+
+    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
+        if value["type"] == "response.output_item.done":
+            value["sequence_number"] = 1
+        return value
+
+
+REPORTED: tuple[type[ReportedFault], ...] = tuple(
+    one
+    for one in tuple(globals().values())
+    if isinstance(one, type) and issubclass(one, ReportedFault) and "source" in vars(one)
+)
