@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         UnknownModel,
     )
     from engine.inference.backend import LoadCancelled, LoadProgress
-    from engine.inference.cache.folder import DiskCache
+    from engine.inference.cache.disk import DiskCache
     from engine.inference.loader import (
         Loader,
         compare_with_plain_loop,
@@ -156,7 +156,7 @@ _NAMES_BY_MODULE = {
     ),
     "engine.conversation.template_check": ("TemplateReport",),
     "engine.inference.backend": ("LoadCancelled", "LoadProgress"),
-    "engine.inference.cache.folder": ("DiskCache",),
+    "engine.inference.cache.disk": ("DiskCache",),
     "engine.inference.loader": ("Loader", "compare_with_plain_loop", "mlx_in_use"),
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),

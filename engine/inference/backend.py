@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import ModelLoadFailed
-from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.disk import DiskCache
 from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
@@ -15,7 +15,7 @@ from engine.values.request import PERSON, CacheOwner
 from engine.values.tokens import PromptScores
 
 if TYPE_CHECKING:
-    from engine.inference.cache.index import HeldInMemory, LoadedPrefix
+    from engine.inference.cache.index import DiskPrefix, MemoryUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Prompt:
     beginning: Beginning = field(default_factory=Beginning)
     prediction: PredictedText | None = None
     owner: CacheOwner = PERSON
-    loaded: "LoadedPrefix | None" = None
+    loaded: "DiskPrefix | None" = None
     answered: tuple[int, ...] = ()
     not_applied: tuple[str, ...] = ()
 
@@ -119,7 +119,7 @@ class PromptCacheUse:
     size_bytes: int = 0
     hits: int = 0
     hit_tokens: int = 0
-    shares: "Mapping[str, HeldInMemory]" = field(default_factory=dict)
+    shares: "Mapping[str, MemoryUsage]" = field(default_factory=dict)
 
 
 LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]

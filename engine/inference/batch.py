@@ -16,7 +16,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits, PromptCacheUse, Step
-from engine.inference.cache.index import HeldInMemory
+from engine.inference.cache.index import MemoryUsage
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
@@ -73,7 +73,7 @@ class RunningBatch:
         )
         self.prompts = PromptCache(fresh, limits.cache_bytes, self._stream, is_alone=self.is_alone)
         self.sequences = Sequences(
-            by_number, self._batch, is_cut_anywhere=self.prompts.is_cut_anywhere
+            by_number, self._batch, is_cut_anywhere=self.prompts.can_cut_anywhere
         )
         self.costs = PassCosts(new_curve)
         self._drafting = Drafting(model, self.sequences.by_number, self.costs)
@@ -97,7 +97,7 @@ class RunningBatch:
         sequence.cache_miss = self.prompts.why_missing(owner, tokens, sequence.cached)
         if sequence.cache_miss is not None and scorer is not None:
             sequence.cache_miss = CacheMiss.SCORED
-        if not self.prompts.is_cut_anywhere:
+        if not self.prompts.can_cut_anywhere:
             self._plan_snapshots(sequence)
         if not self.can_guess:
             sequence.sources = ()
@@ -113,10 +113,10 @@ class RunningBatch:
         last = len(tokens) - 1
         sequence.snapshots_at.add(min(sequence.turn_end or last, last))
         # Where this prompt diverges from an earlier one, later prompts may diverge, too.
-        branch = self.prompts.index.common(sequence.owner.name, tokens)
+        branch = self.prompts.index.count_common(sequence.owner.name, tokens)
         if branch - cached >= WORTH_TOKENS:
             sequence.snapshots_at.add(branch)
-        sequence.snapshots_at |= self.prompts.snapshot_places(
+        sequence.snapshots_at |= self.prompts.snapshot_positions(
             len(tokens), cached, sequence.message_ends
         )
 
@@ -339,14 +339,14 @@ class RunningBatch:
             size_bytes=index.size_bytes,
             hits=self.sequences.hits,
             hit_tokens=self.sequences.hit_tokens,
-            shares=index.shares,
+            shares=index.usage,
         )
         if use != self.cache_use:
             self.cache_use = use
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
-        held = self.prompts.index.shares.get(owner, HeldInMemory())
+        held = self.prompts.index.usage.get(owner, MemoryUsage())
         self.prompts.index.clear(owner)
         self._note_use()
         mx.clear_cache()

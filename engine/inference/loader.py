@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
-from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.disk import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
 from engine.library.models import weight_files

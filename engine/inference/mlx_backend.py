@@ -25,7 +25,7 @@ from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.index import DiskRead, LoadedPrefix
+from engine.inference.cache.index import DiskPrefix
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
 from engine.inference.prompt_scoring import PromptScorer
@@ -246,7 +246,7 @@ class MlxBackend:
             called.
         """
         cache = self.batch.prompts
-        needed: dict[int, DiskRead] = {}
+        needed: dict[int, DiskPrefix] = {}
         for prompt in prompts:  # choices of one request share their prompt
             read = (
                 None
@@ -258,7 +258,7 @@ class MlxBackend:
         if not needed:
             return False
 
-        def finish(prefixes: list[LoadedPrefix | None]) -> None:
+        def finish(prefixes: list[DiskPrefix | None]) -> None:
             loaded = dict(zip(needed, prefixes, strict=True))
             done(tuple(replace(prompt, loaded=loaded.get(id(prompt))) for prompt in prompts))
 
@@ -325,7 +325,7 @@ class MlxBackend:
 
     def _message_ends(self, tokens: abc.Sequence[int]) -> abc.Sequence[int]:
         """Return the places behind the special tokens of a prompt: messages end near these."""
-        if self.batch.prompts.is_cut_anywhere:
+        if self.batch.prompts.can_cut_anywhere:
             return ()  # it can be continued anywhere
         special = self.vocabulary.special
         return [at for at, token in enumerate(tokens, 1) if token in special]

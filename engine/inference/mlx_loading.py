@@ -30,8 +30,9 @@ from engine.inference.backend import (
     unobserved,
 )
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.folder import Stamps, fingerprint_of, stamps_of, tag
-from engine.inference.cache.segments import measured
+from engine.inference.cache.disk import tag
+from engine.inference.cache.fingerprint import Stamps, fingerprint_of, stamps_of
+from engine.inference.cache.size import measure_cache
 from engine.inference.end_tokens import end_tokens, stated_ids
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import (
@@ -352,7 +353,7 @@ def load(
         or "tools" in chat_template(tokenizer).variables,
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
-        cache=measured(model, config),
+        cache=measure_cache(model, config),
         held_bytes=_size_of(model),
         own_settings=tuple(
             (name, value)
@@ -462,7 +463,7 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _Lo
         model_name(folder),
         folder,
         weights_size(folder),
-        measured(model, config),
+        measure_cache(model, config),
         held_bytes=_size_of(model),
     )
     return LoadedDraft(model, info, _vocabulary(folder, tokenizer, model)[0])

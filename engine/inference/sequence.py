@@ -11,8 +11,8 @@ from typing import Any
 import mlx.core as mx
 
 from engine.grammar.masks import TokenConstraint
-from engine.inference.cache.folder import Ticket
-from engine.inference.cache.index import LoadedPrefix, key_of
+from engine.inference.cache.disk import Ticket
+from engine.inference.cache.index import DiskPrefix, key_of
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
@@ -65,7 +65,7 @@ class Sequence:
     sampler: Callable[[mx.array], mx.array] = greedy
     processors: list[Any] = field(default_factory=list)
     owner: CacheOwner = PERSON
-    loaded: LoadedPrefix | None = None
+    loaded: DiskPrefix | None = None
     scorer: PromptScorer | None = None
     sources: abc.Sequence[DraftSource] = ()
     draft: ModelDrafts | None = None

@@ -12,9 +12,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.inference.cache.folder import TOKEN_BYTES
+from engine.inference.cache.disk import TOKEN_BYTES
 from engine.inference.cache.index import common_tokens, key_of
-from engine.inference.cache.segments import beginning_of
+from engine.inference.cache.segments import cache_prefix
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.running_cache import taken_out
 from engine.inference.sequence import Sequence
@@ -227,7 +227,7 @@ class Sequences:
         common = common_tokens(key_of(tokens), sequence.key[: usable * TOKEN_BYTES])
         if common > sequence.cached:
             with self._stream():
-                beginning = beginning_of(cache, len(tokens), common)
+                beginning = cache_prefix(cache, len(tokens), common)
             if beginning is not None:
                 sequence.cache, sequence.cached = beginning, common
                 sequence.cache_miss = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from engine.conversation.template_check import TemplateReport
 from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.grammar.masks import Form, FormMissing, is_constrained
-from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
 from engine.library.models import ModelInfo, check_folder, is_assistant
 from engine.processes import leave_thread

@@ -1,36 +1,65 @@
-"""The prefix index: one tree of the tokens that are cached, with what memory and disk hold of them.
+"""The prefix index: for each owner a tree of blocks of tokens, with their keys and values in
+memory, in files, or both.
 
-Each edge of the tree is some tokens; what they need is held as arrays, in a file, or both. Prompts
-that begin with the same tokens share them. Each owner has a tree: what one asked is never found by
+As in vLLM, a block has a fixed number of tokens and is named by the hash of all tokens up to its
+end; the last block of a prompt may be shorter, and has no children. Prompts that begin with the
+same tokens share blocks. Each owner has a tree of its own: the prompts of one are never found by
 another, neither as a number nor as time saved.
 
 A model whose every layer keeps keys and values of all tokens continues from any token. Any other
-continues only where there is a snapshot of its other layers: these end at nodes of the tree, and
-share the keys and values on the path to them.
+continues only from a snapshot of its other layers, which belongs to an offset in a block.
 
-The engine thread stores and evicts arrays; the threads of the disk note files. One lock is held by
-whoever reads or changes the tree.
+The engine thread stores and evicts arrays; the threads of the disk add and remove files. A lock is
+held by whoever reads or changes the tree.
 """
 
 import functools
-import itertools
+import hashlib
 import threading
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from engine.inference.cache.folder import TOKEN_BYTES, StoredFile
-from engine.inference.cache.segments import Piece, Segment, Snapshot, joined, taken_apart
+import mlx.core as mx
+
+from engine.inference.cache.disk import TOKEN_BYTES
+from engine.inference.cache.segments import (
+    Segment,
+    Snapshot,
+    can_cut_anywhere,
+    has_segments,
+    join_cache,
+    split_cache,
+)
 from engine.values.events import CacheMiss
 
-# Sequences of token ids as bytes: fast to compare, and usable as keys.
+BLOCK_TOKENS = 256
+# Metal allows 499,000 buffers in a process, and each array takes one.
+_MAX_ARRAYS = 100_000
+# The last evicted prompts, to tell ``EVICTED`` from ``OTHER_BEGINNING``.
+_MAX_EVICTED = 16
+# Prompts that share fewer tokens than this only have the beginning of a template in common.
+_MIN_COMMON = 16
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def key_of(tokens: Sequence[int]) -> bytes:
-    """Return token ids as bytes, ``TOKEN_BYTES`` for each."""
+    """Return token ids as bytes, ``TOKEN_BYTES`` for each: fast to compare and to hash."""
     return array("I", tokens).tobytes()
+
+
+def root_hash(owner: str) -> str:
+    """Return the hash before the first token of an owner's prompts."""
+    return hashlib.sha256(owner.encode()).hexdigest()
+
+
+def block_hash(parent: str, key: bytes) -> str:
+    """Return the hash of all tokens up to the end of a block, from the one before it."""
+    return hashlib.sha256(bytes.fromhex(parent) + key).hexdigest()
 
 
 def common_tokens(key: bytes, other: bytes) -> int:
@@ -49,117 +78,77 @@ def common_tokens(key: bytes, other: bytes) -> int:
     return low
 
 
-# Fewer tokens are not worth a file; the model reads them again.
-MIN_FILE_TOKENS = 32
-# A larger file is not written again to take in the tokens after it.
-MAX_REWRITTEN_BYTES = 64 << 20
-# So many of the last evicted prompts are remembered, to say why a prompt has to be read again.
-_REMEMBERED = 16
-# Prompts that share fewer tokens than this only have the beginning of a template in common.
-_MIN_ALIKE = 16
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """Arrays of consecutive tokens of one path, which one or more nodes use."""
-
-    segment: Segment
-    start: int
-    end: int
-    nodes: int = 0
-
-
-class Node:
-    """Some tokens, what is held of them, and the nodes that follow."""
-
-    __slots__ = (
-        "block",
-        "children",
-        "end",
-        "files",
-        "key",
-        "parent",
-        "share",
-        "snapshot",
-        "snapshot_files",
-        "used",
-    )
-
-    def __init__(self, key: bytes, parent: "Node | None", share: "Share") -> None:
-        self.share = share
-        self.key = key
-        self.parent = parent
-        self.end: int = len(key) // TOKEN_BYTES + (parent.end if parent is not None else 0)
-        self.children: dict[bytes, Node] = {}
-        self.block: Block | None = None
-        # The cache of an answer or a snapshot ends here, in memory; when it was last used.
-        self.snapshot: Snapshot | None = None
-        self.used = 0
-        # By what they are kept with.
-        self.files: dict[str, StoredFile] = {}
-        self.snapshot_files: dict[str, StoredFile] = {}
-        if parent is not None:
-            parent.children[key[:TOKEN_BYTES]] = self
-
-    @property
-    def begin(self) -> int:
-        """The number of tokens before its own."""
-        return self.end - len(self.key) // TOKEN_BYTES
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether nothing is held of its tokens or of any after them."""
-        return not (
-            self.children or self.block or self.snapshot or self.files or self.snapshot_files
-        )
-
-    def up(self) -> "Iterator[Node]":
-        """Yield this node, its parent, and so on; not the root."""
-        node = self
-        while node.parent is not None:
-            yield node
-            node = node.parent
-
-    def down(self) -> "Iterator[Node]":
-        """Yield this node and all below it."""
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting += node.children.values()
-
-
-class Share:
-    """What one owner has."""
-
-    def __init__(self) -> None:
-        self.root = Node(b"", None, self)
-        self.entries = self.size_bytes = self.snapshot_bytes = 0
-
-
-class HeldInMemory(NamedTuple):
-    """What memory holds for an owner: caches and snapshots, their bytes, and those of snapshots."""
+class MemoryUsage(NamedTuple):
+    """The blocks and snapshots that memory holds for an owner, their bytes, and the snapshots'."""
 
     entries: int = 0
     size_bytes: int = 0
     snapshot_bytes: int = 0
 
 
+class Block:
+    """Some tokens, their keys and values in memory, and the blocks that follow.
+
+    ``snapshots`` are by the number of the block's tokens before them. ``files`` are by what they
+    are deleted with, such as the id of a conversation, and by the offset of their snapshot; that of
+    keys and values is 0.
+    """
+
+    def __init__(self, key: bytes, parent: "Block | None", owner: str) -> None:
+        self.key, self.parent, self.owner = key, parent, owner
+        self.start: int = 0 if parent is None else parent.end
+        self.hash: str = root_hash(owner) if parent is None else block_hash(parent.hash, key)
+        self.children: dict[bytes, Block] = {}
+        self.segment: Segment | None = None
+        self.snapshots: dict[int, Snapshot] = {}
+        self.files: dict[tuple[str, int], StoredFile] = {}
+
+    @property
+    def end(self) -> int:
+        """The number of tokens up to its end."""
+        return self.start + len(self.key) // TOKEN_BYTES
+
+    def file(self, offset: int = 0) -> "StoredFile | None":
+        """Return a file of its keys and values, or of the snapshot at an offset."""
+        return next((file for (_, at), file in self.files.items() if at == offset), None)
+
+    def up(self) -> "Iterator[Block]":
+        """Yield this block, its parent, and so on; not the root."""
+        block = self
+        while block.parent is not None:
+            yield block
+            block = block.parent
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class DiskRead:
-    """What is to be read from files, so that memory holds the first tokens of a prompt.
+class StoredFile:
+    """A file of the disk: the keys and values of a block (offset 0), or a snapshot."""
+
+    name: str
+    kept_with: str
+    block: Block
+    offset: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class DiskPrefix:
+    """The first tokens of a prompt that files have.
 
     Attributes:
-        owner: Whose prompt it is.
+        owner: The owner of the prompt.
         key: These tokens.
-        files: The files with their keys and values; of each, the tokens from where to where.
-        snapshot: The file with the other layers; None where there are none.
+        files: The files of the keys and values that memory lacks.
+        snapshot_file: The file with the other layers; None where there are none.
+        segments: What was read of ``files``.
+        snapshot: What was read of the other layers.
     """
 
     owner: str
     key: bytes
-    files: tuple[tuple[StoredFile, int, int], ...] = ()
-    snapshot: StoredFile | None = None
+    files: Sequence[StoredFile] = ()
+    snapshot_file: StoredFile | None = None
+    segments: list[Segment] = field(default_factory=list)
+    snapshot: Snapshot | None = None
 
     @property
     def tokens(self) -> int:
@@ -168,90 +157,79 @@ class DiskRead:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoadedPrefix:
-    """The first tokens of a prompt as they were read from disk.
+class _Match:
+    """The longest prefix that a model can continue: its blocks, its tokens, and its snapshot."""
 
-    Attributes:
-        read: What was to be read.
-        segments: Consecutive segments, each with the tokens of the prompt from where to where.
-        snapshot: The other layers, behind the last of these tokens.
-    """
-
-    read: DiskRead
-    segments: tuple[tuple[Segment, int, int], ...]
-    snapshot: Snapshot
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+    path: Sequence[Block] = ()
+    count: int = 0
+    block: Block | None = None
+    offset: int = 0
 
 
 def _locked(
     method: Callable[Concatenate["PrefixIndex", _P], _R],
 ) -> Callable[Concatenate["PrefixIndex", _P], _R]:
     @functools.wraps(method)
-    def held(self: "PrefixIndex", /, *args: _P.args, **options: _P.kwargs) -> _R:
+    def locked(self: "PrefixIndex", /, *args: _P.args, **options: _P.kwargs) -> _R:
         with self._lock:
             return method(self, *args, **options)
 
-    return held
+    return locked
 
 
 class PrefixIndex:
-    """The cached tokens of one model; what was used longest ago is evicted first.
+    """The cached tokens of one model; the least recently used are evicted first.
 
     Args:
-        max_entries: The most caches and snapshots in memory.
-        max_bytes: The most bytes of memory.
-        max_path_bytes: The most bytes of the snapshots along one path. Beyond it, the one that
-            spares the fewest tokens goes first, so that a long conversation keeps snapshots all
-            along it. None for no such limit.
-        is_cut_anywhere: Whether the model continues from any token.
-        has_segments: Whether any layer keeps keys and values of all tokens.
+        fresh: A fresh cache of the model.
+        max_bytes: The limit of memory.
+        max_path_bytes: The limit of the snapshots of one conversation. Beyond it, the one is
+            evicted that saves the fewest tokens, so that a long conversation keeps snapshots all
+            along it. None for no limit.
+        block_tokens: The tokens of a full block.
     """
 
     def __init__(
         self,
-        max_entries: int,
+        fresh: Sequence[Any],
         max_bytes: int,
         max_path_bytes: int | None = None,
         *,
-        is_cut_anywhere: bool = True,
-        has_segments: bool = True,
+        block_tokens: int = BLOCK_TOKENS,
     ) -> None:
-        self._max_entries = max_entries
+        self.can_cut_anywhere = can_cut_anywhere(fresh)
+        self.has_segments = has_segments(fresh)
+        # Snapshots alone are no larger for having all tokens before them.
+        self._block_bytes = (block_tokens if self.has_segments else 1 << 40) * TOKEN_BYTES
         self._max_bytes = max_bytes
         self._max_path_bytes = max_path_bytes
-        self._is_cut_anywhere = is_cut_anywhere
-        self._has_segments = has_segments
         self._lock = threading.RLock()
-        self._shares: dict[str, Share] = {}
-        # The nodes where a cache or a snapshot in memory ends.
-        self._ends: set[Node] = set()
-        self._uses = itertools.count(1)
-        # How many layers have segments; the same for all caches of one model.
-        self._layers = 0
+        self._roots: dict[str, Block] = {}
+        self._blocks: dict[str, Block] = {}
         self._files: dict[str, StoredFile] = {}
-        self._evicted: deque[tuple[str, bytes]] = deque(maxlen=_REMEMBERED)
+        self._usage: dict[str, MemoryUsage] = {}
+        # The bytes of blocks (offset 0) and snapshots in memory, the least recently used first. All
+        # blocks before a used one are used after it, so the first is needed by no other.
+        self._used: OrderedDict[tuple[Block, int], int] = OrderedDict()
+        self._evicted: deque[tuple[str, bytes]] = deque(maxlen=_MAX_EVICTED)
+        # The layers of a cache that can be cut anywhere, and how many of its layers have segments.
+        self._layers: Sequence[Any] = ()
+        self._segment_layers = 0
 
     def __len__(self) -> int:
-        """Return the number of caches and snapshots in memory."""
-        return len(self._ends)
+        """Return the number of blocks and snapshots in memory."""
+        return len(self._used)
 
     @property
     def size_bytes(self) -> int:
-        """The memory that they take; segments that several of an owner share count once."""
-        return sum(share.size_bytes for share in list(self._shares.values()))
+        """Their memory; blocks that several prompts of an owner share count once."""
+        return sum(usage.size_bytes for usage in list(self._usage.values()))
 
     @property
     @_locked
-    def shares(self) -> dict[str, HeldInMemory]:
+    def usage(self) -> dict[str, MemoryUsage]:
         """What memory holds for each owner that has any."""
-        return {
-            name: HeldInMemory(share.entries, share.size_bytes, share.snapshot_bytes)
-            for name, share in self._shares.items()
-            if share.entries
-        }
+        return dict(self._usage)
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -259,96 +237,118 @@ class PrefixIndex:
     def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
         """Return a fresh cache of the longest prefix in memory, and its number of tokens.
 
-        At least one token of the prompt is left for the model to read, as mlx-lm requires.
+        The model reads at least one token of the prompt, as mlx-lm requires.
         """
-        path, end, count = self._longest(owner, key_of(tokens[:-1]))
-        if end is None or end.snapshot is None:
+        match = self._match(owner, key_of(tokens[:-1]))
+        if not match.count:
             return None, 0
-        end.used = next(self._uses)
-        return joined(_pieces(path, count), end.snapshot, count), count
+        snapshot = Snapshot(match.count, self._layers)
+        if match.block is not None:
+            snapshot = match.block.snapshots[match.offset]
+            self._use(match.block, match.offset)
+        self._use(match.path[-1])
+        segments = [block.segment for block in match.path if block.segment is not None]
+        return join_cache(segments, snapshot, match.count), match.count
 
     @_locked
-    def usable(self, owner: str, tokens: Sequence[int]) -> int:
+    def count_usable(self, owner: str, tokens: Sequence[int]) -> int:
         """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
-        return self._longest(owner, key_of(tokens[:-1]))[2]
+        return self._match(owner, key_of(tokens[:-1])).count
 
     @_locked
-    def common(self, owner: str, tokens: Sequence[int]) -> int:
+    def count_common(self, owner: str, tokens: Sequence[int]) -> int:
         """Return how many first tokens a prompt shares with a cached one of its owner."""
         return self._walk(owner, key_of(tokens[:-1]))[1]
 
     @_locked
     def store(
         self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
-    ) -> tuple[list[Piece], Snapshot] | None:
-        """Store a cache in memory, and evict what was used longest ago until the rest fits.
+    ) -> tuple[list[tuple[bytes, Segment | None]], Snapshot] | None:
+        """Store a cache in memory, and evict the least recently used until all fits.
 
-        Returns its evaluated parts, which never change; None where it is no cache of this model.
+        Returns:
+            Its blocks, each with keys and values if the model has any, and its other layers, which
+            never change; None if it is no cache of this model and these tokens.
         """
-        segment, snapshot = taken_apart(cache, len(tokens))
-        if not self._takes(len(segment.layers)):
+        segment, snapshot = split_cache(cache, len(tokens))
+        if not self._fits(segment, snapshot):
             return None
         key = key_of(tokens)
-        path, common = self._walk(owner, key)
-        held = _held(path, common)
-        if snapshot.is_empty and held == len(tokens) and self._touch_below(path[-1]):
-            return _pieces(path, held), snapshot  # a longer cache contains it
-        # Copy first, because copying may fail for lack of memory. Evaluating even an empty part of
-        # a lazy segment would make MLX compute the whole.
-        new = segment.part(held, len(tokens)).compact() if held < len(tokens) else None
-        snapshot.compact()
-        node = self._place(owner, key)
-        if new is not None:
-            self._hold(node, Block(new, held, len(tokens)))
-        self._end_at(node, snapshot)
-        pieces = _pieces([*node.up()][::-1], len(tokens))
-        self._thin(node)
+        # Copying comes first, because it may fail for lack of memory.
+        new = self._new_segments(owner, key, segment)
+        if not self.can_cut_anywhere:
+            snapshot.compact()
+        block = self._roots.get(owner) or self._add_block(b"", None, owner)
+        for begin in range(0, len(key), self._block_bytes):
+            part = key[begin : begin + self._block_bytes]
+            block = self._find(block, part) or self._add_block(part, block, owner)
+            if (copied := new.get(begin)) is not None:
+                self._hold(block, 0, copied)
+        offset = len(tokens) - block.start
+        if not self.can_cut_anywhere:
+            self._hold(block, offset, snapshot)
+            self._use(block, offset)
+        self._use(block)
+        blocks = [(above.key, above.segment) for above in block.up()][::-1]
+        last, held = blocks[-1]
+        blocks[-1] = last[: offset * TOKEN_BYTES], held  # another prompt may continue the block
+        self._limit_snapshots(block)
         self.shrink_to()
-        return pieces, snapshot
+        return blocks, snapshot
 
     @_locked
-    def install(self, loaded: LoadedPrefix) -> None:
-        """Hold in memory what was read from disk; ``shrink_to`` is due once it was fetched."""
-        owner, key, tokens = loaded.read.owner, loaded.read.key, loaded.read.tokens
-        held = _held(*self._walk(owner, key))
-        blocks = [Block(segment, start, end) for segment, start, end in loaded.segments]
-        if not self._has_segments:
-            blocks = [Block(Segment(()), held, tokens)]
-        begins, ends = (blocks[0].start, blocks[-1].end) if blocks else (held, held)
-        # What memory held when the files were chosen may have been evicted.
-        if begins > held or max(held, ends) < tokens:
+    def install(self, loaded: DiskPrefix) -> None:
+        """Hold in memory what was read from disk; call ``shrink_to`` once it was fetched.
+
+        Does nothing if memory has meanwhile lost what it held when the files were chosen.
+        """
+        path, common = self._walk(loaded.owner, loaded.key)
+        segments = {
+            file.block.hash: segment
+            for file, segment in zip(loaded.files, loaded.segments, strict=True)
+        }
+        lacking = [block for block in path if self.has_segments and block.segment is None]
+        if (
+            common < loaded.tokens
+            or loaded.snapshot is None
+            or any(block.hash not in segments for block in lacking)
+            or not all(self._fits(segments[block.hash], loaded.snapshot) for block in lacking)
+        ):
             return
-        if blocks and not self._takes(len(blocks[0].segment.layers)):
-            return
-        node = self._place(owner, key)
-        for block in blocks:
-            self._hold(node, block)
-        self._end_at(node, loaded.snapshot)
+        for block in lacking:
+            self._hold(block, 0, segments[block.hash])
+        file = loaded.snapshot_file
+        if file is not None and (last := self._blocks.get(file.block.hash)) is not None:
+            self._hold(last, file.offset, loaded.snapshot)
+            self._use(last, file.offset)
+        self._use(path[-1])
 
     @_locked
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
-        """Evict what was used longest ago from memory until the rest is no more than this.
+        """Evict the least recently used from memory until the others are no more than this.
 
         Without a number, the limit is the one of this index.
         """
-        entries = self._max_entries if entries is None else entries
-        size_bytes = self._max_bytes if size_bytes is None else size_bytes
-        while len(self._ends) > entries or (self._ends and self.size_bytes > size_bytes):
-            end = min(self._ends, key=_last_used)
-            self._evicted.append((self._owner_of(end), _key_to(end)))
-            self._drop(end)
+        max_bytes = self._max_bytes if size_bytes is None else size_bytes
+        if entries is None:
+            entries = _MAX_ARRAYS // max(1, 2 * self._segment_layers)
+        while self._used and (len(self._used) > entries or self.size_bytes > max_bytes):
+            block, offset = next(iter(self._used))
+            key = b"".join([above.key for above in block.up()][::-1])
+            if not any(
+                owner == block.owner and other.startswith(key) for owner, other in self._evicted
+            ):
+                self._evicted.append((block.owner, key))
+            self._evict(block, offset)
 
     @_locked
     def clear(self, owner: str | None = None) -> None:
-        """Hold nothing of an owner, or of anybody, in memory."""
-        share = None if owner is None else self._shares.get(owner)
-        for end in list(self._ends):
-            if owner is None or end.share is share:
-                self._drop(end)
-        self._evicted = deque(
-            (evicted for evicted in self._evicted if owner is not None and evicted[0] != owner),
-            _REMEMBERED,
-        )
+        """Evict everything of an owner, or of all."""
+        for block, offset in list(self._used):
+            if owner is None or block.owner == owner:
+                self._evict(block, offset)
+        kept = [evicted for evicted in self._evicted if owner is not None and evicted[0] != owner]
+        self._evicted = deque(kept, _MAX_EVICTED)
 
     @_locked
     def why_missing(self, owner: str, tokens: Sequence[int], cached: int) -> CacheMiss | None:
@@ -356,438 +356,274 @@ class PrefixIndex:
         more could be.
         """
         key = key_of(tokens[:-1])
-        if self._longest_anywhere(owner, key)[2] - cached >= _MIN_ALIKE:
+        if self._match(owner, key, on_disk=True).count - cached >= _MIN_COMMON:
             return CacheMiss.ON_DISK
-        if self._walk(owner, key)[1] - cached >= _MIN_ALIKE:
+        if self._walk(owner, key)[1] - cached >= _MIN_COMMON:
             return CacheMiss.NO_SNAPSHOT
         lost = (common_tokens(other, key) for name, other in self._evicted if name == owner)
-        if max(lost, default=0) - cached >= _MIN_ALIKE:
+        if max(lost, default=0) - cached >= _MIN_COMMON:
             return CacheMiss.EVICTED
         if cached:
             return None
-        has_any = owner in self._shares
+        has_any = owner in self._roots
         return CacheMiss.OTHER_BEGINNING if has_any else CacheMiss.NOTHING_STORED
 
-    def _takes(self, layers: int) -> bool:
-        """Whether a cache with so many layers of segments is one of the same model."""
-        if not self._ends:
-            self._layers = layers
-        return layers == self._layers
+    def _fits(self, segment: Segment, snapshot: Snapshot) -> bool:
+        """Whether a cache is one of this model, with keys and values of all its tokens."""
+        count = len(segment.layers)
+        if bool(count) != self.has_segments:
+            return False
+        if not self._used:
+            self._segment_layers, self._layers = count, snapshot.layers
+        is_whole = not self.can_cut_anywhere or all(part.empty() for part in snapshot.parts)
+        return count == self._segment_layers and is_whole
 
-    def _longest(self, owner: str, key: bytes) -> tuple[list[Node], Node | None, int]:
-        """Return the path of a key, the end of the best cache, and how many tokens that gives."""
-        path, common = self._walk(owner, key)
-        end, count = _nearest(
-            path,
-            _held(path, common),
-            lambda node: node.snapshot is not None,
-            lambda node: node.snapshot is not None and node.snapshot.can_be_trimmed,
-        )
-        return path, end, count
+    def _new_segments(self, owner: str, key: bytes, segment: Segment) -> dict[int, Segment]:
+        """Return copies of the keys and values that memory lacks, by where their block begins."""
+        new: dict[int, Segment] = {}
+        block = self._roots.get(owner)
+        for begin in range(0, len(key) if self.has_segments else 0, self._block_bytes):
+            part = key[begin : begin + self._block_bytes]
+            block = None if block is None else self._find(block, part)
+            if block is None or block.segment is None:
+                first = begin // TOKEN_BYTES
+                new[begin] = segment.part(first, first + len(part) // TOKEN_BYTES).copied()
+        # Evaluating even an empty part of a lazy segment would make MLX compute the whole.
+        if new:
+            mx.eval([copied.layers for copied in new.values()])
+        return new
 
-    def _longest_anywhere(self, owner: str, key: bytes) -> tuple[list[Node], Node | None, int]:
-        """Do the same as ``_longest`` for memory and disk together; without an end where none is
-        needed.
+    def _hold(self, block: Block, offset: int, held: Segment | Snapshot) -> None:
+        """Hold the keys and values of a block, or a snapshot in it."""
+        if (block, offset) in self._used:
+            self._count(block.owner, -self._used.pop((block, offset)), offset, -1)
+        if isinstance(held, Segment):
+            block.segment = held
+        else:
+            block.snapshots[offset] = held
+        self._used[block, offset] = held.size_bytes
+        self._count(block.owner, held.size_bytes, offset, 1)
+
+    def _evict(self, block: Block, offset: int) -> None:
+        self._count(block.owner, -self._used.pop((block, offset)), offset, -1)
+        if offset:
+            del block.snapshots[offset]
+        else:
+            block.segment = None
+        self._remove_empty(block)
+
+    def _use(self, last: Block, offset: int = 0) -> None:
+        """Mark a path as used now: the snapshot at an offset, then the blocks from the last one."""
+        if offset:
+            self._used.move_to_end((last, offset))
+        for block in last.up():
+            if block.segment is not None:
+                self._used.move_to_end((block, 0))
+
+    def _limit_snapshots(self, last: Block) -> None:
+        """Evict snapshots along a path until they are within their limit.
+
+        The two deepest are kept: the next turn continues from the end of the answer or, where it
+        does not repeat that token by token, of its question. Of the others the one goes first that
+        saves the fewest tokens.
         """
-        path, common = self._walk(owner, key)
-        reach = common
-        if self._has_segments:
-            missing = (node.begin for node in path if not (node.block or node.files))
-            reach = min(next(missing, common), common)
-        if self._is_cut_anywhere:
-            return path, None, reach
-        return path, *_nearest(path, reach, _has_snapshot, _has_trimmable)
-
-    def _touch_below(self, node: Node) -> bool:
-        """Mark the most recently used of the caches that pass through a node as used now."""
-        ends = [descendant for descendant in node.down() if descendant.snapshot is not None]
-        if ends:
-            max(ends, key=_last_used).used = next(self._uses)
-        return bool(ends)
-
-    def _hold(self, node: Node, block: Block) -> None:
-        """Let a node and those above it use a block for all of its tokens that memory lacks."""
-        for ancestor in node.up():
-            if ancestor.end <= block.start:
-                break
-            if (
-                ancestor.block is None
-                and block.start <= ancestor.begin
-                and ancestor.end <= block.end
-            ):
-                ancestor.block = block
-                block.nodes += 1
-        if block.nodes:
-            node.share.size_bytes += block.segment.size_bytes
-
-    def _end_at(self, node: Node, snapshot: Snapshot) -> None:
-        if snapshot.is_empty:  # what ends above is contained in it
-            for above in node.up():
-                self._forget_end(above)
-        self._forget_end(node)
-        node.snapshot = snapshot
-        node.used = next(self._uses)
-        share = node.share
-        share.size_bytes += snapshot.size_bytes
-        share.snapshot_bytes += snapshot.size_bytes
-        share.entries += 1
-        self._ends.add(node)
-
-    def _forget_end(self, node: Node) -> None:
-        """Let no cache end at a node; its tokens stay for caches that continue beyond it."""
-        if node.snapshot is not None:
-            share = node.share
-            share.size_bytes -= node.snapshot.size_bytes
-            share.snapshot_bytes -= node.snapshot.size_bytes
-            share.entries -= 1
-            node.snapshot = None
-            self._ends.remove(node)
-
-    def _thin(self, node: Node) -> None:
-        """Keep the snapshots along a path within their limit."""
         if self._max_path_bytes is None:
             return
-        ends = [
-            ancestor
-            for ancestor in node.up()
-            if ancestor.snapshot is not None and not ancestor.snapshot.is_empty
+        kept = [
+            (block, offset)
+            for block in last.up()
+            for offset in sorted(block.snapshots, reverse=True)
         ]
-        sizes = {end: end.snapshot.size_bytes for end in ends if end.snapshot is not None}
-        for end in _surplus(ends, sizes.__getitem__, self._max_path_bytes):
-            self._forget_end(end)
-
-    def _drop(self, end: Node) -> None:
-        """Drop a cache from memory, and the tokens that no other there shares."""
-        self._forget_end(end)
-        ends_at: dict[Block, int] = {}
-        for node in end.up():
-            is_needed = node.snapshot or any(child.block for child in node.children.values())
-            if node.block is None or is_needed:
-                break
-            node.block.nodes -= 1
-            ends_at[node.block] = node.begin
-            node.block = None
-        share = end.share
-        for block, at in ends_at.items():
-            share.size_bytes -= block.segment.size_bytes
-            if block.nodes:
-                block.segment = block.segment.part(0, at - block.start).compact()
-                share.size_bytes += block.segment.size_bytes
-        self._prune(end)
+        size = sum(self._used[snapshot] for snapshot in kept)
+        while size > self._max_path_bytes and len(kept) > 2:
+            ends = [*(block.start + offset for block, offset in kept), 0]
+            index = min(range(2, len(kept)), key=lambda at: ends[at] - ends[at + 1])
+            snapshot = kept.pop(index)
+            size -= self._used[snapshot]
+            self._evict(*snapshot)
 
     # -- the tree --------------------------------------------------------------------------
 
-    def _walk(self, owner: str, key: bytes) -> tuple[list[Node], int]:
-        """Return the nodes along a key, the last perhaps only in part, and the common tokens."""
-        path: list[Node] = []
+    def _find(self, parent: Block, key: bytes) -> Block | None:
+        """Return the block of some tokens, or a longer one in memory that begins with them."""
+        child = parent.children.get(key)
+        if child is None or (self.has_segments and child.segment is None):
+            for other in parent.children.values():
+                if other.key.startswith(key) and (other.segment or not self.has_segments):
+                    return other
+        return child
+
+    def _add_block(self, key: bytes, parent: Block | None, owner: str) -> Block:
+        """Add a block; a shorter one that it contains has nothing in memory any more."""
+        block = Block(key, parent, owner)
+        self._blocks[block.hash] = block
+        if parent is None:
+            self._roots[owner] = block
+            return block
+        for other in list(parent.children.values()):
+            if key.startswith(other.key):
+                for offset, snapshot in other.snapshots.items():
+                    self._hold(block, offset, snapshot)
+                parent.children[key] = block
+                for offset in [*other.snapshots, *([0] if other.segment else [])]:
+                    self._evict(other, offset)
+        parent.children[key] = block
+        return block
+
+    def _remove_empty(self, block: Block) -> None:
+        """Remove blocks, from one upwards, of which nothing is held."""
+        while not (block.children or block.segment or block.snapshots or block.files):
+            del self._blocks[block.hash]
+            if block.parent is None:
+                del self._roots[block.owner]
+                return
+            del block.parent.children[block.key]
+            block = block.parent
+
+    def _walk(self, owner: str, key: bytes) -> tuple[list[Block], int]:
+        """Return the blocks along a key, the last perhaps only in part, and the common tokens."""
+        path: list[Block] = []
         at = 0
-        share = self._shares.get(owner)
-        if share is None:
-            return path, at
-        node = share.root
-        while child := node.children.get(key[at : at + TOKEN_BYTES]):
-            path.append(child)
-            common = common_tokens(child.key, key[at : at + len(child.key)])
-            at += common * TOKEN_BYTES
-            if at < child.end * TOKEN_BYTES:
+        block = self._roots.get(owner)
+        while block is not None:
+            part = key[at : at + self._block_bytes]
+            child = block.children.get(part) if len(part) == self._block_bytes else None
+            if child is None:
+                # Of several that share as much, one in memory.
+                best, found = (0, False), None
+                for other in block.children.values():
+                    shared = common_tokens(other.key, part), other.segment is not None
+                    if shared[0] and shared > best:
+                        best, found = shared, other
+                if found is not None:
+                    path.append(found)
+                    at += best[0] * TOKEN_BYTES
                 break
-            node = child
+            path.append(child)
+            at += self._block_bytes
+            block = child
         return path, at // TOKEN_BYTES
 
-    def _place(self, owner: str, key: bytes) -> Node:
-        """Return the node at the end of a key; it is made where there is none."""
-        share = self._shares.setdefault(owner, Share())
-        path, common = self._walk(owner, key)
-        node = path[-1] if path else share.root
-        if node.end > common:
-            node = _split(node, common)
-        if node.end * TOKEN_BYTES < len(key):
-            node = Node(key[common * TOKEN_BYTES :], node, share)
-        return node
+    def _match(self, owner: str, key: bytes, *, on_disk: bool = False) -> _Match:
+        """Return the longest prefix that can be continued, by memory or by memory and files."""
+        path, reach = self._walk(owner, key)
+        for block in path if self.has_segments else ():
+            if block.segment is None and not (on_disk and block.file()):
+                reach = min(reach, block.start)
+                break
+        path = [block for block in path if block.start < reach]
+        if self.can_cut_anywhere:
+            return _Match(path, reach)
+        for depth in range(len(path) - 1, -1, -1):
+            start, parent = path[depth].start, path[depth].parent
+            part = key[start * TOKEN_BYTES : reach * TOKEN_BYTES]
+            found = [
+                (offset, block)
+                for block in (parent.children.values() if parent is not None else ())
+                for offset in {*block.snapshots, *(at for _, at in block.files if on_disk)}
+                if 0 < offset <= common_tokens(block.key, part)
+            ]
+            if found:
+                offset, block = max(found, key=lambda item: item[0])
+                return _Match(path[: depth + 1], start + offset, block, offset)
+        return _Match()
 
-    def _prune(self, node: Node) -> None:
-        """Forget nodes, from one upwards, of which nothing is held."""
-        while node.parent is not None and node.is_unused:
-            del node.parent.children[node.key[:TOKEN_BYTES]]
-            node = node.parent
-        if node.parent is None and not node.children:
-            self._shares = {
-                name: share for name, share in self._shares.items() if share is not node.share
-            }
-
-    def _owner_of(self, node: Node) -> str:
-        return next(name for name, share in self._shares.items() if share is node.share)
+    def _count(self, owner: str, size: int, offset: int, entries: int) -> None:
+        total, size_bytes, snapshot_bytes = self._usage.get(owner, MemoryUsage())
+        snapshot_bytes += size if offset else 0
+        self._usage[owner] = MemoryUsage(total + entries, size_bytes + size, snapshot_bytes)
+        if total + entries == 0:
+            del self._usage[owner]
 
     # -- files -----------------------------------------------------------------------------
 
     @_locked
-    def needed_from_disk(self, owner: str, tokens: Sequence[int]) -> DiskRead | None:
+    def needed_from_disk(self, owner: str, tokens: Sequence[int]) -> DiskPrefix | None:
         """Return what to read so that memory holds as much of a prompt as there is; None where
         files add nothing to it.
         """
         key = key_of(tokens[:-1])
-        path, end, count = self._longest_anywhere(owner, key)
-        if count <= self._longest(owner, key)[2]:
+        match = self._match(owner, key, on_disk=True)
+        if match.count <= self._match(owner, key).count:
             return None
-        files: list[tuple[StoredFile, int, int]] = []
-        # The same conversation's files, where several have the tokens: they are the fewest.
-        deepest = max((node for node in path if node.begin < count), key=_end_of)
-        nearest = next(iter(deepest.files), "")
-        for node in path:
-            if node.begin >= count or not self._has_segments:
-                break
-            if node.block is None:
-                last = files[-1] if files else None
-                if last is not None and node in last[0].nodes:
-                    files[-1] = (last[0], last[1], min(node.end, count))
-                else:
-                    file = node.files.get(nearest) or next(iter(node.files.values()))
-                    files.append((file, node.begin, min(node.end, count)))
-        snapshot = None
-        if end is not None:
-            all_here = end.snapshot_files.values()
-            snapshot = next(file for file in all_here if file.end == count or file.can_trim)
-        return DiskRead(owner, key[: count * TOKEN_BYTES], tuple(files), snapshot)
-
-    @_locked
-    def add_file(self, owner: str, key: bytes, file: StoredFile) -> list[str]:
-        """Note a file, and the key of the tokens up to its end; return the names of those that it
-        makes superfluous.
-        """
-        self._files[file.name] = file
-        replaced: set[StoredFile] = set()
-        node = self._place(owner, key)
-        if file.is_snapshot:
-            nodes = [(node, node.snapshot_files)]
-        else:
-            if file.start:
-                self._place(owner, key[: file.start * TOKEN_BYTES])
-            nodes = [
-                (ancestor, ancestor.files) for ancestor in node.up() if ancestor.begin >= file.start
-            ]
-        for holder, files in nodes:
-            if (before := files.get(file.kept_with)) is not None:
-                before.nodes.discard(holder)
-                replaced.add(before)
-            files[file.kept_with] = file
-            file.nodes.add(holder)
-        names = [before.name for before in replaced if not before.nodes]
-        for name in names:
-            del self._files[name]
-        return names
-
-    @_locked
-    def add_files(self, files: Iterable[tuple[str, bytes, StoredFile]]) -> list[str]:
-        """Note files that were found, each with its owner and the key of the tokens up to its end;
-        return the names of those that cannot be used.
-        """
-        names: list[str] = []
-        for owner, key, file in sorted(files, key=lambda listed: (listed[2].start, listed[2].end)):
-            names += self.add_file(owner, key, file)
-        return names + self._drop_orphans()
-
-    @_locked
-    def start_of_file(self, owner: str, kept_with: str, key: bytes) -> int | None:
-        """Return from which token on the keys and values of a cache are to be written; None where
-        files hold them already.
-
-        A file takes in those before it that are not longer, so that a conversation of n turns has
-        about log n files, and each token is written about log n times; large files stay.
-        """
-        end = len(key) // TOKEN_BYTES
-        path, common = self._walk(owner, key)
-        files = [node.files.get(kept_with) for node in path]
-        covered = next(
-            (node.begin for node, file in zip(path, files, strict=True) if file is None), common
-        )
-        start = covered = min(covered, common)
-        few = MIN_FILE_TOKENS if self._is_cut_anywhere else 1
-        if covered and end - covered < few:
+        lacking = [block for block in match.path if self.has_segments and block.segment is None]
+        files = [file for block in lacking if (file := block.file()) is not None]
+        snapshot = None if match.block is None else match.block.file(match.offset)
+        if match.block is not None and snapshot is None:
             return None
-        for node, file in zip(reversed(path), reversed(files), strict=True):
-            if file is None or node.begin >= start:
-                continue
-            if start - file.start > end - start or file.size_bytes > MAX_REWRITTEN_BYTES:
-                break
-            start = file.start
-        return start
+        return DiskPrefix(owner, key[: match.count * TOKEN_BYTES], files, snapshot)
 
     @_locked
-    def has_snapshot_file(self, owner: str, kept_with: str, key: bytes) -> bool:
-        """Whether a file holds the snapshot at the end of a key."""
-        path, common = self._walk(owner, key)
-        is_there = bool(path) and path[-1].end == common == len(key) // TOKEN_BYTES
-        return is_there and kept_with in path[-1].snapshot_files
+    def add_file(
+        self, owner: str, kept_with: str, parent: str, key: bytes, name: str, *, is_snapshot: bool
+    ) -> list[str]:
+        """Add a file; return the names of those that are of no use beside it.
+
+        Args:
+            owner: The owner.
+            kept_with: What it is deleted with.
+            parent: The hash of all tokens before the block. A file is not added where no block
+                has these tokens: it is evicted from the disk in time, or written again.
+            key: The block's tokens; for a snapshot, those before it.
+            name: Its name.
+            is_snapshot: Whether it holds a snapshot.
+        """
+        if parent == root_hash(owner) and owner not in self._roots:
+            self._add_block(b"", None, owner)
+        above = self._blocks.get(parent)
+        if above is None:
+            return []
+        block = above.children.get(key)
+        if is_snapshot and (block is None or (kept_with, 0) not in block.files):
+            for other in above.children.values():
+                if other.key.startswith(key) and (kept_with, 0) in other.files:
+                    block = other
+        block = block or self._add_block(key, above, owner)
+        offset = len(key) // TOKEN_BYTES if is_snapshot else 0
+        unused = [] if (old := block.files.get((kept_with, offset))) is None else [old.name]
+        file = StoredFile(name, kept_with, block, offset)
+        self._files[name] = block.files[kept_with, offset] = file
+        for other in list(above.children.values()) if not is_snapshot else ():
+            if other is not block and key.startswith(other.key) and (kept_with, 0) in other.files:
+                for (with_, at), file in list(other.files.items()):
+                    if with_ == kept_with:
+                        self._remove_file(file.name)
+                        if at:
+                            moved = StoredFile(file.name, kept_with, block, at)
+                            self._files[file.name] = block.files[kept_with, at] = moved
+                        else:
+                            unused.append(file.name)
+        return [old for old in unused if old != name]
 
     @_locked
-    def surplus_files(self, owner: str, kept_with: str, key: bytes, max_bytes: int) -> list[str]:
-        """Return the snapshots on disk along a path that are too many for their limit."""
-        path, _ = self._walk(owner, key)
-        nodes = [node for node in reversed(path) if kept_with in node.snapshot_files]
-        surplus = _surplus(nodes, lambda node: node.snapshot_files[kept_with].size_bytes, max_bytes)
-        return [node.snapshot_files[kept_with].name for node in surplus]
+    def has_file(self, kept_with: str, hashed: str, offset: int = 0) -> bool:
+        """Whether a file has the keys and values of a block, or the snapshot at an offset in it."""
+        block = self._blocks.get(hashed)
+        return block is not None and (kept_with, offset) in block.files
 
     @_locked
     def files_of(self, owner: str, key: bytes) -> list[str]:
-        """Return the files that hold the tokens of a key, in the order in which they are used
-        last: the first tokens last, because the others are of no use without them.
-        """
+        """Return the files of the tokens of a key, those of the first tokens last."""
         path, common = self._walk(owner, key)
-        names: dict[str, None] = {}
-        for node in reversed(path):
-            if node is path[-1] and node.end <= common:
-                names |= dict.fromkeys(file.name for file in node.snapshot_files.values())
-            names |= dict.fromkeys(file.name for file in node.files.values())
-        return list(names)
+        return [
+            file.name
+            for block in reversed(path)
+            for (_, offset), file in block.files.items()
+            if not offset or block.start + offset == common
+        ]
 
     @_locked
-    def discard(self, names: Iterable[str]) -> list[str]:
-        """Forget files; return the names of those that are of no use without them."""
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove files."""
         for name in names:
-            self._forget_file(name)
-        return self._drop_orphans()
+            self._remove_file(name)
 
     @_locked
-    def keep_only(self, names: Set[str]) -> list[str]:
-        """Forget files that are not among these; return those of no use without them."""
-        return self.discard([name for name in self._files if name not in names])
+    def keep_only(self, names: Set[str]) -> None:
+        """Remove files that are not among these."""
+        self.discard([name for name in self._files if name not in names])
 
-    def _forget_file(self, name: str) -> None:
-        file = self._files.pop(name, None)
-        if file is None:
-            return
-        for node in file.nodes:
-            files = node.snapshot_files if file.is_snapshot else node.files
-            del files[file.kept_with]
-            self._prune(node)
-
-    def _drop_orphans(self) -> list[str]:
-        """Forget files without those of the tokens before them; return their names."""
-        orphans: list[str] = []
-        shares = list(self._shares.values()) if self._has_segments else []
-        # A node comes before those below it.
-        for node in [node for share in shares for node in share.root.down()]:
-            parent = node.parent
-            before = None if parent is None or parent.parent is None else parent.files
-            lost = [
-                file.name
-                for kept_with, file in node.files.items()
-                if before is not None and kept_with not in before
-            ]
-            lost += [
-                file.name
-                for kept_with, file in node.snapshot_files.items()
-                if kept_with not in node.files or node.files[kept_with].name in lost
-            ]
-            for name in lost:
-                self._forget_file(name)
-            orphans += lost
-        return orphans
-
-
-def _last_used(node: Node) -> int:
-    return node.used
-
-
-def _end_of(node: Node) -> int:
-    return node.end
-
-
-def _key_to(node: Node) -> bytes:
-    return b"".join([ancestor.key for ancestor in node.up()][::-1])
-
-
-def _held(path: Sequence[Node], common: int) -> int:
-    """Return how many tokens of a path memory holds."""
-    return min(next((node.begin for node in path if node.block is None), common), common)
-
-
-def _pieces(path: Sequence[Node], tokens: int) -> list[Piece]:
-    """Return what a path holds of its first ``tokens`` tokens."""
-    pieces: list[Piece] = []
-    last: Block | None = None
-    for node in path:
-        block = node.block
-        if block is None or node.begin >= tokens:
-            break
-        end = min(node.end, tokens) - block.start
-        if block is last:
-            pieces[-1] = pieces[-1]._replace(end=end)
-        else:
-            pieces.append(Piece(block.segment, node.begin - block.start, end))
-        last = block
-    return pieces
-
-
-def _nearest(
-    path: Sequence[Node],
-    tokens: int,
-    has: Callable[[Node], object],
-    can_trim: Callable[[Node], object],
-) -> tuple[Node | None, int]:
-    """Return the node from which most of a path's first ``tokens`` tokens can be continued.
-
-    That is the last one with a snapshot, or one that lies beyond but can be cut back; of several
-    the one that was used last.
-    """
-    passed: Node | None = None
-    for node in reversed(path):
-        count = min(node.end, tokens)
-        if node.end <= tokens and has(node):
-            return node, count
-        others = [descendant for descendant in _below(node, passed) if can_trim(descendant)]
-        if others and count > node.begin:
-            return max(others, key=_last_used), count
-        passed = node
-    return None, 0
-
-
-def _below(node: Node, without: Node | None) -> Iterator[Node]:
-    yield node
-    for child in node.children.values():
-        if child is not without:
-            yield from child.down()
-
-
-def _has_snapshot(node: Node) -> bool:
-    return node.snapshot is not None or bool(node.snapshot_files)
-
-
-def _has_trimmable(node: Node) -> bool:
-    in_memory = node.snapshot is not None and node.snapshot.can_be_trimmed
-    return in_memory or any(file.can_trim for file in node.snapshot_files.values())
-
-
-def _surplus(nodes: Sequence[Node], size_of: Callable[[Node], int], max_bytes: int) -> list[Node]:
-    """Return which snapshots along a path, the deepest first, are too many.
-
-    The two deepest stay: the next turn continues from the end of the answer or, where it does not
-    repeat that token by token, of its question. Of the others the one goes first that spares the
-    fewest tokens.
-    """
-    left, surplus = list(nodes), []
-    size = sum(map(size_of, left))
-    while size > max_bytes and len(left) > 2:
-        ends = [*(node.end for node in left), 0]
-        place = min(range(2, len(left)), key=lambda at: ends[at] - ends[at + 1])
-        node = left.pop(place)
-        size -= size_of(node)
-        surplus.append(node)
-    return surplus
-
-
-def _split(node: Node, at: int) -> Node:
-    """Split a node after ``at`` tokens from the root; return the first part."""
-    cut = (at - node.begin) * TOKEN_BYTES
-    parent = node.parent
-    first = Node(node.key[:cut], parent, node.share)
-    first.block = node.block
-    if first.block is not None:
-        first.block.nodes += 1
-    first.files = dict(node.files)
-    for file in first.files.values():
-        file.nodes.add(first)
-    node.key = node.key[cut:]
-    node.parent = first
-    first.children[node.key[:TOKEN_BYTES]] = node
-    return first
+    def _remove_file(self, name: str) -> None:
+        if (file := self._files.pop(name, None)) is not None:
+            file.block.files.pop((file.kept_with, file.offset), None)
+            self._remove_empty(file.block)

@@ -9,77 +9,59 @@ import logging
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from engine.files.json_fields import DamagedFile
-from engine.inference.cache.folder import (
-    TOKEN_BYTES,
-    DiskCache,
-    FileHeader,
-    Stamps,
+from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader, Ticket
+from engine.inference.cache.fingerprint import Stamps, fingerprint_of
+from engine.inference.cache.index import (
+    BLOCK_TOKENS,
+    Block,
+    DiskPrefix,
+    PrefixIndex,
     StoredFile,
-    Ticket,
-    fingerprint_of,
+    block_hash,
+    key_of,
+    root_hash,
 )
-from engine.inference.cache.index import DiskRead, LoadedPrefix, PrefixIndex, key_of
 from engine.inference.cache.segments import (
-    Piece,
     Segment,
     Snapshot,
+    evaluate,
     fits,
-    has_segments,
-    is_cut_anywhere,
+    join_layers,
     kinds_of,
     layout_of,
     load,
     save,
-    segment_of,
-    segments_in,
     snapshot_from,
-    tail,
+    split_cache,
 )
+from engine.inference.running_cache import parts_of
 from engine.values.events import CacheMiss
 from engine.values.request import CacheOwner
 
-_log = logging.getLogger(__name__)
-# The most caches and snapshots in memory.
-_MAX_ENTRIES = 256
 # The model reads shorter prompts as fast as a file can be read.
 MIN_DISK_TOKENS = 64
-# How long after loading the model prompts wait for the list of files. Other prompts wait behind
-# them.
-_PATIENCE_S = 5.0
-# The most bytes that may wait to be written, because they take memory meanwhile.
-_MAX_WAITING_BYTES = 1 << 30
+# The model reads fewer tokens of an incomplete block again.
+MIN_FILE_TOKENS = 32
 # A prompt is given a snapshot at least every so many tokens, at the end of a message if there is
 # one; where memory is small, less often.
 STRIDE = 512
+# How long after loading the model prompts wait for the list of files.
+_LIST_TIMEOUT_S = 5.0
+# The limit of caches that wait to be written, because they take memory meanwhile.
+_MAX_WAITING_BYTES = 1 << 30
 # The snapshots of one conversation take at most this share of what there is for caches.
 _MAX_PATH_SHARE = 0.5
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
-    """A cache that waits to be written."""
-
-    ticket: Ticket
-    tokens: bytes
-    pieces: Sequence[Piece]
-    snapshot: Snapshot
-
-
-def _bytes_of(caches: Collection[_Waiting]) -> int:
-    """Return the memory of some caches; most segments are in several of them."""
-    segments = {id(piece.segment): piece.segment for cache in caches for piece in cache.pieces}
-    snapshots = sum(cache.snapshot.size_bytes for cache in caches)
-    return sum(segment.size_bytes for segment in segments.values()) + snapshots
+_log = logging.getLogger(__name__)
 
 
 class PromptCache:
@@ -87,10 +69,10 @@ class PromptCache:
 
     Args:
         fresh: A fresh cache of the model.
-        max_bytes: The most bytes of memory.
+        max_bytes: The limit of memory.
         stream: Returns a context in which MLX works on the batch's stream.
         is_alone: Whether no other process decodes the same batch. Only then snapshots are taken and
-            thinned out as memory allows: all processes must evict the same.
+            evicted as memory allows: all processes must evict the same.
 
     Attributes:
         index: What memory and disk hold.
@@ -105,19 +87,18 @@ class PromptCache:
         *,
         is_alone: bool = True,
     ) -> None:
-        self.is_cut_anywhere = is_cut_anywhere(fresh)
         self.disk: DiskCache | None = None
-        self._has_segments = has_segments(fresh)
         self._fresh, self._kinds = fresh, kinds_of(fresh)
+        self._parts = len(list(parts_of(fresh)))
         self._max_path_bytes = int(max_bytes * _MAX_PATH_SHARE)
         self._is_alone = is_alone
         self.index = PrefixIndex(
-            _MAX_ENTRIES,
+            fresh,
             max_bytes,
             self._max_path_bytes if is_alone else None,
-            is_cut_anywhere=self.is_cut_anywhere,
-            has_segments=self._has_segments,
+            block_tokens=BLOCK_TOKENS,
         )
+        self.can_cut_anywhere = self.index.can_cut_anywhere
         # The size of the last snapshot; 0 before any was taken.
         self._snapshot_bytes = 0
         self._stream = stream
@@ -125,26 +106,27 @@ class PromptCache:
         self._stamps: Stamps = ()
         self._fingerprint: str | None = None
         self._waiting_lock = threading.Lock()
-        self._waiting: list[_Waiting] = []
+        self._waiting_bytes = 0
         self._is_listed: Future[None] = Future()
-        self._waits_until_s = 0.0
+        self._list_deadline_s = 0.0
 
     # -- prompts ---------------------------------------------------------------------------
 
     def fetch(
-        self, owner: CacheOwner, tokens: list[int], loaded: LoadedPrefix | None = None
+        self, owner: CacheOwner, tokens: list[int], loaded: DiskPrefix | None = None
     ) -> tuple[list[Any] | None, int, int]:
         """Return the cache of a prompt's first tokens, their number, and how many are from disk."""
         held = 0
         if loaded is not None:
-            held = self.index.usable(owner.name, tokens)
-            if loaded.read.tokens > held:
+            held = self.index.count_usable(owner.name, tokens)
+            if loaded.tokens > held:
                 self.index.install(loaded)
         cache, cached = self.index.fetch(owner.name, tokens)
         if loaded is not None:
             self.index.shrink_to()
         if cached and self.disk is not None and owner.kept_with is not None:
-            self._touch(owner, key_of(tokens[:cached]))
+            key = key_of(tokens[:cached])
+            self.disk.write("touched", lambda: self._touch(owner.name, key))
         return cache, cached, cached - held if loaded is not None else 0
 
     def why_missing(
@@ -153,7 +135,7 @@ class PromptCache:
         """Return why no more than ``cached`` tokens of a prompt came from here."""
         return self.index.why_missing(owner.name, tokens, cached)
 
-    def snapshot_places(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
+    def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
         """Return after how many tokens of a prompt a snapshot is taken while it is read.
 
         Args:
@@ -161,25 +143,22 @@ class PromptCache:
             cached: How many of its tokens are not read.
             ends: The ends of its messages, in order.
         """
-        places: set[int] = set()
-        if self.is_cut_anywhere or not self._is_alone:
-            return places
-        on_disk = 0 if self.disk is None else int(self.disk.most_bytes * _MAX_PATH_SHARE)
-        room = max(self._max_path_bytes, on_disk)
-        stride = max(STRIDE, tokens // max(1, room // max(1, self._snapshot_bytes)))
+        positions: set[int] = set()
+        if self.can_cut_anywhere or not self._is_alone:
+            return positions
+        on_disk = 0 if self.disk is None else int(self.disk.max_bytes * _MAX_PATH_SHARE)
+        available = max(self._max_path_bytes, on_disk)
+        stride = max(STRIDE, tokens // max(1, available // max(1, self._snapshot_bytes)))
         at = cached
         while at + stride < tokens:
             near = bisect_right(ends, at + stride)
             is_near = near > 0 and ends[near - 1] >= at + stride // 4
             at = ends[near - 1] if is_near else at + stride
-            places.add(at)
-        return places
+            positions.add(at)
+        return positions
 
     def ticket(self, owner: CacheOwner) -> Ticket | None:
-        """Return the right to store a cache on disk; None where its owner wants none there.
-
-        Forgetting the owner ends that right.
-        """
+        """Return the right to store a cache on disk; None where its owner wants none there."""
         return None if self.disk is None or owner.kept_with is None else self.disk.ticket(owner)
 
     def store(
@@ -189,25 +168,23 @@ class PromptCache:
         if not cache or not tokens:
             return
         with self._stream():
-            parts = self.index.store(owner.name, tokens, cache)
-        if parts is None:
+            stored = self.index.store(owner.name, tokens, cache)
+        if stored is None:
             return
-        self._snapshot_bytes = parts[1].size_bytes
+        self._snapshot_bytes = stored[1].size_bytes
         if ticket is not None and len(tokens) >= MIN_DISK_TOKENS:
-            self._queue(_Waiting(ticket, key_of(tokens), *parts))
+            self._write_later(ticket, *stored)
 
     # -- the list of files -----------------------------------------------------------------
 
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
         """Use the files of a folder from now on."""
         self._model, self._stamps, self.disk = model, stamps, disk
-        self._waits_until_s = time.monotonic() + _PATIENCE_S
+        self._list_deadline_s = time.monotonic() + _LIST_TIMEOUT_S
         device = str(mx.default_device())
         # The writer does this after the writes of a model that was unloaded: it may be the same
         # model.
-        self._is_listed = disk.writer.do(
-            lambda: disk.tried("listed", lambda: self._list_files(disk, device))
-        )
+        self._is_listed = disk.write("listed", lambda: self._list_files(disk, device))
 
     def _list_files(self, disk: DiskCache, device: str) -> None:
         fingerprint = fingerprint_of(self._model, self._stamps, self._kinds, device)
@@ -215,7 +192,7 @@ class PromptCache:
             _log.info("no caches are stored: the files of the model changed while it was loaded")
             return
         folder = disk.folder
-        listed: list[tuple[str, bytes, StoredFile]] = []
+        listed: list[tuple[FileHeader, str]] = []
         for file in folder.files_of_model(fingerprint):
             try:
                 header = FileHeader.from_metadata(folder.metadata(file.name))
@@ -229,197 +206,199 @@ class PromptCache:
                 _log.info("a cache on disk is damaged and deleted: %s", error)
                 folder.delete([file.name])
             else:
-                stored = header.stored_as(file.name, file.size_bytes)
-                listed.append((header.owner.name, header.tokens, stored))
-        unusable = self.index.add_files(listed)
+                listed.append((header, file.name))
+        listed.sort(key=lambda item: (item[0].start, item[0].is_snapshot, len(item[0].tokens)))
+        for header, name in listed:
+            folder.delete(self._add_file(header, name))
         self._fingerprint = fingerprint
-        folder.delete(unusable)
 
     def wait_for_files(self) -> None:
         """Wait until the files are listed, once for a few seconds at most. Any thread."""
         if self.disk is not None:
             try:
-                self._is_listed.exception(max(0.0, self._waits_until_s - time.monotonic()))
+                self._is_listed.exception(max(0.0, self._list_deadline_s - time.monotonic()))
             except (TimeoutError, CancelledError):
                 return
 
+    def _add_file(self, header: FileHeader, name: str) -> list[str]:
+        """Add a file to the index; return the names of those that are of no use beside it."""
+        return self.index.add_file(
+            header.owner.name,
+            header.owner.kept_with or "",
+            header.parent,
+            header.tokens,
+            name,
+            is_snapshot=header.is_snapshot,
+        )
+
     # -- reading ---------------------------------------------------------------------------
 
-    def needed_from_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> DiskRead | None:
+    def needed_from_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> DiskPrefix | None:
         """Return what files add to what memory holds of a prompt; None if reading does not pay.
 
         They never hold the whole prompt: the model reads at least its last token.
         """
-        if self.disk is None or owner.kept_with is None or not self.disk.most_bytes:
+        if self.disk is None or owner.kept_with is None or not self.disk.max_bytes:
             return None
         if len(tokens) <= MIN_DISK_TOKENS:
             return None
         needed = self.index.needed_from_disk(owner.name, tokens)
         if needed is None:
             return None
-        held = self.index.usable(owner.name, tokens)
+        held = self.index.count_usable(owner.name, tokens)
         return needed if needed.tokens >= held + MIN_DISK_TOKENS else None
 
     def read(
-        self, needed: Sequence[DiskRead], done: Callable[[list[LoadedPrefix | None]], None]
+        self, needed: Sequence[DiskPrefix], done: Callable[[list[DiskPrefix | None]], None]
     ) -> None:
         """Read the first tokens of some prompts; ``done`` is called on the thread of the disk."""
         assert self.disk is not None
 
-        def finish(reading: "Future[list[LoadedPrefix | None]]") -> None:
+        def finish(reading: "Future[list[DiskPrefix | None]]") -> None:
             failed = reading.cancelled() or reading.exception() is not None
             done([None] * len(needed) if failed else reading.result())
 
-        reading = self.disk.reader.do(lambda: [self._read(read) for read in needed])
+        reading = self.disk.read(lambda: [self.load(prefix) for prefix in needed])
         reading.add_done_callback(finish)
 
-    def _read(self, needed: DiskRead) -> LoadedPrefix | None:
+    def load(self, needed: DiskPrefix) -> DiskPrefix | None:
+        """Read the first tokens of a prompt; None if a file is damaged. The disk's threads."""
         disk = self.disk
         assert disk is not None
-        segments: list[tuple[Segment, int, int]] = []
-        snapshot: Snapshot | None = None
         name = ""
         try:
-            for file, begin, end in needed.files:
+            for file in needed.files:
                 name = file.name
-                segment, snapshot = self._read_segment(needed, file, begin, end)
-                segments.append((segment, begin, end))
-            if needed.snapshot is not None:
-                name = needed.snapshot.name
-                snapshot = self._read_snapshot(needed, needed.snapshot)
+                needed.segments.append(self._read_segment(needed, file))
+            if needed.snapshot_file is not None:
+                name = needed.snapshot_file.name
+                needed.snapshot = self._read_snapshot(needed, needed.snapshot_file)
         except Exception as error:  # mlx-lm may raise anything
             if not isinstance(error, FileNotFoundError):
                 _log.info("a cache on disk is damaged and deleted: %s", error)
-            self._delete([name])
+            self.index.discard([name])
+            disk.write("deleted", lambda: disk.folder.delete([name]))
             return None
-        self._touch_now(needed.owner, needed.key)
-        return None if snapshot is None else LoadedPrefix(needed, tuple(segments), snapshot)
+        self._touch(needed.owner, needed.key)
+        return needed
 
-    def _read_segment(
-        self, needed: DiskRead, file: StoredFile, begin: int, end: int
-    ) -> tuple[Segment, Snapshot]:
-        header, layers = self._content(needed, file, end)
-        if {type(part).__name__ for part in layers} != {"KVCache"}:
+    def _read_segment(self, needed: DiskPrefix, file: StoredFile) -> Segment:
+        header, layers = self._read_file(needed, file)
+        segment, rest = split_cache(layers, len(header.tokens) // TOKEN_BYTES)
+        if not rest.is_empty or not segment.layers:
             raise DamagedFile("it holds something else")
-        if segments_in(header.layout) != len(layers):
-            raise DamagedFile("it holds other layers")
-        start = header.start
-        segment = segment_of(layers, header.end - start, begin - start, end - start)
-        if not self.is_cut_anywhere:
-            return segment, Snapshot(end, ())
-        snapshot = snapshot_from(header.layout, None, end)
-        if not fits(snapshot, self._kinds):
-            raise DamagedFile("it holds a cache of another kind")
-        return segment, snapshot
+        if self.can_cut_anywhere:
+            needed.snapshot = snapshot_from(header.layout, None, needed.tokens)
+            is_whole = len(segment.layers) + len(needed.snapshot.parts) == self._parts
+            if not (is_whole and fits(needed.snapshot, self._kinds)):
+                raise DamagedFile("it holds a cache of another kind")
+        return segment
 
-    def _read_snapshot(self, needed: DiskRead, file: StoredFile) -> Snapshot:
-        header, parts = self._content(needed, file, needed.tokens)
-        snapshot = snapshot_from(header.layout, parts, header.end)
-        if self.is_cut_anywhere or not fits(snapshot, self._kinds):
+    def _read_snapshot(self, needed: DiskPrefix, file: StoredFile) -> Snapshot:
+        header, parts = self._read_file(needed, file)
+        snapshot = snapshot_from(header.layout, parts, needed.tokens)
+        if self.can_cut_anywhere or not fits(snapshot, self._kinds):
             raise DamagedFile("it holds a cache of another kind")
-        if header.end > needed.tokens and not snapshot.can_be_trimmed:
-            raise DamagedFile("it cannot be cut back")
         return snapshot
 
-    def _content(
-        self, needed: DiskRead, file: StoredFile, end: int
-    ) -> tuple[FileHeader, list[Any]]:
-        """Return what a file holds, once it is checked that this is what is needed of it."""
+    def _read_file(self, needed: DiskPrefix, file: StoredFile) -> tuple[FileHeader, list[Any]]:
+        """Return the content of a file that is what the index says of it."""
         assert self.disk is not None
-        folder = self.disk.folder
+        folder, block = self.disk.folder, file.block
         if not folder.is_intact(file.name):
             raise DamagedFile("its content is not what was written")
         parts, metadata = load(folder.path / file.name, self._fresh)
         header = FileHeader.from_metadata(metadata)
-        used = slice(end * TOKEN_BYTES)
+        key = block.key[: file.offset * TOKEN_BYTES] if file.offset else block.key
         if (
             header.model != self._fingerprint
             or header.owner.name != needed.owner
-            or header.is_snapshot != file.is_snapshot
-            or header.end != file.end
-            or header.tokens[used] != needed.key[used]
+            or header.is_snapshot != (file.offset > 0)
+            or header.start != block.start
+            or block_hash(header.parent, header.tokens) != block_hash(_parent_of(block), key)
         ):
             raise DamagedFile("it holds something else")
         return header, parts
 
-    def _delete(self, names: Sequence[str]) -> None:
-        """Forget files and delete them, with those that are of no use without them."""
-        disk = self.disk
-        assert disk is not None
-        names = [*names, *self.index.discard(names)]
-        disk.writer.do(lambda: disk.tried("deleted", lambda: disk.folder.delete(names)))
-
-    def _touch(self, owner: CacheOwner, key: bytes) -> None:
-        """Note on disk, too, that the files of some tokens were used."""
-        assert self.disk is not None
-        self.disk.writer.do(lambda: self._touch_now(owner.name, key))
-
-    def _touch_now(self, owner: str, key: bytes) -> None:
+    def _touch(self, owner: str, key: bytes) -> None:
+        """Record on disk that the files of some tokens were used."""
         assert self.disk is not None
         self.disk.folder.touch(self.index.files_of(owner, key))
 
     # -- writing ---------------------------------------------------------------------------
 
-    def _queue(self, cache: _Waiting) -> None:
-        disk = self.disk
-        if disk is None or not disk.is_valid(cache.ticket) or _bytes_of([cache]) > disk.most_bytes:
+    def _write_later(
+        self, ticket: Ticket, blocks: Sequence[tuple[bytes, Segment | None]], snapshot: Snapshot
+    ) -> None:
+        disk, owner = self.disk, ticket.owner
+        if disk is None or not disk.is_valid(ticket):
+            return
+        hashed, size = root_hash(owner.name), snapshot.size_bytes
+        for key, segment in blocks:
+            hashed = block_hash(hashed, key)
+            if segment is not None and not self.index.has_file(owner.kept_with or "", hashed):
+                size += segment.size_bytes
+        if size > disk.max_bytes:
             return
         with self._waiting_lock:
-            if self._waiting and _bytes_of([*self._waiting, cache]) > _MAX_WAITING_BYTES:
+            if self._waiting_bytes and self._waiting_bytes + size > _MAX_WAITING_BYTES:
                 _log.info("a cache is not stored on disk: the disk is too slow")
                 return
-            self._waiting.append(cache)
-        disk.writer.do(lambda: self._write_waiting(disk, cache))
+            self._waiting_bytes += size
 
-    def _write_waiting(self, disk: DiskCache, cache: _Waiting) -> None:
-        with self._waiting_lock:
-            self._waiting.remove(cache)
-            # A later turn of the same conversation also waits already, and contains all of this.
-            is_outdated = self.is_cut_anywhere and any(
-                other.ticket == cache.ticket and other.tokens.startswith(cache.tokens)
-                for other in self._waiting
-            )
-        if not is_outdated and disk.is_valid(cache.ticket):
-            disk.tried("stored", lambda: self._write(disk, cache))
+        def work() -> None:
+            with self._waiting_lock:
+                self._waiting_bytes -= size
+            if disk.is_valid(ticket) and self._fingerprint is not None:
+                self._write(disk, self._fingerprint, owner, blocks, snapshot)
 
-    def _write(self, disk: DiskCache, cache: _Waiting) -> None:
-        """Write a cache; raises ``OSError`` where the disk refuses it."""
-        fingerprint = self._fingerprint
-        if fingerprint is None:
-            return
-        folder, owner, tokens = disk.folder, cache.ticket.owner, cache.tokens
-        name, kept_with = owner.name, owner.kept_with or ""
+        disk.write("stored", work)
+
+    def _write(
+        self,
+        disk: DiskCache,
+        model: str,
+        owner: CacheOwner,
+        blocks: Sequence[tuple[bytes, Segment | None]],
+        snapshot: Snapshot,
+    ) -> None:
+        """Write the blocks and the snapshot of a cache that no file has.
+
+        Raises:
+            OSError: The disk refuses it.
+        """
+        folder, kept_with = disk.folder, owner.kept_with or ""
         # Other processes may have deleted files, and a new file must not build on a deleted one.
-        there = {file.name for file in folder.files_of_model(fingerprint)}
-        folder.delete(self.index.keep_only(there))
-        layout = layout_of(cache.snapshot)
-        if self._has_segments and not segments_in(layout):
-            raise DamagedFile("a cache has other tokens than it should have")
-        if segments_in(layout):
-            start = self.index.start_of_file(name, kept_with, tokens)
-            if start is not None:
-                layers = tail(cache.pieces, len(tokens) // TOKEN_BYTES, start)
-                shape = layout if self.is_cut_anywhere else [None] * len(layers)
-                self._save(disk, FileHeader(fingerprint, owner, tokens, start, shape), layers)
-        is_written = self.index.has_snapshot_file(name, kept_with, tokens)
-        if not self.is_cut_anywhere and not is_written:
-            can_trim = cache.snapshot.can_be_trimmed
-            header = FileHeader(
-                fingerprint, owner, tokens, 0, layout, is_snapshot=True, can_trim=can_trim
-            )
-            self._save(disk, header, cache.snapshot.parts)
-            max_bytes = int(disk.most_bytes * _MAX_PATH_SHARE)
-            surplus = self.index.surplus_files(name, kept_with, tokens, max_bytes)
-            folder.delete([*surplus, *self.index.discard(surplus)])
-        folder.touch(self.index.files_of(name, tokens))
-        evicted = folder.shrink_to(disk.most_bytes)
-        folder.delete(self.index.discard(evicted))
+        self.index.keep_only({file.name for file in folder.files_of_model(model)})
+        layout = layout_of(snapshot)
+        parent, start = root_hash(owner.name), 0
+        for key, segment in blocks:
+            hashed, tokens = block_hash(parent, key), len(key) // TOKEN_BYTES
+            if segment is not None and not self.index.has_file(kept_with, hashed):
+                if start and tokens < MIN_FILE_TOKENS and self.can_cut_anywhere:
+                    break
+                shape = layout if self.can_cut_anywhere else None
+                header = FileHeader(model, owner, parent, start, key, shape)
+                with mx.stream(mx.cpu):
+                    layers = join_layers([segment], tokens)
+                    evaluate(layers)
+                self._save(disk, header, layers)
+            is_end = start + tokens == snapshot.tokens and not self.can_cut_anywhere
+            if is_end and not self.index.has_file(kept_with, hashed, tokens):
+                header = FileHeader(model, owner, parent, start, key, layout, is_snapshot=True)
+                self._save(disk, header, snapshot.parts)
+            parent, start = hashed, start + tokens
+        folder.touch(self.index.files_of(owner.name, b"".join(key for key, _ in blocks)))
+        self.index.discard(folder.shrink_to(disk.max_bytes))
 
     def _save(self, disk: DiskCache, header: FileHeader, parts: list[Any]) -> None:
-        """Write a file and note it; those that it makes superfluous are deleted."""
+        """Write a file and add it to the index; those that are of no use beside it are deleted."""
         size = sum(int(part.nbytes) for part in parts)
         with disk.folder.unfinished(size) as file:
             save(file, parts, header.to_metadata())
             name = file.commit(disk.folder.prefix(header.model, header.owner))
-        stored = header.stored_as(name, size)
-        disk.folder.delete(self.index.add_file(header.owner.name, header.tokens, stored))
+        disk.folder.delete(self._add_file(header, name))
+
+
+def _parent_of(block: Block) -> str:
+    return root_hash(block.owner) if block.parent is None else block.parent.hash

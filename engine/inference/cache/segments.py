@@ -1,15 +1,23 @@
-"""Cuts the caches of answers into segments of tokens, joins, measures, writes and reads them.
+"""Cuts the cache of an answer into segments of tokens, joins them, writes and reads them.
 
-Uses MLX: whatever crosses threads is evaluated first.
+mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds. ``KVCache`` has keys and values of
+every token, each at its position: any segment can be cut out, held once for all prompts that share
+it, and joined with others. All other kinds are kept whole, as a snapshot at one token:
+``RotatingKVCache`` and ``ChunkedKVCache`` drop tokens outside their window, ``ArraysCache`` has a
+state and no tokens, and so may kinds that a model has of its own. A cache that has not dropped
+anything yet can be trimmed.
+
+A ``CacheList`` has parts of either kind. A model with layers of both kinds has segments and
+snapshots: its prompts share the segments, and continue only where there is a snapshot. Engine
+thread, and the disk's threads on arrays that are evaluated.
 """
 
 import copy
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -21,27 +29,11 @@ from mlx_lm.models.cache import (
     KVCache,
     RotatingKVCache,
     load_prompt_cache,
-    make_prompt_cache,
     save_prompt_cache,
 )
 
 from engine.files.json_fields import DamagedFile
 from engine.inference.running_cache import parts_of
-from engine.library.models import STEP_TOKENS, CacheSize, Window, estimated
-
-# Cuts the cache of an answer into segments of tokens, and joins segments again.
-#
-# mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds:
-#
-# - ``KVCache`` has keys and values of every token, each at its place. Any segment of them can be
-# cut out, kept once for all prompts that share it, and joined with others. - All other kinds are
-# kept whole, as a snapshot at one token: ``RotatingKVCache`` and ``ChunkedKVCache`` forget what
-# is outside their window, ``ArraysCache`` has a state and no tokens, and so may kinds that a model
-# has of its own. A cache that has not forgotten anything yet can still be trimmed.
-#
-# A ``CacheList`` has parts of either kind. A model with layers of both kinds has segments and
-# snapshots: its prompts share the segments, and can continue only where there is a snapshot.
-# Engine thread, and the disk's threads on arrays that are evaluated.
 
 _Arrays = tuple[mx.array, mx.array]
 
@@ -54,7 +46,7 @@ class Segment:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that it takes once it is ``compact``."""
+        """The memory of its arrays."""
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
 
     def part(self, begin: int, end: int) -> "Segment":
@@ -63,24 +55,14 @@ class Segment:
             [(keys[..., begin:end, :], values[..., begin:end, :]) for keys, values in self.layers]
         )
 
-    def compact(self) -> "Segment":
-        """Return a copy with memory of its own, as much as it needs.
+    def copied(self) -> "Segment":
+        """Return a copy with memory of its own, not evaluated yet.
 
         MLX does not copy where the memory is larger by less than 16 KB.
         """
-        copy = Segment(
+        return Segment(
             [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
         )
-        mx.eval(copy.layers)
-        return copy
-
-
-class Piece(NamedTuple):
-    """The tokens of a segment from ``begin`` to ``end``, which are cut out when they are used."""
-
-    segment: Segment
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +95,21 @@ class Snapshot:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that it takes once it is ``compact``."""
+        """The memory of its arrays, once it is ``compact``."""
         return sum(int(part.nbytes) for part in _whole_parts(self.layers))
 
     def compact(self) -> "Snapshot":
-        """Give the layers memory of their own, as much as they need; returns this snapshot."""
+        """Give the layers memory of their own, evaluated; returns this snapshot."""
         for part in self.parts:
             _compact(part)
         evaluate(self.parts)
         return self
 
 
-def is_cut_anywhere(cache: Sequence[Any]) -> bool:
+def can_cut_anywhere(cache: Sequence[Any]) -> bool:
     """Whether every layer of a model's fresh cache will have segments."""
     return all(
-        is_cut_anywhere(part.caches) if isinstance(part, CacheList) else type(part) is KVCache
+        can_cut_anywhere(part.caches) if isinstance(part, CacheList) else type(part) is KVCache
         for part in cache
     )
 
@@ -137,7 +119,7 @@ def has_segments(cache: Sequence[Any]) -> bool:
     return any(type(part) is KVCache for part in parts_of(cache))
 
 
-def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
+def split_cache(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
     """Return the segment and the snapshot that make up a cache, without copying anything."""
     layers: list[_Arrays] = []
     return (
@@ -146,22 +128,22 @@ def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
     )
 
 
-def joined(pieces: Sequence[Piece], snapshot: Snapshot, tokens: int) -> list[Any]:
+def join_cache(segments: Sequence[Segment], snapshot: Snapshot, tokens: int) -> list[Any]:
     """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
 
     MLX copies the segments when the cache is first used: until then it takes no memory.
     """
-    layers = iter(_layers_of(pieces, tokens))
+    layers = iter(join_layers(segments, tokens))
     surplus = snapshot.tokens - tokens
     return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
 
 
-def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
+def cache_prefix(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
     """Return a fresh cache of the first tokens of one; None where its kind cannot be cut there."""
-    segment, snapshot = taken_apart(cache, tokens)
+    segment, snapshot = split_cache(cache, tokens)
     if count < tokens and not snapshot.can_be_trimmed:
         return None
-    return joined([Piece(segment, 0, count)], snapshot, count)
+    return join_cache([segment], snapshot, count)
 
 
 def sequence_view(cache: Sequence[Any], index: int) -> list[Any]:
@@ -203,17 +185,12 @@ def _whole_parts(layers: Sequence[Any]) -> Iterator[Any]:
             yield layer
 
 
-def _layers_of(pieces: Sequence[Piece], tokens: int) -> list[KVCache]:
-    """Return the layers that have segments, each with the tokens of all pieces."""
-    count = len(pieces[0].segment.layers) if pieces else 0
-    return [_filled([_cut(piece, layer) for piece in pieces], tokens) for layer in range(count)]
-
-
-def _cut(piece: Piece, layer: int) -> _Arrays:
-    keys, values = piece.segment.layers[layer]
-    if piece.begin == 0 and piece.end == keys.shape[-2]:
-        return keys, values
-    return keys[..., piece.begin : piece.end, :], values[..., piece.begin : piece.end, :]
+def join_layers(segments: Sequence[Segment], tokens: int) -> list[KVCache]:
+    """Return the layers that have segments, with the first ``tokens`` tokens of all segments."""
+    count = len(segments[0].layers) if segments else 0
+    return [
+        _filled([segment.layers[layer] for segment in segments], tokens) for layer in range(count)
+    ]
 
 
 def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
@@ -247,7 +224,7 @@ def _can_be_trimmed(part: Any) -> bool:
 
 
 def _compact(part: Any) -> None:
-    if _is_models_own(part):
+    if is_models_own(part):
         for name, value in vars(part).items():
             if isinstance(value, mx.array):
                 setattr(part, name, mx.contiguous(value))
@@ -266,12 +243,8 @@ def _compact(part: Any) -> None:
         part.state = (mx.contiguous(keys), mx.contiguous(values), offset, keep, window, index)
 
 
-# The files of segments and snapshots. Keys and values of all tokens are in files of segments, which
-# snapshots share; a snapshot's file has only the layers that are kept whole.
-
-
 def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
-    """Return the kinds of a cache's parts, in words."""
+    """Return the names of the classes of a cache's parts."""
     return tuple(
         f"CacheList({', '.join(kinds_of(part.caches))})"
         if isinstance(part, CacheList)
@@ -281,89 +254,58 @@ def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
 
 
 def layout_of(snapshot: Snapshot) -> list[Any]:
-    """Return where the parts of a cache are, for JSON: None for one that has segments, a list for
-    those of a ``CacheList``, a number for a part that is kept whole, its place among them.
-    """
-    numbers = itertools.count()
+    """Return the positions of a cache's parts, for JSON.
 
-    def place(layer: Any) -> Any:
+    None for a part that has segments, a list for those of a ``CacheList``, and for a part that is
+    kept whole its index among these.
+    """
+    indexes = itertools.count()
+
+    def index_of(layer: Any) -> Any:
         if layer is None:
             return None
-        return [place(inner) for inner in layer] if isinstance(layer, tuple) else next(numbers)
+        return [index_of(inner) for inner in layer] if isinstance(layer, tuple) else next(indexes)
 
-    return [place(layer) for layer in snapshot.layers]
+    return [index_of(layer) for layer in snapshot.layers]
 
 
 def snapshot_from(layout: Any, parts: Sequence[Any] | None, tokens: int) -> Snapshot:
-    """Return the snapshot whose ``layout_of`` this is; raises ``DamagedFile`` for anything else.
+    """Return the snapshot of a layout.
 
     Without ``parts``, those that are kept whole are caches that are never written to, of layers
     that use the keys of another.
-    """
-    places: list[int] = []
 
-    def part(place: Any) -> Any:
-        if place is None:
+    Raises:
+        DamagedFile: It is no ``layout_of`` such parts.
+    """
+    indexes: list[int] = []
+
+    def part(index: Any) -> Any:
+        if index is None:
             return None
-        if isinstance(place, list):
-            return tuple(part(inner) for inner in place)
-        places.append(place)
-        return KVCache() if parts is None else parts[place]
+        if isinstance(index, list):
+            return tuple(part(inner) for inner in index)
+        indexes.append(index)
+        return KVCache() if parts is None else parts[index]
 
     try:
-        layers = [part(place) for place in layout]
+        layers = [part(index) for index in layout]
     except (IndexError, TypeError, RecursionError) as error:
         raise DamagedFile("its layout is unclear") from error
-    if parts is not None and places != list(range(len(parts))):
+    if parts is not None and indexes != list(range(len(parts))):
         raise DamagedFile("its layout is of other parts")
     return Snapshot(tokens, layers)
 
 
-def segments_in(layers: Sequence[Any]) -> int:
-    """Return how many parts of a layout, or of the layers of a snapshot, have segments."""
-    return sum(
-        segments_in(layer) if isinstance(layer, list | tuple) else layer is None for layer in layers
-    )
-
-
 def fits(snapshot: Snapshot, kinds: tuple[str, ...]) -> bool:
     """Whether a snapshot is one of a model whose cache has these kinds of parts."""
-    return kinds_of([_stand_in(layer) for layer in snapshot.layers]) == kinds
+    return kinds_of([_placeholder(layer) for layer in snapshot.layers]) == kinds
 
 
-def _stand_in(layer: Any) -> Any:
+def _placeholder(layer: Any) -> Any:
     if isinstance(layer, tuple):
-        return CacheList(*map(_stand_in, layer))
+        return CacheList(*map(_placeholder, layer))
     return KVCache() if layer is None else layer
-
-
-def tail(pieces: Sequence[Piece], tokens: int, start: int) -> list[Any]:
-    """Return the layers that have segments, with the last of ``tokens`` tokens, evaluated."""
-    if sum(piece.end - piece.begin for piece in pieces) != tokens or not _hold(pieces):
-        raise DamagedFile("a cache has other tokens than it should have")
-    left, at = [], 0
-    for piece in pieces:
-        end = at + piece.end - piece.begin
-        if end > start:
-            left.append(piece._replace(begin=piece.begin + max(0, start - at)))
-        at = end
-    with mx.stream(mx.cpu):
-        layers = _layers_of(left, tokens - start)
-        evaluate(layers)
-    return layers
-
-
-def _hold(pieces: Sequence[Piece]) -> bool:
-    """Whether the segments have the tokens of their pieces."""
-    return all(keys.shape[-2] >= piece.end for piece in pieces for keys, _ in piece.segment.layers)
-
-
-def segment_of(layers: Sequence[Any], tokens: int, begin: int, end: int) -> Segment:
-    """Return a part of the segment that a file of ``tokens`` tokens holds, evaluated."""
-    segment, snapshot = taken_apart(layers, tokens)
-    if not snapshot.is_empty:
-        raise DamagedFile("a cache has other tokens than it should have")
-    return segment if (begin, end) == (0, tokens) else segment.part(begin, end).compact()
 
 
 def evaluate(cache: Sequence[Any]) -> None:
@@ -385,19 +327,19 @@ def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, st
         fresh: A fresh cache of the model, for the kinds that it has of its own.
     """
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
-    own = {type(part).__name__: part for part in parts_of(fresh) if _is_models_own(part)}
+    own = {type(part).__name__: part for part in parts_of(fresh) if is_models_own(part)}
     cache = [_from_file(part, own) for part in cache]
     evaluate(cache)
     return cache, dict(metadata)
 
 
-def _is_models_own(part: Any) -> bool:
+def is_models_own(part: Any) -> bool:
     """Whether a part is of a kind that a model has of its own, which mlx-lm's files do not know."""
     return bool(type(part).__module__ != KVCache.__module__)
 
 
 def _for_file(part: Any) -> Any:
-    if not _is_models_own(part):
+    if not is_models_own(part):
         return part
     states = ArraysCache(0)
     states.cache = [type(part).__name__, *vars(part).values()]
@@ -408,74 +350,6 @@ def _from_file(part: Any, own: Mapping[str, Any]) -> Any:
     if not (isinstance(part, ArraysCache) and part.cache and isinstance(part.cache[0], str)):
         return part
     name, *values = part.cache
-    again = copy.copy(own[name])
-    vars(again).update(zip(vars(again), values, strict=True))
-    return again
-
-
-# Measures how much memory the cache of a loaded model takes. Engine thread.
-#
-# The model reads one token, but MLX computes nothing until a value is needed: the shapes of the
-# cache are known without any computation.
-
-_log = logging.getLogger(__name__)
-
-
-def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
-    """Return what one answer's cache takes."""
-    try:
-        cache = make_prompt_cache(model)
-        model(mx.array([[0]]), cache=cache)
-        own = any(_is_models_own(part) for part in parts_of(cache))
-        return size_of(cache) + (_size_of_own(model) if own else CacheSize())
-    except Exception as error:  # the models of mlx-lm are many
-        _log.warning("the model's cache could not be measured: %s", error)
-        return estimated(config)
-
-
-def size_of(cache: list[Any]) -> CacheSize:
-    """Return how a cache grows, from one that holds at least one token."""
-    token_bytes = fixed_bytes = 0
-    windows: dict[int, int] = {}
-    for part in parts_of(cache):
-        if _is_models_own(part):
-            continue
-        tokens = _allocated_tokens(part)
-        if tokens == 0:
-            fixed_bytes += part.nbytes
-            continue
-        share = part.nbytes // tokens
-        window = _window_tokens(part)
-        if window is None:
-            token_bytes += share
-        else:
-            windows[window] = windows.get(window, 0) + share
-    kept = tuple(Window(tokens, share) for tokens, share in sorted(windows.items()))
-    return CacheSize(token_bytes, fixed_bytes, kept)
-
-
-def _size_of_own(model: Any) -> CacheSize:
-    """Return how the parts grow that are of kinds of the model's own; a window counts as full."""
-    cache = make_prompt_cache(model)
-    sizes = []
-    for _ in range(2):
-        model(mx.zeros((1, STEP_TOKENS), mx.int32), cache=cache)
-        sizes.append(sum(int(part.nbytes) for part in parts_of(cache) if _is_models_own(part)))
-    grown = sizes[1] - sizes[0]
-    return CacheSize(-(-grown // STEP_TOKENS), max(0, sizes[0] - grown))
-
-
-def _allocated_tokens(part: Any) -> int:
-    """Return for how many tokens a part has memory; 0 for one that does not grow."""
-    keys = getattr(part, "keys", None)
-    if isinstance(keys, tuple):  # quantized: values, scales and biases
-        keys = keys[0]
-    return 0 if keys is None else int(keys.shape[-2])
-
-
-def _window_tokens(part: Any) -> int | None:
-    if isinstance(part, RotatingKVCache):
-        return int(part.max_size)
-    if isinstance(part, ChunkedKVCache):
-        return int(part.chunk_size)
-    return None
+    loaded = copy.copy(own[name])
+    vars(loaded).update(zip(vars(loaded), values, strict=True))
+    return loaded

@@ -21,7 +21,6 @@ from engine.values.tokens import TokenOrigin
 # a cache of its own, cut back to the tokens that the other model accepts. Engine thread.
 
 _log = logging.getLogger(__name__)
-_KEPT = 8
 # The maximum number of prompt tokens read in one step of the batch.
 _CHUNK = 512
 # Up to this many unread tokens are read in the same pass as the first guess.
@@ -53,7 +52,7 @@ class DraftModel:
         self._model = loaded.model
         self._size = loaded.vocabulary.size
         self._answers = 0
-        self._kept = PrefixIndex(_KEPT, kept_bytes)
+        self._kept = PrefixIndex(make_prompt_cache(loaded.model), kept_bytes)
 
     def guesses(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
         """Return the guesses for the answer to a prompt; None while too many answers run."""

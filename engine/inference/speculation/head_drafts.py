@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 from mlx_lm.models.cache import CacheList, make_prompt_cache
 
-from engine.inference.cache.segments import size_of
+from engine.inference.cache.size import cache_size
 from engine.inference.running_cache import RunningKVCache, cut, prepare_to_run
 from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.heads import DraftHead, inner_of
@@ -401,7 +401,7 @@ def memory_of(head: DraftHead | Assistant) -> CacheSize:
     norm = head.norm.weight
     if cache:
         head.read(mx.zeros((1, 1, norm.size), norm.dtype), mx.zeros((1, 1), mx.uint32), cache)
-    return size_of(cache) + CacheSize(fixed_bytes=2 * MOST_WAITING * int(norm.nbytes))
+    return cache_size(cache) + CacheSize(fixed_bytes=2 * MOST_WAITING * int(norm.nbytes))
 
 
 def head_of(model: Any) -> DraftHead | Assistant | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.disk import DiskCache
 from engine.scheduling.service import Engine
 from engine.values.request import PERSON, CacheOwner, GenerationRequest, Message
 from tests.support.random_cases import few_of

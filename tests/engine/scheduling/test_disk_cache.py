@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.disk import DiskCache
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
@@ -57,7 +57,7 @@ def following(answer: str) -> GenerationRequest:
 
 async def written(engine: Engine) -> None:
     assert engine.disk is not None
-    await asyncio.wrap_future(engine.disk.writer.do(lambda: None))
+    await asyncio.wrap_future(engine.disk.measured())
 
 
 async def test_after_a_restart_the_next_turn_reads_only_what_is_new(
@@ -160,9 +160,7 @@ async def test_an_answer_that_is_cancelled_while_the_disk_is_read_ends(
         assert engine.disk is not None
         gate = asyncio.Event()
         loop = asyncio.get_running_loop()
-        engine.disk.reader.do(
-            lambda: asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(60)
-        )
+        engine.disk.read(lambda: asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(60))
         asking = asyncio.create_task(engine.generate(following(text)))
         await asyncio.sleep(0.2)
         asking.cancel()

@@ -9,7 +9,7 @@ import pytest
 
 from api.transport.metrics import Metrics
 from engine.errors import InvalidRequest
-from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules

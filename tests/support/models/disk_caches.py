@@ -6,8 +6,9 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.inference.cache.folder import DiskCache, stamps_of
-from engine.inference.cache.index import LoadedPrefix
+from engine.inference.cache.disk import DiskCache
+from engine.inference.cache.fingerprint import stamps_of
+from engine.inference.cache.index import DiskPrefix
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.values.request import CacheOwner
@@ -47,17 +48,17 @@ class Room:
         self.wait()
 
     def wait(self) -> None:
-        for thread in (self.disk.reader, self.disk.writer):
-            thread.do(lambda: None).result(PATIENCE_S)
+        self.disk.read(lambda: None).result(PATIENCE_S)
+        self.disk.measured().result(PATIENCE_S)
 
-    def loaded(self, ids: list[int], owner: CacheOwner = ME) -> LoadedPrefix | None:
+    def loaded(self, ids: list[int], owner: CacheOwner = ME) -> DiskPrefix | None:
         """Return a prompt's first tokens as they are read from disk."""
         self.wait()
         needed = self.model.needed_from_disk(owner, ids)
         return (
             None
             if needed is None
-            else self.disk.reader.do(lambda: self.model._read(needed)).result(PATIENCE_S)
+            else self.disk.read(lambda: self.model.load(needed)).result(PATIENCE_S)
         )
 
     def fetched(self, ids: list[int], owner: CacheOwner = ME) -> tuple[list[Any], int]:
@@ -66,7 +67,7 @@ class Room:
         if loaded is None:
             return [], 0
         cache, cached, from_disk = self.model.fetch(owner, ids, loaded)
-        assert cached == from_disk == loaded.read.tokens
+        assert cached == from_disk == loaded.tokens
         assert cache is not None
         return cache, cached
 

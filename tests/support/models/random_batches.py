@@ -21,9 +21,10 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.cache import index, prompt_cache
-from engine.inference.cache.folder import DiskCache, stamps_of
-from engine.inference.cache.index import LoadedPrefix
+from engine.inference.cache import prompt_cache
+from engine.inference.cache.disk import DiskCache
+from engine.inference.cache.fingerprint import stamps_of
+from engine.inference.cache.index import DiskPrefix
 from engine.inference.mlx_lm_internals import together
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import DraftSource
@@ -167,8 +168,13 @@ class RandomBatches:
     def run(self, answers: int) -> Outcome:
         """Run a batch in which so many answers are given."""
         with (
-            patch.multiple(prompt_cache, STRIDE=_STRIDE, MIN_DISK_TOKENS=_FEW),
-            patch.object(index, "MIN_FILE_TOKENS", _FEW),
+            patch.multiple(
+                prompt_cache,
+                STRIDE=_STRIDE,
+                MIN_DISK_TOKENS=_FEW,
+                MIN_FILE_TOKENS=_FEW,
+                BLOCK_TOKENS=4 * _FEW,
+            ),
             self._disk() as disk,
         ):
             self._run(answers, disk)
@@ -197,12 +203,12 @@ class RandomBatches:
         batch.prompts.attach(disk, model, stamps_of(model))
         batch.prompts.wait_for_files()
 
-    def _loaded(self, batch: RunningBatch, prompt: list[int]) -> LoadedPrefix | None:
+    def _loaded(self, batch: RunningBatch, prompt: list[int]) -> DiskPrefix | None:
         """Return what the disk has of a prompt."""
         needed = batch.prompts.needed_from_disk(_OWNER, prompt)
         if needed is None:
             return None
-        read: Future[list[LoadedPrefix | None]] = Future()
+        read: Future[list[DiskPrefix | None]] = Future()
         batch.prompts.read([needed], read.set_result)
         [loaded] = read.result(_PATIENCE_S)
         return loaded

@@ -77,7 +77,7 @@ async def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
     import threading
 
     disk, gate = filled(tmp_path), threading.Event()
-    disk.writer.do(lambda: gate.wait(60))
+    disk.write("waited", lambda: gate.wait(60))
     dialog = storage_page(theme, preferences_state(), parent, disk)
     dialog.close()
     gate.set()

@@ -11,7 +11,7 @@ import pytest
 
 from api.transport.config import ConfigError
 from api.transport.response_store import KeptResponse, KeptResponses, prepared
-from engine.inference.cache.folder import CacheFolder
+from engine.inference.cache.disk import CacheFolder
 
 URL = "/v1/responses"
 

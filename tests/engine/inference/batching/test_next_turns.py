@@ -58,10 +58,11 @@ def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) ->
     use, before = stepped.batch.cache_use, mx.get_active_memory()
     stepped.batch.prompts.index.clear()
     held = before - mx.get_active_memory()
-    # Keys and values of 1,000 tokens in the layers that keep them, once and not six times.
-    assert use.size_bytes < 2 * 1000 * 2 * 16 * 4 * 2
-    # MLX gives an array up to 16 KB more than it needs, and rounds up to pages.
-    assert use.size_bytes <= held <= use.size_bytes + use.entries * 10 * (20 << 10)
+    # Keys and values of 1,000 tokens in the layers that keep them, once and not six times; of an
+    # incomplete block each conversation has its own.
+    assert use.size_bytes < 3 * 1000 * 2 * 16 * 4 * 2
+    # MLX gives an array up to 16 KB more than it needs, which others share, and rounds up to pages.
+    assert abs(held - use.size_bytes) <= use.entries * 10 * (20 << 10)
 
 
 Move = tuple[str, int, int, list[int]]

@@ -17,7 +17,7 @@ from mlx_lm.models.cache import (
 )
 
 from engine.inference.backend import BatchLimits
-from engine.inference.cache.segments import measured, size_of
+from engine.inference.cache.size import cache_size, measure_cache
 from engine.inference.mlx_loading import load
 from engine.library.models import CacheSize, Window, estimated
 from tests.support.models.architectures import architecture_model
@@ -48,7 +48,7 @@ def test_layers_of_several_kinds_are_told_apart() -> None:
         CacheList(state(50), *filled(KVCache())),
         KVCache(),  # shares the keys of another layer and is never written to
     ]
-    assert size_of(cache) == CacheSize(
+    assert cache_size(cache) == CacheSize(
         token_bytes=3 * LAYER,
         fixed_bytes=350,
         windows=(Window(100, LAYER), Window(512, 2 * LAYER), Window(8192, LAYER)),
@@ -59,7 +59,7 @@ def test_quantized_layers_count_what_they_keep() -> None:
     part = QuantizedKVCache(group_size=32, bits=8)
     part.update_and_fetch(KEYS, KEYS)
     # A byte for each value, a scale and a bias for each group of 32.
-    assert size_of([part]) == CacheSize(token_bytes=2 * 2 * (32 + 2 * 2))
+    assert cache_size([part]) == CacheSize(token_bytes=2 * 2 * (32 + 2 * 2))
 
 
 @pytest.mark.parametrize("tokens", [1, 255, 256, 257, 700])
@@ -67,7 +67,7 @@ def test_the_measured_size_is_that_of_a_full_layer(tokens: int) -> None:
     part = KVCache()
     for _ in range(tokens):
         part.update_and_fetch(KEYS, KEYS)
-    assert size_of(filled(KVCache())).allocated_bytes(tokens) == part.nbytes
+    assert cache_size(filled(KVCache())).allocated_bytes(tokens) == part.nbytes
 
 
 def test_a_model_with_windows_is_measured_as_its_configuration_says() -> None:
@@ -85,7 +85,7 @@ def test_a_model_with_windows_is_measured_as_its_configuration_says() -> None:
     }
     model = gemma3_text.Model(gemma3_text.ModelArgs.from_dict(config))
     model.set_dtype(mx.float16)
-    found = measured(model, config)
+    found = measure_cache(model, config)
     assert found == estimated(config)
     assert found.windows == (Window(128, 4 * 2 * 16 * 2),)
 
@@ -106,7 +106,7 @@ def test_a_model_with_states_is_measured_with_them() -> None:
     }
     model = qwen3_next.Model(qwen3_next.ModelArgs.from_dict(config))
     model.set_dtype(mx.float16)
-    found = measured(model, config)
+    found = measure_cache(model, config)
     cache = make_prompt_cache(model)
     mx.eval(model(mx.array([[0]]), cache=cache))
     assert found.token_bytes == 2 * 16 * 2
@@ -115,7 +115,7 @@ def test_a_model_with_states_is_measured_with_them() -> None:
 
 def test_kinds_of_a_models_own_are_measured_as_they_grow() -> None:
     model = architecture_model("deepseek_v41")
-    size = measured(model, {})
+    size = measure_cache(model, {})
     cache = make_prompt_cache(model)
     for tokens in (300, 700):
         model(mx.zeros((1, tokens - cache[0].offset), mx.int32), cache=cache)
@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_measured_is_estimated() -> None:
             raise ValueError("no")
 
     config = {"num_hidden_layers": 2, "num_attention_heads": 1, "head_dim": 4}
-    assert measured(Broken(), config) == CacheSize(token_bytes=2 * 2 * 4 * 2)
+    assert measure_cache(Broken(), config) == CacheSize(token_bytes=2 * 2 * 4 * 2)
 
 
 def test_a_loaded_model_carries_the_size_of_its_cache(demo_model_path: Path) -> None:

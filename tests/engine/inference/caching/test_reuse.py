@@ -19,8 +19,9 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.cache import index, prompt_cache
-from engine.inference.cache.folder import DiskCache, stamps_of
+from engine.inference.cache import prompt_cache
+from engine.inference.cache.disk import DiskCache
+from engine.inference.cache.fingerprint import stamps_of
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.request import CacheOwner
 from tests.support.models.architectures import architecture_model
@@ -92,8 +93,8 @@ class Reuse:
         while len(answer) < _ANSWER:
             answer += [token for _, token, _ in self.batch.step().sampled]
         places |= {min(turn_end or len(prompt) - 1, len(prompt) - 1)}
-        if not prompts.is_cut_anywhere:
-            places |= prompts.snapshot_places(len(prompt), cached, ends)
+        if not prompts.can_cut_anywhere:
+            places |= prompts.snapshot_positions(len(prompt), cached, ends)
             self._promised += [prompt[:at] for at in places if at > cached]
         self.batch.leave({number: 0})
         self.read += len(prompt) - cached
@@ -107,19 +108,19 @@ class Reuse:
         if self._disk is None:
             return None
         disk, prompts = self._disk, self.batch.prompts
-        disk.writer.do(lambda: None).result(PATIENCE_S)
+        disk.measured().result(PATIENCE_S)
         prompts.wait_for_files()
         needed = prompts.needed_from_disk(ME, prompt)
         if needed is None:
             return None
-        loaded = disk.reader.do(lambda: prompts._read(needed)).result(PATIENCE_S)
+        loaded = disk.read(lambda: prompts.load(needed)).result(PATIENCE_S)
         assert loaded is not None
         return loaded
 
     def _check_promise(self, prompt: list[int], cached: int) -> None:
         if not self._is_complete:
             return
-        is_cut = self.batch.prompts.is_cut_anywhere
+        is_cut = self.batch.prompts.can_cut_anywhere
         # A few tokens are not worth a file.
         few = 0 if self._disk is None else MIN_DISK_TOKENS
         for stored in self._promised:
@@ -136,10 +137,9 @@ class Reuse:
     def _check_limits(self) -> None:
         index = self.batch.prompts.index
         assert index.size_bytes <= self._cache_bytes
-        nodes = [node for share in index._shares.values() for node in share.root.down()]
-        blocks = {node.block for node in nodes if node.block is not None}
-        size = sum(block.segment.size_bytes for block in blocks)
-        size += sum(node.snapshot.size_bytes for node in nodes if node.snapshot is not None)
+        blocks = index._blocks.values()
+        size = sum(block.segment.size_bytes for block in blocks if block.segment is not None)
+        size += sum(held.size_bytes for block in blocks for held in block.snapshots.values())
         assert size == index.size_bytes
 
 
@@ -222,7 +222,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a model's; snapshots are close, and few tokens are worth a file."""
     monkeypatch.setattr(prompt_cache, "STRIDE", 24)
     monkeypatch.setattr(prompt_cache, "MIN_DISK_TOKENS", MIN_DISK_TOKENS)
-    monkeypatch.setattr(index, "MIN_FILE_TOKENS", MIN_DISK_TOKENS)
+    monkeypatch.setattr(prompt_cache, "MIN_FILE_TOKENS", MIN_DISK_TOKENS)
+    monkeypatch.setattr(prompt_cache, "BLOCK_TOKENS", 16)
     path = tmp_path / "model"
     path.mkdir()
     (path / "config.json").write_text(json.dumps({"model_type": "none"}))

@@ -149,7 +149,7 @@ async def test_an_engine_remembers_what_it_learnt_until_the_model_or_its_librari
     known = loaded_costs(model, place)
     assert known
     with monkeypatch.context() as other:
-        other.setattr("engine.inference.cache.folder.version", lambda _: "99.0")
+        other.setattr("engine.inference.cache.fingerprint.version", lambda _: "99.0")
         assert loaded_costs(model, place) == {}
     config = model / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "changed": 1}))

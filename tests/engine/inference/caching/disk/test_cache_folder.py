@@ -1,6 +1,5 @@
 """The folder of kept caches: names, permissions, sizes, and what others do in it."""
 
-import fcntl
 import hashlib
 import os
 import stat
@@ -8,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.cache import folder as cache_files
-from engine.inference.cache.folder import CacheFolder, UnfinishedFile
+from engine.inference.cache import disk as cache_files
+from engine.inference.cache.disk import CacheFolder, UnfinishedFile
 from engine.values.request import CacheOwner
 
 
@@ -65,7 +64,6 @@ def test_a_failed_write_is_raised_when_the_file_is_to_be_put_in_its_place(
     with folder.unfinished(3) as file:
         file._file.close()
         file._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115 - closed by the file
-        fcntl.flock(file._file, fcntl.LOCK_EX)
         file.write(b"abc")
         with pytest.raises(OSError, match="No space left"):
             file.commit("m-me")
@@ -96,31 +94,20 @@ def test_files_of_other_programs_are_left_alone(folder: CacheFolder) -> None:
     assert sorted(one.name for one in folder.path.iterdir()) == ["model.safetensors", "notes.txt"]
 
 
-def test_unfinished_files_of_a_killed_process_are_swept_away(folder: CacheFolder) -> None:
+def test_unfinished_files_of_killed_processes_are_deleted(folder: CacheFolder) -> None:
     folder.path.mkdir(parents=True)
     alive, dead = UnfinishedFile(folder.path), UnfinishedFile(folder.path)
-    dead._file.close()  # as the system does for a process that was killed
-    for file in (alive, dead):
-        os.utime(file.name, (0, 0))
-    folder.sweep()
+    os.utime(dead.name, (0, 0))
+    folder.delete_abandoned()
     assert [str(one) for one in folder.path.iterdir()] == [alive.name]
     alive.close()
-
-
-def test_a_fresh_unfinished_file_is_not_swept_away_before_it_is_locked(
-    folder: CacheFolder,
-) -> None:
-    folder.path.mkdir(parents=True)
-    path = folder.path / "unfinished-0123456789abcdef.tmp"
-    path.touch()
-    folder.sweep()
-    assert path.exists()
+    dead.close()
 
 
 def test_the_last_room_on_a_disk_is_left_free(
     folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_files, "LEFT_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(cache_files, "MIN_FREE_BYTES", 1 << 60)
     with pytest.raises(OSError, match="nearly full"):
         write(folder)
 
@@ -129,4 +116,4 @@ def test_a_folder_that_is_not_there_is_empty(folder: CacheFolder) -> None:
     assert folder.files() == []
     assert folder.size_bytes == 0
     assert folder.shrink_to(0) == []
-    folder.sweep()
+    folder.delete_abandoned()

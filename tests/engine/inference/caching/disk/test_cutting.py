@@ -18,20 +18,16 @@ from mlx_lm.models.cache import (
 
 from engine.files.json_fields import DamagedFile
 from engine.inference.cache.segments import (
-    Piece,
-    beginning_of,
+    cache_prefix,
     evaluate,
     fits,
-    joined,
+    join_cache,
     kinds_of,
     layout_of,
     load,
     save,
-    segment_of,
-    segments_in,
     snapshot_from,
-    tail,
-    taken_apart,
+    split_cache,
 )
 
 
@@ -84,20 +80,6 @@ KINDS = {
 }
 
 
-def pieces_of(cache: list[Any], tokens: int, first: int = 0) -> list[Piece]:
-    """Return a cache's keys and values from a token on, in two pieces."""
-    segment, _ = taken_apart(cache, tokens)
-    middle = first + (tokens - first) // 3
-    return [Piece(segment, first, middle), Piece(segment, middle, tokens)]
-
-
-def whole(cache: list[Any], tokens: int) -> list[Any]:
-    """Return a cache put together again, on the threads of the disk."""
-    found = joined(pieces_of(cache, tokens), taken_apart(cache, tokens)[1], tokens)
-    evaluate(found)
-    return found
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> None:
     cache = KINDS[kind]()
@@ -114,24 +96,19 @@ def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> N
 def test_a_cache_that_is_cut_and_joined_again_is_the_same(kind: str) -> None:
     cache = KINDS[kind]()
     evaluate(cache)
-    layers = tail(pieces_of(cache, 300), 300, 0)
-    _, snapshot = taken_apart(cache, 300)
-    assert segments_in(layout_of(snapshot)) == len(layers)
-    parts = []
-    for begin, end in ((0, 90), (90, 250), (250, 300)):
-        # A file from ``start`` on, of which the tokens from ``begin`` to ``end`` are used.
-        start = begin // 2
-        file = tail(pieces_of(cache, 300), 300, start)
-        segment = segment_of(file, 300 - start, begin - start, end - start)
-        parts.append(Piece(segment, 0, end - begin))
-    assert values_of(joined(parts, snapshot, 300)) == values_of(whole(cache, 300))
+    segment, snapshot = split_cache(cache, 300)
+    parts = [segment.part(begin, end).copied() for begin, end in ((0, 90), (90, 250), (250, 300))]
+    for tokens, segments in ((300, parts), (250, parts[:2]), (280, parts)):
+        joined = join_cache(segments, snapshot, tokens)
+        evaluate(joined)
+        assert values_of(joined) == values_of(join_cache([segment], snapshot, tokens))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_parts_that_are_kept_whole_find_their_places_again(kind: str) -> None:
     cache = KINDS[kind]()
     evaluate(cache)
-    _, snapshot = taken_apart(cache, 300)
+    _, snapshot = split_cache(cache, 300)
     layout = json.loads(json.dumps(layout_of(snapshot)))
     again = snapshot_from(layout, snapshot.parts, 300)
     assert again == snapshot
@@ -148,30 +125,18 @@ def test_a_layout_of_other_parts_is_refused(layout: Any) -> None:
         snapshot_from(layout, [recurrent(), recurrent()], 300)
 
 
-def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
-    cache = KINDS["plain"]()
-    evaluate(cache)
-    segment, _ = taken_apart(cache, 300)
-    with pytest.raises(DamagedFile):
-        tail([Piece(segment, 0, 301)], 301, 0)
-    with pytest.raises(DamagedFile):
-        tail([Piece(segment, 0, 299)], 300, 10)
-    with pytest.raises(DamagedFile):
-        segment_of(cache, 301, 0, 300)
-
-
 def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
     for kind in ("rotating", "chunked", "of a model"):
         cache = KINDS[kind]()
         if kind == "chunked":
             cache[0].maybe_trim_front()
         evaluate(cache)
-        assert beginning_of(cache, 300, 250) is None
+        assert cache_prefix(cache, 300, 250) is None
 
 
 def test_a_chunk_that_has_forgotten_nothing_is_trimmed() -> None:
     cache = KINDS["short chunked"]()
-    beginning = beginning_of(cache, 300, 250)
+    beginning = cache_prefix(cache, 300, 250)
     assert beginning is not None
     for part, whole_part in zip(
         beginning[0].keys_and_values(), cache[0].keys_and_values(), strict=True
@@ -181,5 +146,5 @@ def test_a_chunk_that_has_forgotten_nothing_is_trimmed() -> None:
 
 def test_a_snapshot_of_chunks_takes_no_more_memory_than_its_tokens() -> None:
     cache = [filled(ChunkedKVCache(128)), filled(ChunkedKVCache(512))]
-    _, snapshot = taken_apart(cache, 300)
+    _, snapshot = split_cache(cache, 300)
     assert snapshot.compact().size_bytes == (128 + 300) * 2 * 2 * 64 * 4

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.cache import folder
-from engine.inference.cache.folder import _SAMPLE_BYTES, _SAMPLES, fingerprint_of, stamps_of
+from engine.inference.cache import fingerprint
+from engine.inference.cache.fingerprint import _SAMPLE_BYTES, _SAMPLES, fingerprint_of, stamps_of
 
 KINDS = ("KVCache",) * 4
 
@@ -90,11 +90,11 @@ def test_kinds_of_caches_devices_and_versions_have_fingerprints_of_their_own(
     seen = {print_of(model), print_of(model, ("RotatingKVCache",)), print_of(model, device="gpu")}
     for package in ("mlx", "mlx-lm"):
         monkeypatch.setattr(
-            folder, "version", lambda name, package=package: "9" if name == package else "1"
+            fingerprint, "version", lambda name, package=package: "9" if name == package else "1"
         )
         seen.add(print_of(model))
     monkeypatch.undo()
-    monkeypatch.setattr(folder, "FORMAT", 999)
+    monkeypatch.setattr(fingerprint, "FORMAT", 999)
     seen.add(print_of(model))
     assert len(seen) == 6
 

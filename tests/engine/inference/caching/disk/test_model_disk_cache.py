@@ -13,16 +13,16 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.cache import folder as cache_files
+from engine.inference.cache import disk as cache_files
 from engine.inference.cache import prompt_cache
-from engine.inference.cache.folder import stamps_of
-from engine.inference.cache.index import LoadedPrefix
+from engine.inference.cache.fingerprint import stamps_of
+from engine.inference.cache.index import DiskPrefix
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.request import CacheOwner
 from tests.engine.inference.speculation.test_cache_kinds import model_of
-from tests.support.models.disk_caches import ME, PATIENCE_S, Room, kv_cache
+from tests.support.models.disk_caches import ME, Room, kv_cache
 
 YOU = CacheOwner("me", "another conversation")
 
@@ -48,7 +48,8 @@ def test_turn_after_turn_comes_back_from_its_segments(room: Room, model: Path) -
     later = again(room, model)
     assert later.tokens([*range(1600), 3]) == 1600
     assert later.tokens([*range(1550), 3, 4]) == 1550
-    assert len(later.names) < 5
+    # Six full blocks and an incomplete one.
+    assert len(later.names) == 7
     later.close()
 
 
@@ -58,12 +59,9 @@ def test_a_short_prompt_is_neither_kept_nor_looked_for(room: Room) -> None:
     assert room.tokens(list(range(64))) == 0
 
 
-def test_a_cache_without_the_tokens_that_it_should_have_is_not_kept(
-    room: Room, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_of_other_tokens_is_not_stored(room: Room) -> None:
     room.keep(list(range(100)), cache=kv_cache(list(range(90))))
     assert room.names == []
-    assert "other tokens" in caplog.text
 
 
 def test_caches_of_another_model_are_not_found(room: Room, model: Path) -> None:
@@ -113,7 +111,7 @@ def test_the_least_recently_used_caches_make_room_for_new_ones(room: Room) -> No
     assert room.tokens([*second, 1]) == 0
     assert room.tokens([*first, 1]) == 200
     assert room.tokens([*third, 1]) == 200
-    assert room.disk.folder.size_bytes <= room.disk.most_bytes
+    assert room.disk.folder.size_bytes <= room.disk.max_bytes
 
 
 def test_a_cache_larger_than_the_limit_is_not_written(room: Room) -> None:
@@ -203,7 +201,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_full_disk_is_logged_once_and_disturbs_no_answer(
     room: Room, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_files, "LEFT_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(cache_files, "MIN_FREE_BYTES", 1 << 60)
     for number in range(3):
         room.keep([number * 1000 + k for k in range(200)])
     assert room.names == []
@@ -331,11 +329,12 @@ def batch_of(model: Any, room: Room | None, folder: Path) -> RunningBatch:
     batch = RunningBatch(model, BatchLimits(512, 0, 4, guesses=False))
     if room is not None:
         batch.prompts.attach(room.disk, folder, stamps_of(folder))
+        batch.prompts.wait_for_files()
     return batch
 
 
 def answer(
-    batch: RunningBatch, tokens: list[int], loaded: LoadedPrefix | None = None
+    batch: RunningBatch, tokens: list[int], loaded: DiskPrefix | None = None
 ) -> tuple[list[int], int]:
     """Return eight tokens, and how many of the prompt came from disk."""
     sequence = BatchSequence(tokens, loaded=loaded, owner=ME)
@@ -365,7 +364,7 @@ def test_the_next_turn_continues_from_disk_token_for_token(
     loaded = later.loaded(turn)
     assert loaded is not None
     again, from_disk = answer(batch_of(network, later, model), turn, loaded)
-    later.disk.writer.do(lambda: None).result(PATIENCE_S)
+    later.wait()
     later.close()
 
     anew, none = answer(batch_of(network, None, model), turn)

@@ -1,0 +1,434 @@
+"""The folder of prompt caches on disk, and its two threads. Knows no MLX.
+
+A file holds the keys and values of one block of tokens, or a snapshot of the layers that have none.
+The folder is the only record of its content, so several processes may use it: a process that finds
+a file deleted continues without it. A file's name contains the digest of its content.
+
+No disk error reaches a reader: a cache that cannot be written is dropped, and the model reads a
+prompt again whose cache cannot be read.
+"""
+
+import base64
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import threading
+import time
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.files.causes import os_cause
+from engine.files.json_fields import DamagedFile
+from engine.files.safe_files import make_folders
+from engine.inference.cache.fingerprint import FORMAT
+from engine.processes import leave_thread
+from engine.values.request import CacheOwner
+
+TOKEN_BYTES = array("I").itemsize
+"""The bytes of a token in a key."""
+# Caches never use the last free space of a disk.
+MIN_FREE_BYTES = 512 << 20
+_KEY = "fullstop"
+_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
+_UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.tmp")
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+_MAX_HEADER_BYTES = 256 << 20
+_LENGTH_BYTES = 8
+# No file takes longer to write; an older unfinished one is of a process that was killed.
+_ABANDONED_S = 3600.0
+# How long the program, when it quits, waits for caches that are still to be written.
+_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeader:
+    """The metadata of a file.
+
+    Attributes:
+        model: The fingerprint of the model.
+        owner: Whose cache it is.
+        parent: The hash of all tokens before the block; of the owner for the first block.
+        start: The number of these tokens.
+        tokens: The block's own tokens, as a key of the index; for a snapshot, those up to it.
+        layout: The positions of the cache's parts; see ``layout_of``.
+        is_snapshot: Whether it holds a snapshot.
+    """
+
+    model: str
+    owner: CacheOwner
+    parent: str
+    start: int
+    tokens: bytes
+    layout: Any
+    is_snapshot: bool = False
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return it as metadata of a safetensors file."""
+        fields = {
+            "format": FORMAT,
+            "model": self.model,
+            "owner": self.owner.name,
+            "kept_with": self.owner.kept_with,
+            "parent": self.parent,
+            "start": self.start,
+            "tokens": base64.b64encode(self.tokens).decode(),
+            "layout": self.layout,
+            "is_snapshot": self.is_snapshot,
+        }
+        return {_KEY: json.dumps(fields)}
+
+    @classmethod
+    def from_metadata(cls, metadata: object) -> "FileHeader":
+        """Read it from a file's metadata.
+
+        Raises:
+            DamagedFile: It is none, or of another version.
+        """
+        try:
+            fields = json.loads(metadata[_KEY])  # type: ignore[index]
+            if fields["format"] != FORMAT:
+                raise DamagedFile("of another version")
+            header = cls(
+                model=str(fields["model"]),
+                owner=CacheOwner(str(fields["owner"]), str(fields["kept_with"])),
+                parent=str(fields["parent"]),
+                start=int(fields["start"]),
+                tokens=base64.b64decode(fields["tokens"], validate=True),
+                layout=fields["layout"],
+                is_snapshot=bool(fields["is_snapshot"]),
+            )
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DamagedFile(str(error)) from error
+        if not header.tokens or len(header.tokens) % TOKEN_BYTES:
+            raise DamagedFile("its tokens are no token ids")
+        return header
+
+
+def tag(text: str) -> str:
+    """Return a short digest of a text for names of files."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFile:
+    """A file in the folder."""
+
+    name: str
+    size_bytes: int
+    used_at_ns: int
+
+
+class UnfinishedFile:
+    """A file that is being written; it appears under its name all at once, or not at all.
+
+    Fits ``mlx.core.save_safetensors`` as a file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"unfinished-{secrets.token_hex(8)}.tmp"
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        self._file = os.fdopen(os.open(self._path, flags, _FILE_MODE), "wb", buffering=0)
+        self._digest = hashlib.sha256()
+        self._error: OSError | None = None
+        # Read by MLX.
+        self.name = str(self._path)
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Append; ``commit`` raises an error of this call, because MLX would hide it here."""
+        view = memoryview(data).cast("B")
+        if self._error is None:
+            self._digest.update(view)
+            try:
+                remaining = view
+                while remaining:
+                    remaining = remaining[self._file.write(remaining) :]
+            except OSError as error:
+                self._error = error
+        return len(view)
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Refuse: the digest is that of bytes written one after the other."""
+        raise OSError("a cache is written from its beginning to its end")
+
+    def commit(self, prefix: str) -> str:
+        """Give the file its name; return the name.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        if self._error is not None:
+            raise self._error
+        name = f"{prefix}-{self._digest.hexdigest()}.safetensors"
+        os.rename(self._path, self._path.parent / name)
+        return name
+
+    def close(self) -> None:
+        """Close the file; one that was not committed is deleted."""
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self.closed = True
+
+
+class CacheFolder:
+    """The files of prompt caches."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def files(self) -> list[CacheFile]:
+        """Return the files, the least recently used first."""
+        files = []
+        with contextlib.suppress(OSError), os.scandir(self.path) as entries:
+            for entry in entries:
+                if _NAME.fullmatch(entry.name):
+                    with contextlib.suppress(OSError):  # another process may delete it now
+                        status = entry.stat(follow_symlinks=False)
+                        files.append(CacheFile(entry.name, status.st_size, status.st_mtime_ns))
+        return sorted(files, key=lambda file: file.used_at_ns)
+
+    def files_of_model(self, model: str) -> list[CacheFile]:
+        """Return the files of the model with this fingerprint."""
+        return [file for file in self.files() if file.name.startswith(f"{tag(model)}-")]
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size_bytes for file in self.files())
+
+    @staticmethod
+    def prefix(model: str, owner: CacheOwner) -> str:
+        """Return the beginning of the names of an owner's files for a model."""
+        return f"{tag(model)}-{_owner_tag(owner)}"
+
+    @contextlib.contextmanager
+    def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
+        """Yield a file to be written.
+
+        Raises:
+            OSError: The folder cannot be made, or the disk is nearly full.
+        """
+        make_folders(self.path)
+        if self.path.stat().st_mode & 0o077:
+            self.path.chmod(_FOLDER_MODE)
+        if shutil.disk_usage(self.path).free < size_bytes + MIN_FREE_BYTES:
+            raise OSError("the disk is nearly full")
+        file = UnfinishedFile(self.path)
+        try:
+            yield file
+        finally:
+            file.close()
+
+    def metadata(self, name: str) -> dict[str, str]:
+        """Return the metadata of a file, without reading the rest of it.
+
+        Raises:
+            OSError: It cannot be read.
+            ValueError: It has no metadata.
+        """
+        with (self.path / name).open("rb") as file:
+            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+            if not 0 < length <= min(_MAX_HEADER_BYTES, os.fstat(file.fileno()).st_size):
+                raise ValueError("the header has no length")
+            header = json.loads(file.read(length))
+        metadata = header.get("__metadata__") if isinstance(header, dict) else None
+        if not isinstance(metadata, dict):
+            raise ValueError("there is no metadata")
+        # mlx-lm puts the metadata of its caller before its own.
+        return {key.removeprefix("0."): value for key, value in metadata.items()}
+
+    def is_intact(self, name: str) -> bool:
+        """Whether a file's content matches its name; raises ``OSError``."""
+        match = _NAME.fullmatch(name)
+        with (self.path / name).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return match is not None and digest == match[3]
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Record the use of files, in this order; the last one is deleted last."""
+        now = time.time_ns()
+        for number, name in enumerate(names):
+            with contextlib.suppress(OSError):
+                os.utime(self.path / name, ns=(now + number, now + number))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files; a missing file is no error. Raises ``OSError`` for any other."""
+        failure: OSError | None = None
+        for name in names:
+            try:
+                (self.path / name).unlink(missing_ok=True)
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def delete_owner(self, owner: CacheOwner) -> None:
+        """Delete an owner's files of all models."""
+        self.delete(file.name for file in self.files() if file.name[17:33] == _owner_tag(owner))
+
+    def shrink_to(self, max_bytes: int) -> list[str]:
+        """Delete the least recently used files until the others fit; return their names."""
+        files = self.files()
+        size = sum(file.size_bytes for file in files)
+        deleted = []
+        for file in files:
+            if size <= max_bytes:
+                break
+            size -= file.size_bytes
+            deleted.append(file.name)
+        self.delete(deleted)
+        return deleted
+
+    def delete_abandoned(self) -> None:
+        """Delete the unfinished files of processes that were killed."""
+        with contextlib.suppress(OSError), os.scandir(self.path) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if (
+                        _UNFINISHED.fullmatch(entry.name)
+                        and time.time() - entry.stat().st_mtime > _ABANDONED_S
+                    ):
+                        (self.path / entry.name).unlink()
+
+
+def _owner_tag(owner: CacheOwner) -> str:
+    return tag(f"{owner.name}\n{owner.kept_with}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The right to store a cache of an owner, until that owner's caches are deleted."""
+
+    owner: CacheOwner
+    epoch: tuple[int, int]
+
+
+class DiskCache:
+    """The prompt caches in one folder.
+
+    Args:
+        path: The folder.
+        max_bytes: The limit of all files; 0 stores nothing, and deletes all existing files.
+
+    Attributes:
+        folder: The files.
+        max_bytes: The limit of all files.
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.folder = CacheFolder(path)
+        self.max_bytes = max_bytes
+        # Reading does not wait for writing.
+        self._writer = ThreadPoolExecutor(1, "fullstop-disk-writer")
+        self._reader = ThreadPoolExecutor(1, "fullstop-disk-reader")
+        self._lock = threading.Lock()
+        # Raised whenever the caches of an owner, or all, are deleted.
+        self._epochs: defaultdict[CacheOwner, int] = defaultdict(int)
+        self._epoch = 0
+        self._is_failing = False
+        self.write("tidied", self._tidy)
+
+    def ticket(self, owner: CacheOwner) -> Ticket:
+        """Return the right to store caches of an owner from now on."""
+        with self._lock:
+            return Ticket(owner, (self._epoch, self._epochs.get(owner, 0)))
+
+    def is_valid(self, ticket: Ticket) -> bool:
+        """Whether caches may still be stored for a ticket."""
+        return self.max_bytes > 0 and self.ticket(ticket.owner) == ticket
+
+    def write(self, what: str, work: Callable[[], object]) -> "Future[None]":
+        """Run work on the writer's thread; log an error once, until some work succeeds.
+
+        Args:
+            what: A past participle for the log, such as "stored".
+            work: The work.
+        """
+        return _submit(self._writer, lambda: self._run_logged(what, work))
+
+    def read(self, work: Callable[[], T]) -> "Future[T]":
+        """Run work on the reader's thread."""
+        return _submit(self._reader, work)
+
+    def forget(self, owner: CacheOwner) -> "Future[None]":
+        """Delete an owner's caches, including those that running answers would still write."""
+        with self._lock:
+            self._epochs[owner] += 1
+        return self.write("deleted", lambda: self.folder.delete_owner(owner))
+
+    def forget_all(self) -> "Future[None]":
+        """Delete all caches, including those that running answers would still write."""
+        with self._lock:
+            self._epoch += 1
+        return self.write("deleted", lambda: self.folder.shrink_to(0))
+
+    def limit_to(self, max_bytes: int) -> None:
+        """Change the limit of all files."""
+        if max_bytes != self.max_bytes:
+            self.max_bytes = max_bytes
+            self.write("tidied", self._tidy)
+
+    def measured(self) -> "Future[int]":
+        """Return the bytes of all files, after all earlier work is done."""
+        return _submit(self._writer, lambda: self.folder.size_bytes)
+
+    def close(self, timeout_s: float = _TIMEOUT_S) -> None:
+        """Finish writing and end the threads; waits at most ``timeout_s`` for each."""
+        for executor in (self._writer, self._reader):
+            last = _submit(executor, leave_thread)
+            executor.shutdown(wait=False)
+            try:
+                last.result(timeout_s)
+            except TimeoutError:
+                _log.warning("prompt caches were not stored: the disk takes too long")
+            except (CancelledError, Exception):
+                continue
+
+    def _tidy(self) -> None:
+        self.folder.delete_abandoned()
+        self.folder.shrink_to(self.max_bytes)
+
+    def _run_logged(self, what: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except OSError as error:
+            self._log_once(what, os_cause(error))
+        except Exception as error:
+            _log.debug("prompt caches on disk", exc_info=error)
+            self._log_once(what, f"{type(error).__name__}: {error}")
+        else:
+            self._is_failing = False
+
+    def _log_once(self, what: str, cause: str) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            _log.warning("prompt caches in %s are not %s: %s", self.folder.path, what, cause)
+
+
+def _submit(executor: ThreadPoolExecutor, work: Callable[[], T]) -> "Future[T]":
+    """Submit work; the future is cancelled if the executor is shut down."""
+    try:
+        return executor.submit(work)
+    except RuntimeError:
+        future: Future[T] = Future()
+        future.cancel()
+        return future

@@ -1,0 +1,398 @@
+"""The prefix index holds shared blocks once, finds the longest prefix, and keeps to its limits.
+
+The caches are mlx-lm's own. Their keys are the token ids, so that they show their tokens.
+"""
+
+import itertools
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
+
+from engine.inference.cache.index import PrefixIndex, key_of, root_hash
+from engine.inference.cache.prompt_cache import STRIDE, PromptCache
+from engine.inference.cache.segments import split_cache
+from engine.values.events import CacheMiss
+
+# Keys and values of one layer: a number of 4 bytes each, for each token.
+TOKEN_BYTES = 8
+STATE_BYTES = 4
+
+ME, ANOTHER = "me", "another"
+
+
+def append(part: Any, tokens: list[int]) -> Any:
+    ids = mx.array(tokens, mx.float32).reshape(1, 1, -1, 1)
+    part.update_and_fetch(ids, -ids)
+    return part
+
+
+def full(tokens: list[int]) -> list[Any]:
+    return [append(KVCache(), tokens)]
+
+
+def state(tokens: list[int]) -> ArraysCache:
+    """Return a state that only its tokens, all of them in order, lead to."""
+    part = ArraysCache(2)
+    value = 0.0
+    for token in tokens:
+        value = value * 5 % 1009 + token + 1
+    part[0] = mx.array([[value]])
+    return part
+
+
+def recurrent(tokens: list[int]) -> list[Any]:
+    return [state(tokens)]
+
+
+def mixed(tokens: list[int]) -> list[Any]:
+    return [append(KVCache(), tokens), state(tokens), CacheList(state(tokens), *full(tokens))]
+
+
+def windowed(tokens: list[int]) -> list[Any]:
+    """Return a cache with a window of four tokens, read in two portions."""
+    part = RotatingKVCache(max_size=4)
+    half = len(tokens) // 2
+    for portion in (tokens[:half], tokens[half:]):
+        if portion:
+            append(part, portion)
+    return [append(KVCache(), tokens), part]
+
+
+KINDS = {"full": full, "recurrent": recurrent, "mixed": mixed, "windowed": windowed}
+
+
+def ids_of(part: Any) -> list[int]:
+    keys, values = part.keys_and_values()
+    found = keys.reshape(-1).astype(mx.int32).tolist()
+    assert values.reshape(-1).astype(mx.int32).tolist() == [-one for one in found]
+    return [int(one) for one in found]
+
+
+def check(cache: list[Any], tokens: list[int]) -> None:
+    """Fail unless a cache is what reading just these tokens leaves."""
+    for part in cache:
+        if isinstance(part, CacheList):
+            check(list(part.caches), tokens)
+        elif isinstance(part, ArraysCache):
+            expected = state(tokens)[0]
+            assert part[0].item() == expected.item()
+        elif isinstance(part, RotatingKVCache):
+            assert part.offset == len(tokens)
+            kept = part._temporal_order(part.keys)[..., -part.size() :, :]
+            assert kept.reshape(-1).tolist() == tokens[-4:]
+        else:
+            assert part.offset == len(tokens)
+            assert ids_of(part) == tokens
+
+
+TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
+BLOCK = 4
+
+
+def index_of(kind: str = "full", size: int = 10**9, path_bytes: int | None = None) -> PrefixIndex:
+    return PrefixIndex(KINDS[kind]([0]), size, path_bytes, block_tokens=BLOCK)
+
+
+def stored(index: PrefixIndex, *sequences: list[int], kind: str = "full") -> PrefixIndex:
+    for tokens in sequences:
+        index.store(ME, tokens, KINDS[kind](tokens))
+    return index
+
+
+def common(one: list[int], other: list[int]) -> int:
+    count = 0
+    while count < min(len(one), len(other)) and one[count] == other[count]:
+        count += 1
+    return count
+
+
+def block_bytes(*sequences: list[int]) -> int:
+    """Return the bytes of the blocks of some prompts of one layer, each block once."""
+    starts = {
+        tuple(tokens[: min(end, len(tokens))])
+        for tokens in sequences
+        for end in range(BLOCK, len(tokens) + BLOCK, BLOCK)
+    }
+    return sum(((len(start) - 1) % BLOCK + 1) * TOKEN_BYTES for start in starts)
+
+
+@settings(deadline=None)
+@given(st.lists(TOKENS, max_size=6), TOKENS, st.sampled_from(sorted(KINDS)))
+def test_fetch_returns_the_longest_usable_prefix_and_nothing_else(
+    sequences: list[list[int]], prompt: list[int], kind: str
+) -> None:
+    index = stored(index_of(kind), *sequences, kind=kind)
+    found, count = index.fetch(ME, prompt)
+
+    def usable(held: list[int]) -> int:
+        shared = min(common(held, prompt), len(prompt) - 1)
+        return shared if kind == "full" or shared == len(held) else 0
+
+    assert count == max((usable(held) for held in sequences), default=0)
+    if found is None:
+        assert count == 0
+    else:
+        check(found, prompt[:count])
+        assert index.count_common(ME, prompt) >= count
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(TOKENS, st.booleans()), max_size=25),
+    st.sampled_from(sorted(KINDS)),
+    st.integers(0, 40 * TOKEN_BYTES),
+)
+def test_eviction_keeps_the_limit_and_fetched_caches_stay_right(
+    steps: list[tuple[list[int], bool]], kind: str, size: int
+) -> None:
+    index = index_of(kind, size)
+    for tokens, is_stored in steps:
+        if is_stored:
+            index.store(ME, tokens, KINDS[kind](tokens))
+        else:
+            found, count = index.fetch(ME, tokens)
+            if found is not None:
+                check(found, tokens[:count])
+                # Writing into a cache that was fetched changes nothing that is stored.
+                for part in found:
+                    if isinstance(part, KVCache):
+                        append(part, [9])
+        assert index.size_bytes <= size
+    index.shrink_to(0)
+    assert (len(index), index.size_bytes, index.usage) == (0, 0, {})
+    assert index.count_common(ME, [0, 1, 2]) == 0
+
+
+def test_fetch_returns_a_copy() -> None:
+    index = stored(index_of(), [1, 2, 3])
+    first, _ = index.fetch(ME, [1, 2, 3, 4])
+    assert first is not None
+    mx.eval(first[0].keys)
+    first[0].keys[...] = 9
+    again, _ = index.fetch(ME, [1, 2, 3, 4])
+    assert again is not None
+    check(again, [1, 2, 3])
+
+
+@pytest.mark.parametrize("kind", ["full", "mixed"])
+def test_shared_blocks_are_held_once(kind: str) -> None:
+    system = list(range(1000))
+    prompts = [[*system, 2000 + n, 7] for n in range(8)]
+    index = stored(index_of(kind), *prompts, kind=kind)
+    layers, snapshots = (1, 0) if kind == "full" else (2, 8 * 2 * STATE_BYTES)
+    assert index.size_bytes == layers * block_bytes(*prompts) + snapshots
+    found, count = index.fetch(ME, [*prompts[3], 8])
+    assert found is not None
+    assert count == 1002
+    check(found, prompts[3])
+
+
+def test_an_edit_in_the_middle_reuses_the_tokens_before_it() -> None:
+    index = stored(index_of(), [1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 9])
+    found, count = index.fetch(ME, [1, 2, 3, 4, 8, 6])
+    assert found is not None
+    assert count == 4
+    check(found, [1, 2, 3, 4])
+    assert index.fetch(ME, [1, 2, 3, 4, 5, 6, 7])[1] == 6
+
+
+def test_a_longer_prompt_replaces_the_incomplete_block_of_a_shorter_one() -> None:
+    index = stored(index_of(), [1], [1, 2], [1, 2, 3], [1, 2, 3], [1, 2])
+    assert (len(index), index.size_bytes) == (1, 3 * TOKEN_BYTES)
+    # A state says nothing of fewer tokens.
+    assert len(stored(index_of("recurrent"), [1], [1, 2], kind="recurrent")) == 2
+
+
+def test_tokens_that_are_stored_already_are_not_computed_again() -> None:
+    index, tokens = PrefixIndex([KVCache()], 1 << 30), list(range(100_000))
+    stored(index, tokens)
+    lazy = KVCache()
+    lazy.update_and_fetch(*(mx.exp(mx.ones((1, 1, len(tokens), 1))) for _ in range(2)))
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    index.store(ME, tokens, [lazy])
+    assert mx.get_peak_memory() - before < 100_000
+
+
+def test_the_least_recently_used_prompt_is_evicted_first() -> None:
+    index = stored(index_of(size=6 * TOKEN_BYTES), [1, 1, 1], [2, 2, 2])
+    index.fetch(ME, [1, 1, 1, 5])
+    stored(index, [3, 3, 3])
+    assert index.fetch(ME, [1, 1, 1, 5])[1] == 3
+    assert index.fetch(ME, [2, 2, 2, 5])[1] == 0
+
+
+def test_a_shared_block_is_evicted_after_the_blocks_below_it() -> None:
+    system = [1, 2, 3, 4]
+    index = stored(index_of(), [*system, 5, 6], [*system, 7, 8])
+    index.shrink_to(size_bytes=6 * TOKEN_BYTES)
+    assert index.fetch(ME, [*system, 5, 6, 9])[1] == 4
+    assert index.fetch(ME, [*system, 7, 8, 9])[1] == 6
+
+
+def test_a_prompt_larger_than_the_limit_keeps_its_first_blocks() -> None:
+    index = stored(index_of(size=5 * TOKEN_BYTES), list(range(9)))
+    assert index.fetch(ME, list(range(9)))[1] == BLOCK
+
+
+def test_a_window_is_held_without_the_tokens_that_have_left_it() -> None:
+    tokens = list(range(40))
+    index = stored(index_of("windowed"), tokens, kind="windowed")
+    # The second portion of the prompt leaves the rotating cache with 4 - 1 + 20 tokens.
+    assert index.size_bytes == (40 + 4) * TOKEN_BYTES
+    found, count = index.fetch(ME, [*tokens, 7])
+    assert found is not None
+    assert count == 40
+    check(found, tokens)
+
+
+def test_a_cache_of_another_model_is_not_stored() -> None:
+    index = stored(index_of(), [1, 2, 3])
+    assert index.store(ME, [1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])]) is None
+    assert index.store(ME, [1, 2, 4, 5], full([1, 2, 4])) is None
+    assert index.fetch(ME, [1, 2, 4, 5])[1] == 2
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_reported_bytes_are_the_bytes_held(heads: int) -> None:
+    def cache_with(count: int) -> list[Any]:
+        part = KVCache()
+        keys = mx.zeros((1, heads, count, 128))
+        part.update_and_fetch(keys, keys)
+        mx.eval(part.state)
+        return [part]
+
+    before = mx.get_active_memory()
+    index = PrefixIndex([KVCache()], 1 << 40)
+    system = list(range(2048))
+    for number in range(6):
+        index.store(ME, [*system, 3000 + number, *range(511)], cache_with(2560))
+    mx.synchronize()
+
+    def check_bytes(arrays: int) -> None:
+        held = mx.get_active_memory() - before
+        # MLX does not copy arrays whose memory is up to 16 KB too large.
+        assert abs(held - index.size_bytes) <= arrays * (16 << 10), (held, index.size_bytes)
+
+    assert index.size_bytes == 2 * heads * 128 * 4 * (2048 + 6 * 512)
+    check_bytes(2 * 20)
+    index.clear()
+    check_bytes(0)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_prompts_of_one_owner_are_neither_found_nor_counted_for_another(kind: str) -> None:
+    index, tokens = index_of(kind), [1, 2, 3, 4, 5, 6]
+    index.store(ME, tokens, KINDS[kind](tokens))
+    mine = index.usage[ME]
+
+    assert index.fetch(ANOTHER, [*tokens, 7]) == (None, 0)
+    assert index.count_usable(ANOTHER, [*tokens, 7]) == 0
+    assert index.count_common(ANOTHER, [*tokens, 7]) == 0
+    index.store(ANOTHER, tokens, KINDS[kind](tokens))
+    assert index.usage == {ME: mine, ANOTHER: mine}
+    assert index.size_bytes == 2 * mine.size_bytes
+    index.clear(ANOTHER)
+    assert index.usage == {ME: mine}
+    assert index.fetch(ME, [*tokens, 7])[1] == len(tokens)
+
+
+# -- snapshots -----------------------------------------------------------------------------
+
+
+def conversation(*ends: int) -> PrefixIndex:
+    """Return an index with a snapshot of one conversation at each of these positions."""
+    index = index_of("recurrent", path_bytes=4 * STATE_BYTES)
+    return stored(index, *(list(range(end)) for end in ends), kind="recurrent")
+
+
+def test_of_too_many_snapshots_the_last_two_and_some_all_along_a_conversation_are_kept() -> None:
+    index = conversation(100, 110, 200, 300, 310, 320)
+    assert index.usage[ME] == (4, 4 * STATE_BYTES, 4 * STATE_BYTES)
+    found = [index.fetch(ME, [*range(end), 999])[1] for end in (105, 150, 250, 305, 315, 325)]
+    assert found == [100, 100, 200, 200, 310, 320]
+
+
+def test_snapshots_of_another_branch_do_not_count_for_the_limit_of_one() -> None:
+    index = conversation(100, 200)
+    branch = list(range(1000, 1200))
+    stored(index, branch[:100], branch, [*branch, 7], kind="recurrent")
+    assert len(index) == 5
+
+
+def test_cache_miss_names_its_reason() -> None:
+    index = conversation(100)
+    assert index.why_missing(ANOTHER, [1] * 50, 0) is CacheMiss.NOTHING_STORED
+    assert index.why_missing(ME, [7] * 50, 0) is CacheMiss.OTHER_BEGINNING
+    assert index.why_missing(ME, [*range(90), 7], 0) is CacheMiss.NO_SNAPSHOT
+    assert index.why_missing(ME, [*range(100), 7], 100) is None
+    stored(index, list(range(500, 600)), kind="recurrent")
+    index.shrink_to(1)
+    assert index.why_missing(ME, [*range(100), 7], 0) is CacheMiss.EVICTED
+    assert index.why_missing(ANOTHER, [*range(100), 7], 0) is CacheMiss.NOTHING_STORED
+    index.clear(ME)
+    assert index.why_missing(ME, [*range(100), 7], 0) is CacheMiss.NOTHING_STORED
+
+
+def test_files_add_to_memory_what_it_lacks() -> None:
+    index, tokens = stored(index_of(), list(range(8))), list(range(40))
+    parent = root_hash(ME)
+    for begin in range(0, 40, BLOCK):
+        key = key_of(tokens[begin : begin + BLOCK])
+        index.add_file(ME, "a conversation", parent, key, f"{begin}", is_snapshot=False)
+        parent = next(
+            block.hash for block in index._blocks.values() if block.start == begin and block.key
+        )
+    assert index.why_missing(ME, [*tokens, 7], 8) is CacheMiss.ON_DISK
+    needed = index.needed_from_disk(ME, [*tokens, 7])
+    assert needed is not None
+    assert [file.name for file in needed.files] == [str(begin) for begin in range(8, 40, BLOCK)]
+    for begin in range(8, 40, BLOCK):
+        segment, needed.snapshot = split_cache(full(tokens[begin : begin + BLOCK]), BLOCK)
+        needed.segments.append(segment)
+    index.install(needed)
+    found, count = index.fetch(ME, [*tokens, 7])
+    assert found is not None
+    assert count == 40
+    check(found, tokens)
+    assert index.size_bytes == 40 * TOKEN_BYTES
+
+
+HYBRID = [ArraysCache(2), KVCache()]
+MEMORY = 1 << 30
+
+
+@given(st.integers(1, 20_000), st.integers(0, 20_000), st.sets(st.integers(1, 20_000)))
+def test_snapshots_are_at_most_a_stride_apart(tokens: int, cached: int, ends: set[int]) -> None:
+    cached = min(cached, tokens - 1)
+    positions = PromptCache(HYBRID, MEMORY).snapshot_positions(tokens, cached, sorted(ends))
+    every = [cached, *sorted(positions), tokens]
+    parts = [end - begin for begin, end in itertools.pairwise(every)]
+    assert max(parts) <= STRIDE
+    assert all(part >= STRIDE // 4 for part in parts[:-1])
+
+
+def test_a_snapshot_is_taken_at_the_end_of_a_message_nearby() -> None:
+    positions = PromptCache(HYBRID, MEMORY).snapshot_positions(
+        3 * STRIDE, 0, [STRIDE - 7, STRIDE + 1]
+    )
+    assert min(positions) == STRIDE - 7
+
+
+def test_snapshots_are_no_more_than_memory_allows() -> None:
+    cache = PromptCache(HYBRID, 64 << 10)
+    cache._snapshot_bytes = 8 << 10
+    assert 3 <= len(cache.snapshot_positions(100 * STRIDE, 0, ())) <= 4
+
+
+def test_a_model_that_continues_from_any_token_has_no_snapshots() -> None:
+    assert PromptCache([KVCache()], MEMORY).snapshot_positions(100 * STRIDE, 0, ()) == set()
+
+
+def test_processes_that_decode_together_take_no_snapshots() -> None:
+    cache = PromptCache(HYBRID, MEMORY, is_alone=False)
+    assert cache.snapshot_positions(100 * STRIDE, 0, ()) == set()
