@@ -54,7 +54,8 @@ def test_tokens_that_a_row_has_beyond_its_answer_are_not_kept() -> None:
     stepped.batch.leave({rows[0]: 2, rows[1]: 0})
 
     turns = [[*stepped.prompts[row], *stepped.answers[row]] for row in rows]
-    assert [stepped.batch.prompts.index.count_usable(PERSON.name, [*turn, 9]) for turn in turns] == [
+    index = stepped.batch.prompts.index
+    assert [index.count_usable(PERSON.name, [*turn, 9]) for turn in turns] == [
         len(turns[0]) - 2,
         len(turns[1]),
     ]
