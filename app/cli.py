@@ -1,4 +1,4 @@
-"""The command line: its grammar, its options as values, and the command that gets them.
+"""The command line: its parser, and the command that gets the parsed options.
 
 Imports a command only when it is called, so that help and version are fast. Main thread.
 """
@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -21,12 +20,31 @@ from app.printer import run_cli
 from app.settings import probe_options
 from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
 from app.settings.serve import ServeOptions, resolve_serve_options
-from engine import STOP_OPTIONS, InvalidRequest, StopOption, StopOptions, checked_strings
+from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
 from engine.processes import collector_paused
 from ui.preferences import Declaration, Declared, declared
 from ui.words import unescaped
 
 RUN_ENDING = ".fullstop-run"
+
+_DESCRIPTION = """\
+Chat with MLX language models, serve them to other apps, and see why a model stopped.
+Without a command: the window, or a chat in the terminal where there is no display."""
+_EXAMPLES = """\
+examples:
+  fullstop
+  fullstop ask "Count from 1 to 10, one number per line" --stop 6
+  fullstop serve --port 8642
+  fullstop models search
+"""
+# The values of these options are taken literally: the prefix, which ``_strip_literal`` removes,
+# keeps argparse from interpreting values such as ``---``.
+_LITERAL_OPTIONS = ("--stop", "--system")
+_LITERAL_PREFIX = "="
+_FLAGS = {"scope": "stop-scope"}
+"""The option names of stop options whose own name is too general."""
+_TOKENS = Declaration(least=0, most=2**31 - 1, metavar="N")
+_T = TypeVar("_T")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,92 +53,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Arguments without the program's name; None reads them from the process.
     """
-    words = _with_opened_file(list(sys.argv[1:] if argv is None else argv))
-    return run_cli("fullstop", lambda: _run(words))
+    arguments = _with_opened_file(list(sys.argv[1:] if argv is None else argv))
+    return run_cli("fullstop", lambda: _run(arguments))
 
 
-def _with_opened_file(words: list[str]) -> list[str]:
+def _with_opened_file(arguments: list[str]) -> list[str]:
     """Read ``fullstop FILE`` as ``fullstop --open FILE``, as file managers open saved runs.
 
-    A word with a dot or a slash is not a command.
+    An argument with a dot or a slash is not a command.
     """
-    first = words[0] if words else ""
+    first = arguments[0] if arguments else ""
     is_path = not first.startswith("-") and ("." in first or os.sep in first)
     if is_path and (Path(first).is_file() or first.endswith(RUN_ENDING)):
-        return ["--open", *words]
-    return words
+        return ["--open", *arguments]
+    return arguments
 
 
-def _run(words: list[str]) -> int:
-    given = parsed(words)
+def _run(arguments: list[str]) -> int:
+    given = parse(arguments)
     if given.self_test:
-        if len(words) > 1:
+        if len(arguments) > 1:
             raise CommandError(
                 "--self-test takes no other options: fullstop --self-test", exits.USAGE
             )
-        return _work("app.commands.self_test:run")()
-    outer: Command = given.command
-    refuse_options_before(outer, given)
-    command: Command = getattr(given, "action", outer)
+        return _import("app.commands.self_test:run")()
+    command: Command = given.command
     options: Any = given
     if command.options is ServeOptions:
         options = resolve_serve_options(vars(given), os.environ)
     elif command.options is not None:
-        prefix = WINDOW_PREFIX if command is WINDOW else ""
-        options = options_of(command.options, vars(given), prefix)
-    code = _work(command.work)(options)
+        options = build_options(command.options, vars(given))
+    code = _import(command.work)(options)
     if (composition := sys.modules.get("app.composition")) is not None:
         composition.end_if_stuck(code)
     return code
 
 
-def _work(place: str) -> Callable[..., int]:
-    """Import the function of a command, named with its module."""
-    module, _, function = place.partition(":")
+def _import(target: str) -> Callable[..., int]:
+    """Import ``module:function``."""
+    module, _, function = target.partition(":")
     with collector_paused():
         work: Callable[..., int] = getattr(importlib.import_module(module), function)
     return work
 
 
-# -- the grammar -------------------------------------------------------------------------------
-# Made from the declared commands.
-
-
-T = TypeVar("T")
-N = TypeVar("N", int, float)
-
-# Options of the window are stored under separate names, and only when they are given, to detect an
-# option before a command, where it would have no effect.
-WINDOW_PREFIX = "window_"
-
-# Values of these options are taken literally: a mark before them, which ``_verbatim`` removes,
-# keeps argparse from interpreting them.
-_VERBATIM = frozenset({"--stop", "--system"})
-_VERBATIM_MARK = "="
-
-# Names on the command line, for stop options whose own name would say too little there.
-_FLAGS = {"scope": "stop-scope"}
-_MIN_TOKENS = Declaration(least=0, most=2**31 - 1)
-
-_PROGRAM = "fullstop"
-
-_DESCRIPTION = """\
-Chat with MLX language models, serve them to other apps, and see why a model stopped.
-Without a command: the window, or a chat in the terminal where there is no display."""
-
-_EXAMPLES = """\
-examples:
-  fullstop
-  fullstop ask "Count from 1 to 10, one number per line" --stop 6
-  fullstop serve --port 8642
-  fullstop models search
-"""
-
-
 def parser() -> OneLineParser:
     """Return the parser; its result has the chosen command as ``command``."""
     root = OneLineParser(
-        prog=_PROGRAM,
+        prog="fullstop",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -133,61 +113,53 @@ def parser() -> OneLineParser:
         help="check that this installation works, print a line for each part, and end",
     )
     assert WINDOW.options is not None
-    _add_options(root, WINDOW.options, WINDOW_PREFIX)
-    root.set_defaults(command=WINDOW, grammar=root)
-    _add_commands(root.add_subparsers(title="commands", metavar="COMMAND"), COMMANDS)
+    _add_options(root, WINDOW.options)
+    root.set_defaults(command=WINDOW, parser=root)
+    _add_commands(root, COMMANDS, "COMMAND")
     return root
 
 
-def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Parse the words of a command line; those after ``launch … --`` are the agent's."""
-    ours, for_agent = list(words), []
-    if words[:1] == ["launch"] and "--" in words:
-        place = words.index("--")
-        ours, for_agent = list(words[:place]), list(words[place + 1 :])
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; the arguments after ``launch … --`` are the agent's."""
+    ours, for_agent = list(arguments), []
+    if arguments[:1] == ["launch"] and "--" in arguments:
+        index = arguments.index("--")
+        ours, for_agent = list(arguments[:index]), list(arguments[index + 1 :])
     root, first = parser(), "".join(ours[:1]).partition("=")[0]
     if len(first) > 2 and first.startswith("-") and first not in root.options():
-        root.refuse(ours)  # the next word is perhaps its value, and no command
-    given, unknown = root.parse_known_args(_marked(ours))
+        root.refuse(ours)  # the next argument is perhaps its value, and no command
+    given, unknown = root.parse_known_args(_mark_literals(ours))
     if unknown:
-        given.grammar.refuse(unknown)
+        given.parser.refuse(unknown)
     if for_agent:
         given.arguments = [*getattr(given, "arguments", ()), *for_agent]
     return given
 
 
-def options_of(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
-    """Return the options of a command, of the values in a namespace."""
+def build_options(kind: type[_T], values: Mapping[str, Any]) -> _T:
+    """Return the options of a command from the values of a namespace."""
     given: dict[str, Any] = {}
-    hints = get_type_hints(kind)
-    for option in declared_here(kind):
-        name = _dest(option, prefix)
+    for option in _own_options(kind):
         if option.kind is StopOptions:
-            given[option.name] = _stop_options(values, prefix)
+            given[option.name] = StopOptions(
+                **{
+                    stop_option.name: type(stop_option.default)(values[stop_option.name])
+                    for stop_option in STOP_OPTIONS
+                    if stop_option.name in values
+                }
+            )
         elif is_dataclass(option.kind):
-            given[option.name] = options_of(hints[option.name], values, prefix)
-        elif name in values:
-            given[option.name] = _value(option, values[name], values.get(f"{prefix}escapes", False))
+            given[option.name] = build_options(option.kind, values)  # type: ignore[arg-type]
+        elif option.name in values:
+            are_escaped = values.get("escapes", False)
+            given[option.name] = _check_value(option, values[option.name], are_escaped)
     return kind(**given)
 
 
-def refuse_options_before(command: Command, given: argparse.Namespace) -> None:
-    """Raise ``CommandError`` for an option of the window before a command."""
-    for name in vars(given):
-        if command is not WINDOW and name.startswith(WINDOW_PREFIX):
-            option = "--" + name.removeprefix(WINDOW_PREFIX).replace("_", "-")
-            raise CommandError(
-                f"{option} must come after {command.name}: fullstop {command.name} … {option}",
-                exits.USAGE,
-            )
-
-
-# -- commands ----------------------------------------------------------------------------------
-
-
-def _add_commands(place: Any, commands: Sequence[Command], *, is_inner: bool = False) -> None:
+def _add_commands(root: argparse.ArgumentParser, commands: Sequence[Command], metavar: str) -> None:
+    subparsers = root.add_subparsers(title="commands", metavar=metavar)
     for command in commands:
-        added: argparse.ArgumentParser = place.add_parser(
+        added: argparse.ArgumentParser = subparsers.add_parser(
             command.name,
             help=command.help,
             description=command.description or f"{command.help[:1].upper()}{command.help[1:]}.",
@@ -198,18 +170,16 @@ def _add_commands(place: Any, commands: Sequence[Command], *, is_inner: bool = F
         if command.options is None:
             probe_options.add_options(added)
         elif command.options is ServeOptions:
-            _add_serve(added)
+            _add_serve_options(added)
         else:
             _add_options(added, command.options)
-        added.set_defaults(grammar=added, **{"action" if is_inner else "command": command})
+        added.set_defaults(parser=added, command=command)
         if command.actions:
             names = ",".join(action.name for action in command.actions)
-            inner = added.add_subparsers(title="commands", metavar=f"{{{names}}}")
-            _add_commands(inner, command.actions, is_inner=True)
+            _add_commands(added, command.actions, f"{{{names}}}")
 
 
-def _add_serve(serve: argparse.ArgumentParser) -> None:
-    """Add the settings; those that are not given may come from the environment or the file."""
+def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--settings",
         type=Path,
@@ -219,205 +189,163 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     )
     groups: dict[str, argparse._ActionsContainer] = {"": serve}
     for option in declared(ServeOptions):
-        place = option.setting.place
-        if place not in groups:
-            groups[place] = serve.add_argument_group(place)
-        _add_option(groups[place], option)
+        title = option.setting.place
+        if title not in groups:
+            groups[title] = serve.add_argument_group(title)
+        _add_option(groups[title], option, Path)
 
 
-# -- options -----------------------------------------------------------------------------------
-
-
-def declared_here(kind: type) -> list[Declared]:
+def _own_options(kind: type) -> list[Declared]:
     """Return the fields of a dataclass; a dataclass within it is one of them."""
     hints = get_type_hints(kind)
-    said = {option.path: option for option in declared(kind)}
+    options = {option.path: option for option in declared(kind)}
     return [
-        said.get(field_.name) or Declared(field_.name, hints[field_.name], None, Declaration())
-        for field_ in fields(kind)
+        options.get(field.name) or Declared(field.name, hints[field.name], None, Declaration())
+        for field in fields(kind)
     ]
 
 
-def _add_options(place: argparse._ActionsContainer, kind: type, prefix: str = "") -> None:
-    for field in declared_here(kind):
-        if field.kind is StopOptions:
-            for option in STOP_OPTIONS:
-                place.add_argument(
-                    f"--{_flag(option)}",
-                    dest=prefix + _flag(option).replace("-", "_"),
-                    default=argparse.SUPPRESS,
-                    help=option.help,
-                    **_kind_of_stop_option(option),
-                )
-        elif isinstance(field.kind, type) and is_dataclass(field.kind):
-            _add_options(place, field.kind, prefix)
+def _add_options(container: argparse._ActionsContainer, kind: type) -> None:
+    for option in _own_options(kind):
+        if option.kind is StopOptions:
+            _add_stop_options(container)
+        elif isinstance(option.kind, type) and is_dataclass(option.kind):
+            _add_options(container, option.kind)
         else:
-            _add_option(place, field, prefix, is_model_found=True)
+            is_model = option.setting.metavar == LOCAL_MODEL
+            _add_option(container, option, paths.model_folder if is_model else _absolute_path)
+
+
+def _add_stop_options(container: argparse._ActionsContainer) -> None:
+    for option in STOP_OPTIONS:
+        match option.default:
+            case bool():
+                details: dict[str, Any] = {"action": "store_true"}
+            case Enum():
+                details = {"choices": [choice.value for choice in type(option.default)]}
+            case _:
+                details = {"type": _number_parser(int, _TOKENS), "metavar": "N"}
+        flag = _FLAGS.get(option.name, option.name.replace("_", "-"))
+        container.add_argument(
+            f"--{flag}", dest=option.name, default=argparse.SUPPRESS, help=option.help, **details
+        )
 
 
 def _add_option(
-    place: argparse._ActionsContainer,
-    option: Declared,
-    prefix: str = "",
-    *,
-    is_model_found: bool = False,
+    container: argparse._ActionsContainer, option: Declared, parse_path: Callable[[str], Path]
 ) -> None:
-    """Add the option of a setting; the result lacks it unless it is given."""
-    said, flag, kind = option.setting, _option(option), _kind(option.kind)
-    is_place = not flag.startswith("--") or flag.startswith("-- ")
-    text = _verbatim if flag in _VERBATIM else str
-    reading: dict[str, Any] = {"action": "store_true"}
-    if kind is not bool:
-        path: Callable[[str], Path] = Path
-        if is_model_found and said.metavar == LOCAL_MODEL:
-            path = paths.model_folder
-        elif flag == "--open":
-            path = _absolute  # another process of ours may have to open it
-        types: dict[Any, Any] = {int: whole_number(said), float: _number(said), str: text}
-        reading = {"type": types.get(kind, path), "metavar": said.metavar or None}
-    if get_origin(option.kind) is tuple:
-        places = {"nargs": "*", "default": argparse.SUPPRESS}  # or argparse calls it required
-        reading |= {"type": text} | places if is_place else {"type": text, "action": "append"}
-    if get_origin(option.kind) is Literal:
-        reading = {"choices": get_args(option.kind)}
-    if is_place:
-        reading["metavar"] = flag
-        place.add_argument(_dest(option, prefix), help=said.help, **reading)
+    """Add a declared option; the namespace lacks it unless it is given."""
+    flag = option.setting.option or f"--{option.name.replace('_', '-')}"
+    is_positional = not flag.startswith("--") or flag.startswith("-- ")
+    details = _argument_details(option, flag, parse_path)
+    if is_positional:
+        if get_origin(option.kind) is tuple:
+            details |= {"nargs": "*", "default": argparse.SUPPRESS}  # else it is required
+        container.add_argument(
+            option.name, help=option.setting.help, **(details | {"metavar": flag})
+        )
         return
-    place.add_argument(
-        flag, dest=_dest(option, prefix), default=argparse.SUPPRESS, help=_help(option), **reading
+    if get_origin(option.kind) is tuple:
+        details["action"] = "append"
+    container.add_argument(
+        flag, dest=option.name, default=argparse.SUPPRESS, help=_help_text(option), **details
     )
     if flag == "--stop":
-        place.add_argument(
+        container.add_argument(
             "--escapes",
-            dest=f"{prefix}escapes",
             default=argparse.SUPPRESS,
             action="store_true",
             help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
         )
 
 
-def _option(option: Declared) -> str:
-    return option.setting.option or f"--{option.name.replace('_', '-')}"
+def _argument_details(
+    option: Declared, flag: str, parse_path: Callable[[str], Path]
+) -> dict[str, Any]:
+    """Return the parser of an option's values, and how it is shown in help."""
+    kind = get_args(option.kind)[0] if isinstance(option.kind, UnionType) else option.kind
+    if kind is bool:
+        return {"action": "store_true"}
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind)}
+    metavar = option.setting.metavar or None
+    if kind in (int, float):
+        return {"type": _number_parser(kind, option.setting), "metavar": metavar}
+    if kind is Path:
+        return {"type": parse_path, "metavar": metavar}
+    return {"type": _strip_literal if flag in _LITERAL_OPTIONS else str, "metavar": metavar}
 
 
-def _dest(option: Declared, prefix: str) -> str:
-    """Return the name of an option in the namespace."""
-    flag = _option(option)
-    is_named = flag.startswith("--") and not flag.startswith("-- ")
-    return prefix + (flag.removeprefix("--").replace("-", "_") if is_named else option.name)
-
-
-def _help(option: Declared) -> str:
+def _help_text(option: Declared) -> str:
     """Return the help, with the default if there is one."""
-    words, default = option.setting.help, option.default
-    if isinstance(default, bool) or not isinstance(default, int | float | str) or not default:
-        return words
-    if "(default" in words:
-        return words
-    return f"{words} (default {f'{default:g}' if isinstance(default, float) else default})"
+    text, default = option.setting.help, option.default
+    is_shown = isinstance(default, int | float | str) and not isinstance(default, bool)
+    if not (is_shown and default) or "(default" in text:
+        return text
+    return f"{text} (default {f'{default:g}' if isinstance(default, float) else default})"
 
 
-def _kind(kind: Any) -> Any:
-    """Return the type of a value that is not None."""
-    return get_args(kind)[0] if isinstance(kind, UnionType) else kind
-
-
-def _flag(option: StopOption) -> str:
-    return _FLAGS.get(option.name, option.name.replace("_", "-"))
-
-
-def _kind_of_stop_option(option: StopOption) -> dict[str, Any]:
-    match option.default:
-        case bool():
-            return {"action": "store_true"}
-        case Enum():
-            return {"choices": [choice.value for choice in type(option.default)]}
-        case _:
-            return {"type": whole_number(_MIN_TOKENS), "metavar": "N"}
-
-
-# -- values ------------------------------------------------------------------------------------
-
-
-def _marked(words: list[str]) -> list[str]:
-    """Rewrite ``--stop X`` as ``--stop=`` and a marked X, which argparse takes as a value.
-
-    Otherwise argparse takes a value such as ``---`` for an option, and drops ``--``.
-    """
+def _mark_literals(arguments: list[str]) -> list[str]:
+    """Rewrite ``--stop X`` as ``--stop=`` and a marked X, which argparse takes as a value."""
     marked: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word == "--":
-            return [*marked, word, *rest]
-        name, separator, joined = word.partition("=")
-        if name in _VERBATIM:
-            value = joined if separator else next(rest, None)
-            word = name if value is None else f"{name}={_VERBATIM_MARK}{value}"
-        marked.append(word)
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            return [*marked, argument, *remaining]
+        name, separator, joined = argument.partition("=")
+        if name in _LITERAL_OPTIONS:
+            value = joined if separator else next(remaining, None)
+            argument = name if value is None else f"{name}={_LITERAL_PREFIX}{value}"
+        marked.append(argument)
     return marked
 
 
-def _absolute(typed: str) -> Path:
-    return Path(typed).expanduser().absolute()
+def _strip_literal(marked: str) -> str:
+    return marked.removeprefix(_LITERAL_PREFIX)
 
 
-def _verbatim(marked: str) -> str:
-    return marked.removeprefix(_VERBATIM_MARK)
+def _absolute_path(typed: str) -> Path:
+    return Path(typed).expanduser().absolute()  # another process of ours may have to open it
 
 
-def _value(option: Declared, given: Any, are_escaped: bool) -> Any:
-    flag = _option(option)
+def _check_value(option: Declared, value: Any, are_escaped: bool) -> Any:
+    flag = option.setting.option
     try:
         if flag == "--stop":
-            stops = [unescaped(stop) for stop in given] if are_escaped else given
+            stops = [unescaped(stop) for stop in value] if are_escaped else value
             return checked_strings(stops, "--stop")
         if flag == "--system":
-            given.encode()  # bytes that are not UTF-8 arrive as lone surrogates
+            value.encode()  # bytes that are not UTF-8 arrive as lone surrogates
     except UnicodeEncodeError as error:
         raise CommandError(f"{flag} is not valid UTF-8", exits.USAGE) from error
     except ValueError as error:
         raise CommandError(f"--stop: {error}", exits.USAGE) from error
     except InvalidRequest as error:
         raise CommandError(str(error), exits.USAGE) from error
-    if isinstance(given, Path) and option.setting.metavar == LOCAL_MODEL:
-        return given.expanduser()
-    return tuple(given) if isinstance(given, list) else given
+    if isinstance(value, Path):
+        return value.expanduser()
+    return tuple(value) if isinstance(value, list) else value
 
 
-def _stop_options(values: Mapping[str, Any], prefix: str) -> StopOptions:
-    given = ((option, prefix + _flag(option).replace("-", "_")) for option in STOP_OPTIONS)
-    return StopOptions(
-        **{
-            option.name: type(option.default)(values[dest])
-            for option, dest in given
-            if dest in values
-        }
-    )
+def _number_parser(kind: type[int] | type[float], limits: Declaration) -> Callable[[str], float]:
+    """Return a parser of numbers within declared limits."""
 
-
-def whole_number(said: Declaration) -> Callable[[str], int]:
-    """Return a parser of whole numbers within limits."""
-    return partial(_read, int, "a whole number", said)
-
-
-def _number(said: Declaration) -> Callable[[str], float]:
-    return partial(_read, float, "a number", said)
-
-
-def _read(kind: Callable[[str], N], called: str, said: Declaration, typed: str) -> N:
-    try:
-        value = kind(typed)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{typed!r} is not {called}") from None
-    least, most = said.least, said.most
-    if least is None or most is None:
+    def parse_number(typed: str) -> float:
+        try:
+            value = kind(typed)
+        except ValueError:
+            name = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{typed!r} is not {name}") from None
+        low, high = limits.least, limits.most
+        if low is None or high is None:
+            return value
+        # Comparisons with NaN are false.
+        if limits.excludes_least and not low < value <= high:
+            raise argparse.ArgumentTypeError(
+                f"{typed} is not greater than {low:.17g} and at most {high:.17g}"
+            )
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{typed} is not between {low:.17g} and {high:.17g}")
         return value
-    # Written so that NaN, which is neither less nor greater, does not pass.
-    if said.excludes_least and not least < value <= most:
-        raise argparse.ArgumentTypeError(
-            f"{typed} is not greater than {least:.17g} and at most {most:.17g}"
-        )
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"{typed} is not between {least:.17g} and {most:.17g}")
-    return value
+
+    return parse_number

@@ -111,7 +111,7 @@ def _check(
             f"models search finds more), or start {agent.title} anyway with --anyway"
         )
         words = f"{model.id} is not suitable for {agent.title}: {missing}. {remedy}"
-        if not options.is_insisted:
+        if not options.force:
             raise CommandError(words)
         _tell(f"warning: {words}")
     if model.id == paths.demo_model().name:

@@ -250,7 +250,7 @@ class LaunchOptions:
     is_printed: bool = declare(
         False, option="--print", help="print the equivalent shell commands, and start nothing"
     )
-    is_insisted: bool = declare(
+    force: bool = declare(
         False, option="--anyway", help="start the agent even if the model is too small for it"
     )
     arguments: tuple[str, ...] = declare(

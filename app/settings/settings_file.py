@@ -5,7 +5,6 @@ import binascii
 import itertools
 import json
 import logging
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -138,7 +137,7 @@ class SettingsFile:
             # Set aside as well: the next change of a setting would take its place.
             return self._set_aside(os_cause(error))
         try:
-            values = json.loads(raw, parse_constant=_beyond, parse_float=_number)
+            values = json.loads(raw)
         except json.JSONDecodeError as error:
             return self._set_aside(f"line {error.lineno} is not valid JSON")
         except (ValueError, RecursionError):
@@ -161,7 +160,7 @@ class SettingsFile:
             if _at(values, place) == _at(usual, place):
                 _put(values, place, foreign)
         values["version"] = self._version
-        write_whole(self.path, _text_of(values) + "\n")
+        write_whole(self.path, json.dumps(values, indent=2) + "\n")
 
     def _understood(self, values: dict[str, Any]) -> LoadedSettings:
         """Return the settings that this version understands, and keep the others."""
@@ -198,42 +197,6 @@ class SettingsFile:
             Settings(),
             f"The settings file could not be used: {reason}. {kept} The default settings are used.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Beyond:
-    """A number beyond a float's range, which ``json`` would write as ``Infinity``."""
-
-    text: str
-
-
-# Earlier versions wrote ``Infinity``, which is not JSON.
-_WORDS = {"Infinity": "1e999", "-Infinity": "-1e999", "NaN": "null"}
-
-
-def _beyond(word: str) -> _Beyond:
-    return _Beyond(_WORDS[word])
-
-
-def _number(text: str) -> float | _Beyond:
-    value = float(text)
-    return _Beyond(text) if math.isinf(value) else value
-
-
-def _text_of(values: dict[str, Any]) -> str:
-    """Return values as JSON; numbers beyond a float's range stay as they were written."""
-    beyond: list[_Beyond] = []
-
-    def placeholder(value: object) -> str:
-        if not isinstance(value, _Beyond):
-            raise TypeError(f"a {type(value).__name__} cannot be a setting")
-        beyond.append(value)
-        return f"\0{len(beyond)}\0"
-
-    text = json.dumps(values, indent=2, allow_nan=False, default=placeholder)
-    for number, value in enumerate(beyond, 1):
-        text = text.replace(json.dumps(f"\0{number}\0"), value.text)
-    return text
 
 
 def _as_json(settings: Settings) -> dict[str, Any]:

@@ -90,6 +90,11 @@ def test_options_of_an_answer_reach_the_request(asked: list[AskOptions]) -> None
     assert [(m.role, m.content) for m in request.messages] == [("system", "Brief")]
 
 
+def test_options_before_the_command_apply_to_it(asked: list[AskOptions]) -> None:
+    main(["--stop", "x", "ask", "hi"])
+    assert asked[0].answer.stops == ("x",)
+
+
 def test_words_after_two_dashes_are_the_prompt(asked: list[AskOptions]) -> None:
     main(["ask", "--", "--stop"])
     assert asked[0].prompt == "--stop"
@@ -112,7 +117,6 @@ def test_words_after_two_dashes_are_the_prompt(asked: list[AskOptions]) -> None:
         (["ask", ""], "PROMPT"),
         (["ask", "\udc80"], "PROMPT"),
         (["ask", "hi", "--frobnicate"], "--frobnicate"),
-        (["--stop", "x", "ask", "hi"], "--stop must come after ask"),
         (["serve", "--port", "65536"], "--port"),
         (["serve", "--host", "0.0.0.0"], "--api-key"),
         (["serve", "--allow-origin", "example.org"], "--allow-origin"),
