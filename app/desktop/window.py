@@ -4,10 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
-import stat
 import sys
-import tempfile
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
@@ -36,16 +33,12 @@ from app.settings.settings_file import StoredPreferences
 from app.store.conversation_store import StoreUnavailable, open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits
-from engine.files.causes import os_cause
-from engine.files.safe_files import write_whole
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.dialogs import BoxButton, ask, report_failure
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.dialogs import report_failure
 from ui.kit.theme import Theme
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
-from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
@@ -53,122 +46,7 @@ from ui.window.main_window import MainWindow
 from ui.window.other_windows import HelpFiles
 from ui.window.tray import Tray, has_tray
 
-# Rescues text that could not be saved before a signal ended the program, and offers it again.
-#
-# The file of conversations may be locked, or its disk full. When a person closes the window, we
-# ask what to do; a signal cannot wait for an answer. Main thread.
-
 _log = logging.getLogger(__name__)
-# ``app.paths`` keeps files that begin with "conversations" private.
-_NAME = "conversations-rescued-"
-_IMPORTED = "conversations-imported-"
-_SUFFIX = ".json"
-
-
-def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> Path | None:
-    """Write unsaved conversations to a file; return the file, or None if all are saved."""
-    lost = [
-        conversation
-        for conversation in conversations
-        if conversation.is_loaded and not conversation.is_unused and not store.is_kept(conversation)
-    ]
-    if not lost:
-        return None
-    text = conversations_json(lost)
-    name = f"{_NAME}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}{_SUFFIX}"
-    for folder in _folders():
-        try:
-            write_whole(made_private(folder) / name, text)
-        except OSError as error:
-            _log.error("unsaved conversations cannot be written to %s: %s", folder, os_cause(error))
-        else:
-            _log.warning("unsaved conversations are kept in %s", folder / name)
-            return folder / name
-    return None
-
-
-def rescued_files() -> list[Path]:
-    """Return the files of ``rescue`` that have not been imported, the oldest first."""
-    files = [
-        path
-        for folder in _folders()
-        if _is_own(folder)
-        for path in folder.glob(f"{_NAME}*{_SUFFIX}")
-    ]
-    return sorted((path for path in files if _is_own(path)), key=lambda path: path.name)
-
-
-def _folders() -> Iterator[Path]:
-    """Yield the folders for rescued files; the first one may be on the full disk."""
-    yield paths.data_folder()
-    yield paths.config_folder()
-    yield paths.log_folder()
-    yield Path(tempfile.gettempdir()) / f"fullstop-{_user()}"
-
-
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-
-
-def _is_own(path: Path) -> bool:
-    """Whether it is this person's and not a link: others can write to ``/tmp``."""
-    try:
-        facts = path.lstat()
-    except OSError:
-        return False
-    is_mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
-    return is_mine and not stat.S_ISLNK(facts.st_mode)
-
-
-class RescuedText:
-    """Offers to import rescued conversations."""
-
-    def __init__(self, window: MainWindow, store: ConversationStore) -> None:
-        self._window = window
-        self._store = store
-
-    def offer(self) -> None:
-        """Ask whether to import the files, if there are any."""
-        if not (files := rescued_files()):
-            return
-        names = ", ".join(path.name for path in files)
-        ask(
-            self._window,
-            "Some of what you wrote could not be saved when Fullstop last quit.",
-            f"It was kept in {files[0].parent} ({names}). Import adds each conversation beside "
-            "those that are here, which may lack the last words. Otherwise you are asked again at "
-            "the next start.",
-            answers=[BoxButton("Import", lambda: self._start(files))],
-        )
-
-    async def finish(self) -> None:
-        """Wait until running imports have ended."""
-        await finish_tasks(self)
-
-    def _start(self, rescued: list[Path]) -> None:
-        start_task(self, self._import(rescued), "import rescued conversations")
-
-    async def _import(self, rescued: list[Path]) -> None:
-        files = self._window.workspace.files
-        refused: list[str] = []
-        files.refused.connect(refused.append)
-        try:
-            for path in rescued:
-                refused.clear()
-                files.import_from(path)
-                await files.finish()
-                await self._store.settled()
-                # A file that cannot be read, or whose text is not saved yet, is offered again.
-                if not refused and not self._store.failing_because:
-                    _note_imported(path)
-        finally:
-            files.refused.disconnect(refused.append)
-
-
-def _note_imported(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.rename(path.with_name(path.name.replace(_NAME, _IMPORTED, 1)))
-
 
 # Keeps the program alive in the tray when its window is closed. Main thread.
 
@@ -330,7 +208,6 @@ async def _until_closed(
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
     limits = Limits(plain_decoding=options.is_plain)
-    has_signal = asyncio.Event()
     async with open_engine(limits, disk=disk) as engine, kept_conversations() as store:
         theme = Theme(application, preferences.now.theme)
         traces = kept_traces(store, preferences)
@@ -341,7 +218,7 @@ async def _until_closed(
         window.closed.connect(closed.set)
         window.workspace.models.changed.connect(lambda: _leave_out_what_is_loaded(window))
         with (
-            signals.delivered(loop, lambda: _quit_for(has_signal, window)),
+            signals.delivered(loop, lambda: window.quit(asks=False)),
             in_tray(window, preferences),
             shown_on_demand(
                 window,
@@ -359,12 +236,9 @@ async def _until_closed(
             if options.files:
                 attach(window, options.attached)
             tell(window, stored.notice)
-            rescued = RescuedText(window, store)
-            rescued.offer()
             _log.info("the window is shown")
             await closed.wait()
             keep_for_next_time(window, stored)
-            await rescued.finish()
             finishing = asyncio.ensure_future(window.finish())
             ended, _ = await asyncio.wait({finishing}, timeout=_MOST_STEP_S)
             if not ended:
@@ -372,13 +246,8 @@ async def _until_closed(
             await finishing
             await preferences.finish()
             await asyncio.to_thread(traces.close)
-        listed = window.workspace.conversations
-        conversations = [listed.at(row) for row in range(listed.rowCount())]
         application.leave()
         window.deleteLater()
-    if has_signal.is_set():
-        # Nobody could be asked, and the store has made its last attempt.
-        rescue(store, conversations)
 
 
 def _leave_out_what_is_loaded(window: MainWindow) -> None:
@@ -392,12 +261,6 @@ def _reopen(window: MainWindow, state: Qt.ApplicationState) -> None:
     is_hidden = sys.platform == "darwin" and not window.isVisible()
     if is_hidden and state is Qt.ApplicationState.ApplicationActive:
         window.come_forward()
-
-
-def _quit_for(has_signal: asyncio.Event, window: MainWindow) -> None:
-    """Close the window without a question."""
-    has_signal.set()
-    window.quit(asks=False)
 
 
 def open_saved_run(window: MainWindow, path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_origin
 from api.transport.config import ImageRule, ServerConfig
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
-from app.settings.settings_file import checks_of
+from app.settings.checks import checks_of
 from engine import Limits
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from app.settings.settings_file import checks_of
+from app.settings.checks import checks_of
 from engine.files.json_fields import from_values
 from ui.preferences import declare
 
