@@ -1,7 +1,5 @@
 """Bars that say what could not be saved, read or moved. Main thread."""
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
@@ -35,23 +33,19 @@ class UnsavedText(QObject):
     Args:
         window: The window.
         store: Saves the text.
-        export: Writes the conversations to a file that a person chooses.
-        leave: Closes the window; its argument says whether text may be lost.
+
+    Signals:
+        export_wanted: The conversations are to be written to another file.
+        quit_wanted: The window is to be closed; carries whether text may be lost.
     """
 
-    def __init__(
-        self,
-        window: QWidget,
-        store: ConversationStore,
-        *,
-        export: Callable[[], object],
-        leave: Callable[[bool], object],
-    ) -> None:
+    export_wanted = Signal()
+    quit_wanted = Signal(bool)
+
+    def __init__(self, window: QWidget, store: ConversationStore) -> None:
         super().__init__(window)
         self._window = window
         self._store = store
-        self._export = export
-        self._leave = leave
         self._is_waiting = False
         self._box: QMessageBox | None = None
 
@@ -72,7 +66,7 @@ class UnsavedText(QObject):
         """Close the window that a person wanted to close, because everything is saved now."""
         if self._box is not None:
             self._box.close()
-            self._leave(False)
+            self.quit_wanted.emit(False)
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
@@ -83,14 +77,16 @@ class UnsavedText(QObject):
             await self._store.settled()
         finally:
             self._is_waiting = False
-        self._leave(False)
+        self.quit_wanted.emit(False)
 
     def _ask(self) -> None:
         if self._box is not None:
             return
         answers = [
-            BoxButton("Export…", self._export),
-            BoxButton("Quit Without Saving", lambda: self._leave(True), is_destructive=True),
+            BoxButton("Export…", self.export_wanted.emit),
+            BoxButton(
+                "Quit Without Saving", lambda: self.quit_wanted.emit(True), is_destructive=True
+            ),
         ]
         cause = self._store.failing_because
         why = f"The file of your conversations cannot be written: {cause}. " if cause else ""

@@ -31,21 +31,20 @@ from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QListView,
-    QMenu,
     QPlainTextEdit,
     QWidget,
 )
 
+from ui.chat.conversation_actions import ConversationActions
 from ui.chat.search_box import SearchField, SearchResults
-from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar
-from ui.kit.dialogs import ask_text
+from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.fields import is_typed_text, never_sideways
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import add_entry, literal, passing_menu
+from ui.kit.menus import passing_menu
 from ui.kit.rows import Index
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import move_focus
@@ -157,66 +156,6 @@ class FolderDialog(QDialog):
     def _fit(self) -> None:
         self.setMinimumWidth(_WIDTH_PX)
         self.prompt.setFixedHeight(_PROMPT_PX)
-
-
-# The sidebar's own menu and the menu bar have the same entries, for one conversation or several.
-
-
-class Ordering:
-    """Organizes conversations; each action is undone in one step."""
-
-    def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
-        self._list = conversations
-        self._parent = parent
-
-    def fill(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
-        """Add the entries for some conversations."""
-        self._fill_folders(menu.addMenu("Move to &Folder"), chosen)
-        is_archived = all(conversation.placement.is_archived for conversation in chosen)
-        words = "Un&archive" if is_archived else "&Archive"
-        add_entry(menu, words, lambda: self.archive(chosen, not is_archived))
-
-    def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
-        """Put conversations into a folder, or into none."""
-        target = "" if folder is None else folder.id
-        place = "out of their folder" if folder is None else f"to “{folder.name}”"
-        self._list.place(
-            chosen,
-            lambda old: replace(old, folder_id=target),
-            lambda what: f"Moved {what} {place}",
-        )
-
-    def archive(self, chosen: Sequence[Conversation], is_archived: bool) -> None:
-        """Archive or unarchive conversations."""
-        done = "Archived {}" if is_archived else "Unarchived {}"
-        self._list.place(
-            chosen,
-            lambda old: replace(old, is_archived=is_archived),
-            done.format,
-        )
-
-    def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
-        """Ask for a name and make a folder, with some conversations in it."""
-
-        def make(name: str) -> None:
-            folder = self._list.folders.create(name)
-            if chosen:
-                self.move(chosen, folder)
-
-        ask_text(self._parent, "New Folder", "Folder name:", make)
-
-    def _fill_folders(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
-        places = {conversation.placement.folder_id for conversation in chosen}
-
-        def add(words: str, folder: ConversationFolder | None) -> None:
-            is_there = places == {"" if folder is None else folder.id}
-            add_entry(menu, words, lambda: self.move(chosen, folder), is_checked=is_there)
-
-        add("N&o Folder", None)
-        for folder in self._list.folders.all():
-            add(literal(folder.name), folder)
-        menu.addSeparator()
-        add_entry(menu, "&New Folder…", lambda: self.new_folder(chosen))
 
 
 _KEYS = Qt.Key
@@ -426,7 +365,7 @@ class Sidebar(QFrame):
         self.theme = theme
         self.rows = SidebarRows(workspace.conversations, self)
         self.list = ConversationView(self.rows)
-        self.ordering = Ordering(workspace.conversations, self)
+        self.organizing = ConversationActions(workspace.conversations, self)
         self.archive = ArchiveHead(self.rows)
         self.list.setItemDelegate(ConversationDelegate(self.list))
         self.search_field = SearchField(workspace.search)
@@ -512,13 +451,13 @@ class Sidebar(QFrame):
         else:
             self.delete_current()
 
-    def fill_order(self, menu: QMenu) -> None:
-        """Add the entries that organize the selected conversations."""
-        self.ordering.fill(menu, self.chosen())
+    def organizing_entries(self, chosen: Sequence[Conversation]) -> list[Entry]:
+        """Return the entries that organize conversations."""
+        return self.organizing.entries(chosen)
 
     def new_folder(self) -> None:
         """Ask for a name and make a folder."""
-        self.ordering.new_folder()
+        self.organizing.new_folder()
 
     def edit_folder(self, folder: ConversationFolder) -> None:
         """Show the dialog of a folder."""
@@ -528,7 +467,7 @@ class Sidebar(QFrame):
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
         self.list.opened.connect(self._workspace.open)
-        self.list.dropped.connect(self.ordering.move)
+        self.list.dropped.connect(self.organizing.move)
         self.list.delete_wanted.connect(self._delete_at_keyboard)
         self.list.clicked.connect(self._write_in)
         self.list.activated.connect(self._write_in)
@@ -574,40 +513,48 @@ class Sidebar(QFrame):
     def _show_hit(self, hit: Hit) -> None:
         self._workspace.open_at(hit.conversation_id, hit.message_id)
 
-    def _show_menu(self, place: QPoint) -> None:
-        index = self.list.indexAt(place)
+    def _show_menu(self, position: QPoint) -> None:
+        index = self.list.indexAt(position)
         menu = passing_menu(self)
         if not index.isValid():
-            add_entry(menu, "&New Folder…", self.new_folder)
+            fill_menu(menu, [Command("&New Folder…", self.new_folder)])
         elif isinstance(row := self.rows.at(index.row()), Conversation):
             chosen = self.list.chosen()
-            self._fill_menu(menu, chosen if row in chosen else [row])
+            fill_menu(menu, self._entries(chosen if row in chosen else [row]))
         else:
-            self._fill_folder_menu(menu, row.folder)
-        menu.popup(self.list.viewport().mapToGlobal(place))
+            fill_menu(menu, self._folder_entries(row.folder))
+        menu.popup(self.list.viewport().mapToGlobal(position))
 
-    def _fill_menu(self, menu: QMenu, chosen: list[Conversation]) -> None:
+    def _entries(self, chosen: list[Conversation]) -> list[Entry]:
         workspace, conversations = self._workspace, self._workspace.conversations
+        single: list[Entry] = []
         if len(chosen) == 1:
             (conversation,) = chosen
-            pin = "Un&pin" if conversation.is_pinned else "&Pin"
-            add_entry(menu, "&Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
-            add_entry(
-                menu, pin, lambda: conversations.pin(conversation, not conversation.is_pinned)
-            )
-            add_entry(menu, "D&uplicate", lambda: workspace.files.duplicate(conversation))
-        self.ordering.fill(menu, chosen)
-        add_entry(menu, "&Export…", lambda: self.export_wanted.emit(chosen))
-        menu.addSeparator()
-        add_entry(menu, "&Delete", lambda: workspace.delete(*chosen))
+            single = [
+                Command("&Rename", lambda: self.list.edit(self.rows.index_of(conversation))),
+                Command(
+                    "Un&pin" if conversation.is_pinned else "&Pin",
+                    lambda: conversations.pin(conversation, not conversation.is_pinned),
+                ),
+                Command("D&uplicate", lambda: workspace.files.duplicate(conversation)),
+            ]
+        return [
+            *single,
+            *self.organizing.entries(chosen),
+            Command("&Export…", lambda: self.export_wanted.emit(chosen)),
+            None,
+            Command("&Delete", lambda: workspace.delete(*chosen)),
+        ]
 
-    def _fill_folder_menu(self, menu: QMenu, folder: ConversationFolder) -> None:
+    def _folder_entries(self, folder: ConversationFolder) -> list[Entry]:
         conversations = self._workspace.conversations
-        add_entry(menu, "New &Conversation in Folder", lambda: self._begin_in(folder))
-        add_entry(menu, "Folder &Settings…", lambda: self.edit_folder(folder))
-        add_entry(menu, "&New Folder…", self.new_folder)
-        menu.addSeparator()
-        add_entry(menu, "&Delete Folder", lambda: conversations.delete_folder(folder))
+        return [
+            Command("New &Conversation in Folder", lambda: self._begin_in(folder)),
+            Command("Folder &Settings…", lambda: self.edit_folder(folder)),
+            Command("&New Folder…", self.new_folder),
+            None,
+            Command("&Delete Folder", lambda: conversations.delete_folder(folder)),
+        ]
 
     def _begin_in(self, folder: ConversationFolder) -> None:
         self._workspace.new_conversation(folder)

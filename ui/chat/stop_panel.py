@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -343,8 +343,9 @@ class StopPanel(QDockWidget):
         self.verdict.follow()
 
     def _build_title(self) -> QWidget:
-        bar = _TitleBar()
+        bar = QFrame()
         bar.setObjectName("dock_title")
+        bar.setFixedHeight(HEAD_PX)
         detach = IconButton("detach", "Detach or attach the stop panel")
         close = IconButton("close", "Close the stop panel", keys="Ctrl+I")
         detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
@@ -375,8 +376,11 @@ class StopPanel(QDockWidget):
             margins=(16, 14, 16, 18),
             on=inner,
         )
-        frame = _Sized(inner, self)
-        self._area = frame.area
+        frame = QFrame()
+        frame.setObjectName("stop_panel")
+        frame.setMinimumWidth(WIDTH_PX)
+        self._area = scrolling(inner, "Stop panel", frame, goes_sideways=False)
+        column(self._area, on=frame)
         return frame
 
     def _show(self, opened: ConversationController) -> None:
@@ -439,46 +443,3 @@ class StopPanel(QDockWidget):
     def _follow(self, run: Run, _text: str = "") -> None:
         if run is self.verdict.run and self.isVisible():
             self.verdict.follow()
-
-
-class _TitleBar(QFrame):
-    """A title as high as the other columns' heads; a dock uses only its size hint."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        current_theme().changed.connect(self.updateGeometry)
-
-    def sizeHint(self) -> QSize:
-        return QSize(WIDTH_PX, HEAD_PX)
-
-
-class _Sized(QFrame):
-    """The content: asks for the panel's usual width, and at least for the width it needs."""
-
-    def __init__(self, content: QWidget, panel: QDockWidget) -> None:
-        super().__init__(panel)
-        self.setObjectName("stop_panel")
-        self._content = content
-        self.area = scrolling(content, "Stop panel", self)
-        column(self.area, on=self)
-        content.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Ask for another width if the content needs it, because a scroll area does not do so."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self.updateGeometry()
-        return False
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Give the content its height before the first frame; the parts know theirs only now."""
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
-        QCoreApplication.sendEvent(self.area, QEvent(QEvent.Type.LayoutRequest))
-        super().showEvent(event)
-
-    def sizeHint(self) -> QSize:
-        return QSize(WIDTH_PX, 600)
-
-    def minimumSizeHint(self) -> QSize:
-        # Asked for each time, because the area may have replaced its first scroll bar.
-        bar = self.area.verticalScrollBar().sizeHint().width()
-        return QSize(max(340, self._content.minimumSizeHint().width() + bar), 240)

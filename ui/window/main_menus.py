@@ -1,700 +1,465 @@
-"""The menus of the main window, and what their entries begin. Main thread."""
+"""The table of the main window's commands. Main thread."""
 
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPoint, Qt
-from PySide6.QtGui import QAction, QKeySequence, QUndoGroup
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QDialog,
-    QMenu,
-    QMenuBar,
-    QPlainTextEdit,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMenu, QWidget
 
-from ui.chat.chat_panel import ChatPanel
-from ui.chat.composer.settings_popover import Card
-from ui.chat.conversation_menu import ConversationMenu
-from ui.chat.messages.find_bar import FindingText
-from ui.chat.model_switcher import ModelSwitcher
-from ui.chat.problem_bar import TransferBar
+from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session.conversation_controller import ConversationController
-from ui.chat.session.workspace import Workspace
-from ui.chat.sidebar import Sidebar
-from ui.chat.sides import CompareDialog
-from ui.chat.stop_panel import StopPanel
-from ui.kit import icons
-from ui.kit.dialogs import choose_folder, tell
-from ui.kit.flow_text import (
-    TextWidget,
-    can_redo,
-    can_undo,
-    can_write,
-    delete_selected,
-    insert_plain,
-    selected_text,
-    text_widget_of,
-)
-from ui.kit.menus import (
-    add_entry,
-    copied_text,
-    copy_text,
-    empty_menu,
-    literal,
-    passing_menu,
-)
-from ui.kit.theme import current_theme
+from ui.kit.commands import Command, Entry, Submenu, fill_menu
+from ui.kit.menus import add_entry, literal
 from ui.kit.windows import bring_forward
-from ui.models.model_library import ModelLibrary
-from ui.preferences_state import PreferencesState
-from ui.records.conversations import ListOrder, Variant
-from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
-from ui.server.server_switch import WINDOW_TITLE, ServerSwitch
-from ui.window.other_windows import OtherWindows, plain
-from ui.window.places import Places
+from ui.records.conversations import ListOrder
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+from ui.server.server_panel import AgentMenu
+from ui.server.server_switch import WINDOW_TITLE
+from ui.window.edit_actions import EditActions
+from ui.window.navigation import (
+    Navigation,
+    bring_all_to_front,
+    front_window,
+    minimize_front,
+    open_windows,
+    zoom_front,
+)
 from ui.window.preferences_dialog import AppearanceMenu
 
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
 
-class ModelWindows(Protocol):
-    """The part of the other windows that shows models."""
-
-    def show_models(self) -> None:
-        """Show the models on this computer."""
-
-    def find_models(self) -> None:
-        """Show the models that can be downloaded."""
-
-
-class ChoosingModel(QObject):
-    """Opens the list of models, or a dialog for a folder."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        library: ModelLibrary,
-        chat: ChatPanel,
-        others: ModelWindows,
-        parent: QWidget,
-    ) -> None:
-        super().__init__(parent)
-        self._workspace = workspace
-        self._chat = chat
-        self._parent = parent
-        workspace.model.library = library
-        self._theme, self._library, self._others = current_theme(), library, others
-        self._card = Card(self._make_switcher, self)
-        library.changed.connect(workspace.model.refresh)
-        chat.switch_wanted.connect(self.pop_up)
-        chat.header.badge.menu_wanted.connect(self._show_menu)
-        chat.welcome.find_wanted.connect(others.find_models)
-        chat.library = library
-        first = chat.welcome.recommend_from(library)
-        first.ready.connect(self._use_first)
-
-    @property
-    def switcher(self) -> ModelSwitcher:
-        """The list of models."""
-        return self._card.content
-
-    def _make_switcher(self) -> ModelSwitcher:
-        switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
-        switcher.more_wanted.connect(self._others.show_models)
-        switcher.closed.connect(self._chat.focus_composer)
-        return switcher
-
-    def pop_up(self) -> None:
-        """Show the list of models below the model's name."""
-        self.switcher.pop_up(self._chat.header.badge)
-
-    def _use_first(self) -> None:
-        """Let the recommended model, which is loaded now, answer the empty chat that is open."""
-        workspace = self._workspace
-        info = workspace.models.info
-        if info is not None and not workspace.current.conversation.has_messages:
-            workspace.model.choose(info.path)
-
-    def _show_menu(self, place: QPoint) -> None:
-        """Offer what can be done with the model of the open chat, by its name."""
-        models, state = self._workspace.models, self._workspace.model.state
-        info, name = state.info, state.name
-        menu = passing_menu(self._parent, "The model of this chat")
-        empty_menu(menu)
-        path = None if info is None else info.path
-        if (
-            status := next((model for model in models.in_memory if model.folder == path), None)
-        ) is not None:
-            folder, is_pinned = status.folder, status.is_pinned
-            add_entry(menu, literal(f"Unload {name}"), partial(models.unload, folder))
-            pin = partial(self._library.pin, folder, not is_pinned)
-            add_entry(menu, literal(f"Pin {name}"), pin, is_checked=is_pinned)
-            menu.addSeparator()
-        add_entry(menu, "Switch Model…", self.pop_up)
-        add_entry(menu, "Models…", self._others.show_models)
-        menu.popup(place)
-
-    def choose_folder(self) -> None:
-        """Ask for a folder and load the model in it."""
-        choose_folder(self._parent, "Open a Model Folder", self.open_folder)
-
-    def open_folder(self, folder: Path) -> None:
-        """Load the model in a folder, and list it with the others from now on."""
-        self._workspace.models.load(folder)
-        known = {model.found.folder.resolve() for model in self._library.local}
-        if folder.resolve() not in known and (folder / "config.json").is_file():
-            self._library.add_folder(folder)
-
-
-class ComparingAnswers(QObject):
-    """Asks what two answers differ in, begins both, and keeps one of them."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        library: ModelLibrary,
-        chat: ChatPanel,
-        others: OtherWindows,
-        parent: QWidget,
-    ) -> None:
-        super().__init__(parent)
-        self._workspace = workspace
-        self._library = library
-        self._chat = chat
-        self._parent = parent
-        self.dialog: CompareDialog | None = None
-        chat.sides.kept.connect(self._keep)
-        chat.sides.compare_wanted.connect(others.show_comparison)
-        chat.sides.run_wanted.connect(workspace.show_run)
-
-    def ask(self) -> None:
-        """Ask what differs; the question is the draft, or else the last one."""
-        current, composer = self._workspace.current, self._chat.composer
-        asked = [message for message in current.conversation.messages if message.run is None]
-        draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
-        if current.is_busy:
-            tell(self._parent, "Wait until the answer is finished.")
-        elif not self._workspace.model.state.can_answer:
-            tell(self._parent, "Choose a model first.")
-        elif not draft and not asked:
-            tell(self._parent, "Type a message first.")
-        else:
-            self.dialog = CompareDialog(
-                draft or asked[-1].typed,
-                Variant.of(current.conversation),
-                self._models(),
-                self._parent,
-            )
-            self.dialog.submitted.connect(self._begin)
-            self.dialog.destroyed.connect(self._clear_dialog)
-            self.dialog.open()
-
-    def _models(self) -> list[tuple[str, Path | None]]:
-        """Return the models with their folders; the conversation's own model comes first."""
-        choice, info = self._workspace.model.choice, self._workspace.models.info
-        own = choice.folder if choice is not None else None if info is None else info.path
-        models = [
-            (model.found.name, model.found.folder.resolve())
-            for model in self._library.local
-            if model.found.can_be_loaded
-        ]
-        others = [(name, folder) for name, folder in models if folder != own]
-        return [(self._workspace.model.state.name, own), *others]
-
-    def _begin(self, variant: Variant) -> None:
-        composer, dialog = self._chat.composer, self.dialog
-        if self._workspace.compare(variant, composer.text, composer.attachments.files):
-            composer.clear()
-            if dialog is not None:
-                dialog.accept()
-        elif dialog is not None:
-            dialog.show_problem("No answer can be started now.")
-
-    def _keep(self, side: ConversationController | None) -> None:
-        self._workspace.end_comparison(side)
-        self._chat.focus_composer()
-
-    def _clear_dialog(self) -> None:
-        self.dialog = None
-
-
-_START, _STOP = "Star&t Local Server", "Sto&p Local Server"
-
-
-class ServerMenu(QObject):
-    """Fills the menu and keeps it up to date."""
-
-    def __init__(
-        self,
-        menu: QMenu,
-        switch: ServerSwitch,
-        show_server: Callable[[], object],
-        agents: AgentMenu,
-    ) -> None:
-        super().__init__(menu)
-        self._switch = switch
-        self.turn = add_entry(menu, _START, self._turn)
-        add_entry(
-            menu,
-            WINDOW_TITLE.replace("Server", "&Server"),
-            show_server,
-            "Ctrl+Shift+R",
-            works_everywhere=True,
-        )
-        menu.addSeparator()
-        agents.fill(menu.addMenu("&Copy Setup Command"))
-        switch.changed.connect(self._refresh)
-        self._refresh()
-
-    def _turn(self) -> None:
-        self._switch.turn(not self._switch.is_wanted)
-
-    def _refresh(self) -> None:
-        self.turn.setText(_STOP if self._switch.is_wanted else _START)
-
-
-class WindowMenu(QObject):
-    """Fills the menu; it lists the windows again each time it is opened."""
-
-    def __init__(self, menu: QMenu, places: Places, others: OtherWindows) -> None:
-        super().__init__(menu)
-        self._menu = menu
-        add = partial(add_entry, menu, works_everywhere=True)
-        self.minimize = add("Mi&nimize", self._minimize, "Ctrl+M")
-        # Each desktop has its own word for it.
-        self.zoom = add_entry(
-            menu, "&Zoom" if sys.platform == "darwin" else "Ma&ximize", self._zoom
-        )
-        menu.addSeparator()
-        places.fill(menu)
-        menu.addSeparator()
-        self._named = [
-            add("Stop &Inspector", others.show_inspector, "Ctrl+Shift+I", is_checked=False),
-            add("&Captured Answer", others.show_capture, "Ctrl+Shift+A", is_checked=False),
-            add("&Probe a Server", others.show_probe, "Ctrl+Shift+B", is_checked=False),
-            add("&Tool Servers", others.show_tool_servers, "Ctrl+Shift+L", is_checked=False),
-        ]
-        menu.addSeparator()
-        self.to_front = add_entry(menu, "&Bring All to Front", self._bring_all)
-        menu.addSeparator()
-        self._listed: list[QAction] = []
-        menu.aboutToShow.connect(self._list)
-
-    def _list(self) -> None:
-        for entry in self._listed:
-            self._menu.removeAction(entry)
-            entry.deleteLater()
-        front = front_window()
-        named = {plain(entry.text()): entry for entry in self._named}
-        for title, entry in named.items():
-            entry.setChecked(front is not None and front.windowTitle() == title)
-        self._listed = [
-            add_entry(
-                self._menu,
-                literal(window.windowTitle()),
-                partial(bring_forward, window),
-                is_checked=window is front,
-            )
-            for window in open_windows()
-            if window.windowTitle() not in named
-        ]
-        for entry in (self.minimize, self.zoom):
-            entry.setEnabled(front is not None)
-
-    def _minimize(self) -> None:
-        window = front_window()
-        if window is not None:
-            window.showMinimized()
-
-    def _zoom(self) -> None:
-        window = front_window()
-        if window is not None:
-            window.setWindowState(window.windowState() ^ Qt.WindowState.WindowMaximized)
-
-    def _bring_all(self) -> None:
-        front = front_window()
-        for window in open_windows():
-            if not window.isMinimized():
-                window.raise_()
-        if front is not None:
-            bring_forward(front)
-
-
-def open_windows() -> list[QWidget]:
-    """Return the program's windows that are open, minimized ones included, by their titles."""
-    windows = [
-        widget
-        for widget in QApplication.topLevelWidgets()
-        if widget.isVisible()
-        and widget.windowType() == Qt.WindowType.Window
-        and not isinstance(widget, QDialog)
-        and widget.windowTitle()
-    ]
-    return sorted(windows, key=lambda widget: (widget.parent() is not None, widget.windowTitle()))
-
-
-def front_window() -> QWidget | None:
-    """Return the window that has the focus; None if another program has it."""
-    active = QApplication.activeWindow()
-    windows = open_windows()
-    while active is not None and active not in windows:
-        active = active.parentWidget()
-    return active
-
-
-# While a text field has the focus, it handles the keys of these entries itself. The entries are
-# for the mouse, for the Mac's menu bar, and for keys that no field handles.
-
+ORDERS = {
+    ListOrder.RECENT: "By &Last Message",
+    ListOrder.CREATED: "&Newest First",
+    ListOrder.OLDEST: "&Oldest First",
+    ListOrder.TITLE: "By &Title",
+}
 _KEYS = QKeySequence.StandardKey
-_IN_LIST = "in the List of Conversations"
-
-
-class EditMenu(QObject):
-    """Fills the menu, and adapts its entries to the widget that has the focus."""
-
-    def __init__(
-        self,
-        menu: QMenu,
-        workspace: Workspace,
-        finding: FindingText,
-        write_in: QPlainTextEdit,
-        copy_answer: Callable[[], object],
-    ) -> None:
-        super().__init__(menu)
-        self._group = QUndoGroup(self)
-        self._finding = finding
-        self._write_in = write_in
-        self._focused: QWidget | None = None
-        self.undo = self._add(menu, "&Undo", self._undo, "Ctrl+Z")
-        self.redo = self._add(menu, "&Redo", self._redo, _KEYS.Redo)
-        menu.addSeparator()
-        self.cut = self._add(menu, "Cu&t", lambda: self._on_text("cut"), _KEYS.Cut)
-        self.copy = self._add(menu, "&Copy", self._copy, _KEYS.Copy)
-        self.copy_answer = self._add(menu, "Copy Last Ans&wer", copy_answer, "Ctrl+Shift+C")
-        self.paste = self._add(menu, "&Paste", self._paste, _KEYS.Paste)
-        self.paste_plain = self._add(
-            menu, "Paste and &Match Style", self._paste_plain, "Ctrl+Shift+V"
-        )
-        self.delete = add_entry(menu, "&Delete", self._delete)
-        self.select_all = self._add(menu, "Select &All", self._select_all, _KEYS.SelectAll)
-        menu.addSeparator()
-        find = menu.addMenu("&Find")
-        bar = finding.bar
-        self.find = add_entry(find, "&Find…", bar.begin, _KEYS.Find)
-        add_entry(find, "Find &Next", lambda: bar.step(1), "Ctrl+G", "F3")
-        add_entry(find, "Find &Previous", lambda: bar.step(-1), "Ctrl+Shift+G", "Shift+F3")
-        self.find_selection = add_entry(find, "Use &Selection for Find", self._find_selection)
-        menu.aboutToShow.connect(self.refresh)
-        menu.aboutToHide.connect(self._enable_all)
-        application = QApplication.instance()
-        assert isinstance(application, QApplication)
-        application.focusChanged.connect(self._note_focus)
-        # Whether the list of conversations was changed after the stop list and the messages.
-        self._is_list_latest = False
-        self._list = workspace.conversations
-        self._list.undoable.connect(lambda _: self._note_change(in_list=True))
-        self._list.undone.connect(lambda: self._note_change(in_list=self._list.can_undo))
-        self._group.indexChanged.connect(lambda _: self._note_change(in_list=False))
-        workspace.opened.connect(self._follow_undo)
-        self._follow_undo(workspace.current)
-
-    def _note_change(self, *, in_list: bool) -> None:
-        self._is_list_latest = in_list
-
-    def _follow_undo(self, opened: ConversationController) -> None:
-        stack = opened.stops.undo_stack
-        in_list = self._is_list_latest
-        self._group.addStack(stack)
-        self._group.setActiveStack(stack)  # this is reported as a change
-        self._is_list_latest = in_list
-
-    def refresh(self) -> None:
-        """Enable the entries that can be used now, and name the action that would be undone."""
-        text, group = self._text, self._group
-        writes = text is not None and can_write(text)
-        has_selection = text is not None and bool(selected_text(text))
-        is_list = isinstance(self._focused, QAbstractItemView)
-        types = text is not None and can_undo(text)
-        retypes = text is not None and can_redo(text)
-        undone, redone = (name.replace("&", "&&") for name in (group.undoText(), group.redoText()))
-        done = _IN_LIST if self._undoes_list else undone
-        self.undo.setText("&Undo Typing" if types else f"&Undo {done}".rstrip())
-        self.redo.setText("&Redo Typing" if retypes else f"&Redo {redone}".rstrip())
-        self.undo.setEnabled(types or self._undoes_list or group.canUndo())
-        self.redo.setEnabled(retypes or group.canRedo())
-        self.cut.setEnabled(writes and has_selection)
-        self.copy.setEnabled(has_selection or is_list)
-        self.paste.setEnabled(self._takes_copied)
-        self.paste_plain.setEnabled(bool(copied_text()))
-        self.delete.setEnabled(writes and has_selection)
-        self.select_all.setEnabled(text is not None or is_list)
-        self.find_selection.setEnabled(has_selection)
-
-    def _enable_all(self) -> None:
-        """Enable all entries: their keys work while the menu is closed."""
-        for entry in (
-            self.undo, self.redo, self.cut, self.copy, self.paste, self.paste_plain, self.delete,
-            self.select_all, self.find_selection,
-        ):  # fmt: skip
-            entry.setEnabled(True)
-        self.undo.setText("&Undo")
-        self.redo.setText("&Redo")
-
-    @property
-    def _text(self) -> TextWidget | None:
-        return text_widget_of(self._focused)
-
-    @property
-    def _undoes_list(self) -> bool:
-        """Whether the change to undo is one of the list of conversations."""
-        return self._list.can_undo and (self._is_list_latest or not self._group.canUndo())
-
-    @property
-    def _takes_copied(self) -> bool:
-        """Whether the field that would get it can take what is on the clipboard."""
-        text = self._text
-        field = text if text is not None and can_write(text) else self._write_in
-        return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
-
-    @staticmethod
-    def _add(
-        menu: QMenu, words: str, intent: Callable[[], object], keys: QKeySequence.StandardKey | str
-    ) -> QAction:
-        """Add an entry with the shortcut that is usual on this system."""
-        entry = add_entry(menu, words, intent)
-        entry.setShortcut(QKeySequence(keys))
-        return entry
-
-    def _note_focus(self, _: QWidget | None, now: QWidget | None) -> None:
-        # Opening a menu with the keyboard takes the focus; the entry acts on the widget before.
-        if now is None or isinstance(now, QMenu | QMenuBar):
-            return
-        if self._focused is not None:
-            self._focused.destroyed.disconnect(self._forget_focus)
-        self._focused = now
-        now.destroyed.connect(self._forget_focus)
-
-    def _forget_focus(self) -> None:
-        self._focused = None
-
-    # -- intents ---------------------------------------------------------------------------
-
-    def _undo(self) -> None:
-        text = self._text
-        if text is not None and can_undo(text):
-            text.undo()
-        elif self._undoes_list:
-            self._list.undo_last()
-        else:
-            self._group.undo()
-
-    def _redo(self) -> None:
-        text = self._text
-        if text is not None and can_redo(text):
-            text.redo()
-        else:
-            self._group.redo()
-
-    def _on_text(self, name: str) -> None:
-        if self._text is not None:
-            getattr(self._text, name)()
-
-    def _copy(self) -> None:
-        if self._text is not None:
-            self._text.copy()
-        elif isinstance(self._focused, QAbstractItemView):
-            words = self._focused.currentIndex().data()
-            if words:
-                copy_text(str(words))
-
-    def _paste(self) -> None:
-        self._field.paste()
-
-    def _paste_plain(self) -> None:
-        insert_plain(self._field, copied_text())
-
-    def _delete(self) -> None:
-        if self._text is not None and can_write(self._text):
-            delete_selected(self._text)
-
-    def _select_all(self) -> None:
-        if isinstance(self._focused, QAbstractItemView):
-            self._focused.selectAll()
-        else:
-            self._on_text("selectAll")
-
-    def _find_selection(self) -> None:
-        if self._text is not None:
-            self._finding.bar.begin(selected_text(self._text))
-
-    @property
-    def _field(self) -> TextWidget:
-        """The field that text is pasted into."""
-        text = self._text
-        if text is not None and can_write(text):
-            return text
-        self._write_in.setFocus()
-        return self._write_in
-
-
-# Their shortcuts work in the program's other windows, too.
-_add_everywhere = partial(add_entry, works_everywhere=True)
-
-
-class WindowWithMenus(Protocol):
-    """The parts of the main window that the menus use."""
-
-    preferences: PreferencesState
-    workspace: Workspace
-    sidebar: Sidebar
-    chat: ChatPanel
-    stop_panel: StopPanel
-    others: OtherWindows
-    choosing_model: ChoosingModel
-    comparing: ComparingAnswers
-    server_panel: ServerPanel
-    agents: AgentLines
-    transfer_bar: TransferBar
-
-    def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
-        """Return the menu bar."""
-
-    def new_conversation(self) -> None:
-        """Show an empty conversation."""
-
-    def toggle_sidebar(self) -> None:
-        """Show or hide the conversations."""
-
-    def close(self) -> bool:
-        """Close the window."""
-
-    def quit(self) -> None:
-        """End the program."""
-
-
-_MORE_PX = 16  # the picture of the button for menus that have no room
+_MAX_NUMBERED = 9
+_ADD_MESSAGE = "&Add Message Without Reply"
+# On a Mac, Qt's "Ctrl" is the Command key, and Command-Tab belongs to the system.
+_CONTROL = "Meta" if sys.platform == "darwin" else "Ctrl"
+_ZOOM = "&Zoom" if sys.platform == "darwin" else "Ma&ximize"  # the desktop's own word
 
 
 class MainMenus(QObject):
-    """Fills the menu bar of a window."""
+    """The menu bar of a window.
 
-    def __init__(self, window: WindowWithMenus, parent: QWidget) -> None:
-        super().__init__(parent)
+    Attributes:
+        files: Exports and imports conversations.
+    """
+
+    def __init__(self, window: "MainWindow") -> None:
+        super().__init__(window)
         self._window = window
-        self._parent = parent
-        self.conversation = ConversationMenu(window.workspace, window.sidebar, window.chat, parent)
-        bar = window.menuBar()
-        bar.setAccessibleName("Menus")
-        self._fill_file(bar.addMenu("&File"))
-        self._fill_edit(bar.addMenu("&Edit"))
-        self._fill_view(bar.addMenu("&View"))
-        self._fill_conversation(bar.addMenu("&Conversation"))
-        self._fill_server(bar.addMenu("&Server"))
-        places = Places(window.workspace, window.sidebar, window.chat, window.stop_panel, self)
-        self.window = WindowMenu(bar.addMenu("&Window"), places, window.others)
-        self._fill_help(bar.addMenu("&Help"))
-        current_theme().changed.connect(self._tint_more)
-        self._tint_more()
-        self.conversation.order_wanted.connect(self._change_order)
-        window.workspace.answering_changed.connect(self._refresh_stop)
-        window.workspace.opened.connect(self._refresh_stop)
-        self._refresh_stop()
-
-    def _tint_more(self) -> None:
-        # Qt's own picture for the menus that have no room is dark in every theme.
-        theme = current_theme()
-        for button in self._window.menuBar().findChildren(QToolButton, "qt_menubar_ext_button"):
-            button.setIcon(icons.icon("chevron-down", theme.colors.text, _MORE_PX))
-
-    def _refresh_stop(self) -> None:
-        self.stop.setEnabled(self._window.workspace.current.is_running)
-
-    def _change_order(self, order: ListOrder) -> None:
-        self._window.preferences.change(list_order=order.value)
-
-    def _fill_file(self, menu: QMenu) -> None:
-        window = self._window
-        add_entry(menu, "&New Conversation", window.new_conversation, _KEYS.New)
-        add_entry(menu, "&Open Model Folder…", window.choosing_model.choose_folder, _KEYS.Open)
-        _add_everywhere(menu, "&Models", window.others.show_models, "Ctrl+Shift+M")
-        _add_everywhere(menu, "&Find Models", window.others.find_models, "Ctrl+Shift+F")
-        menu.addSeparator()
-        self.conversation.fill_file(menu)
-        menu.addSeparator()
-        action = _add_everywhere(menu, "&Settings…", window.others.show_preferences, "Ctrl+,")
-        action.setMenuRole(QAction.MenuRole.PreferencesRole)
-        add_entry(menu, "&Close Window", window.close, "Ctrl+W")
-        action = _add_everywhere(menu, "&Quit", window.quit, "Ctrl+Q")
-        action.setMenuRole(QAction.MenuRole.QuitRole)
-
-    def _fill_edit(self, menu: QMenu) -> None:
-        window = self._window
-        chat = window.chat
-        field, copy_answer = chat.composer.input, chat.copy_last_answer
-        self.edit = EditMenu(menu, window.workspace, chat.finding, field, copy_answer)
-        self.conversation.fill_edit(menu)
-
-    def _fill_conversation(self, menu: QMenu) -> None:
-        chat, sidebar = self._window.chat, self._window.sidebar
-        # Escape in the chat does the same, unless it closes something first.
-        self.stop = add_entry(menu, "&Stop Generating", chat.stop_answer, "Ctrl+.")
-        add_entry(menu, "Go to Message &Field", chat.focus_composer, "Ctrl+L")
-        add_entry(menu, "Scroll to &Bottom", chat.column.jump_to_latest, "Ctrl+J")
-        menu.addSeparator()
-        add_entry(menu, "Re&name…", sidebar.rename_current, "Ctrl+R")
-        add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
-        add_entry(menu, "Conversation Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
-        add_entry(menu, "T&ools…", chat.tools.pop_up, "Ctrl+T")
-        add_entry(menu, "Switch &Model…", self._window.choosing_model.pop_up, "Ctrl+K")
-        add_entry(menu, "Compare Ans&wers…", self._window.comparing.ask, "Ctrl+Shift+K")
-        self.conversation.fill_conversation(menu)
-
-    def _fill_view(self, menu: QMenu) -> None:
-        window = self._window
-        column = window.sidebar
-        sidebar = add_entry(menu, "Hide Side&bar", window.toggle_sidebar, "Ctrl+B")
-        panel = add_entry(
-            menu, "Hide &Stop Panel", window.stop_panel.toggleViewAction().trigger, "Ctrl+I"
+        self._workspace = window.workspace
+        self._chat = window.chat
+        self._sidebar = window.sidebar
+        self.files = FileDialogs(window.workspace, window)
+        self._edit = EditActions(window.workspace, window.chat.composer.input, self)
+        self._navigation = Navigation(
+            window.workspace, window.sidebar, window.chat, window.stop_panel
         )
-
-        def name_views() -> None:
-            sidebar.setText("Hide Side&bar" if column.isVisible() else "Show Side&bar")
-            is_shown = window.stop_panel.isVisible()
-            panel.setText("Hide &Stop Panel" if is_shown else "Show &Stop Panel")
-
-        menu.aboutToShow.connect(name_views)
-        menu.addSeparator()
-        self.conversation.fill_view(menu)
-        menu.addSeparator()
-        AppearanceMenu(menu.addMenu("&Appearance"), window.preferences)
-
-    def _fill_server(self, menu: QMenu) -> None:
-        window = self._window
-        agents = AgentMenu(
+        self._agents = AgentMenu(
             window.server_panel,
             window.agents,
             lambda: window.workspace.model.state.info,
-            self._parent,
+            window,
         )
-        self.server = ServerMenu(
-            menu, window.server_panel.switch, window.others.show_server, agents
+        window.sidebar.export_wanted.connect(self.files.export)
+        bar = window.menuBar()
+        bar.setAccessibleName("Menus")
+        fill_menu(bar.addMenu("&File"), self._file())
+        fill_menu(bar.addMenu("&Edit"), self._edit_entries())
+        view = bar.addMenu("&View")
+        fill_menu(view, self._view())
+        AppearanceMenu(view.addMenu("&Appearance"), window.preferences)
+        actions = fill_menu(bar.addMenu("&Conversation"), self._conversation())
+        send = window.chat.composer.action
+        send.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        send.addAction(next(action for action in actions if action.text() == _ADD_MESSAGE))
+        server = bar.addMenu("&Server")
+        fill_menu(server, self._server())
+        self._agents.fill(server.addMenu("&Copy Setup Command"))
+        self._fill_window(bar.addMenu("&Window"))
+        fill_menu(bar.addMenu("&Help"), self._help())
+
+    # -- the table -----------------------------------------------------------------------------
+
+    def _file(self) -> list[Entry]:
+        window, others, files = self._window, self._window.others, self.files
+        return [
+            Command("&New Conversation", window.new_conversation, (_KEYS.New,)),
+            Command("&Open Model Folder…", window.choosing_model.choose_folder, (_KEYS.Open,)),
+            Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
+            Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),
+            None,
+            Command("&Import Conversations…", files.import_file),
+            Command("Import from Fol&der…", files.import_folder),
+            Command("Restore &Backup…", files.restore_backup),
+            Command(
+                "&Export This Conversation…",
+                lambda: files.export(self._sidebar.chosen()),
+                ("Ctrl+Shift+E",),
+                lambda: self._workspace.current.conversation.has_messages,
+            ),
+            Command("Export &All Conversations…", files.export_all, enabled=self._has_any),
+            Command("Ne&w Folder…", self._sidebar.new_folder, ("Ctrl+Shift+N",)),
+            None,
+            Command(
+                "&Settings…",
+                others.show_preferences,
+                ("Ctrl+,",),
+                works_everywhere=True,
+                role=QAction.MenuRole.PreferencesRole,
+            ),
+            Command("&Close Window", window.close, ("Ctrl+W",)),
+            Command(
+                "&Quit",
+                window.quit,
+                ("Ctrl+Q",),
+                works_everywhere=True,
+                role=QAction.MenuRole.QuitRole,
+            ),
+        ]
+
+    def _edit_entries(self) -> list[Entry]:
+        edit, bar = self._edit, self._chat.finding.bar
+        conversations = self._workspace.conversations
+        return [
+            Command("&Undo", edit.undo, ("Ctrl+Z",), edit.can_undo, title=lambda: edit.undo_title),
+            Command(
+                "&Redo", edit.redo, (_KEYS.Redo,), edit.can_redo, title=lambda: edit.redo_title
+            ),
+            None,
+            Command("Cu&t", edit.cut, (_KEYS.Cut,), edit.can_cut),
+            Command("&Copy", edit.copy, (_KEYS.Copy,), edit.can_copy),
+            Command("Copy Last Ans&wer", self._chat.copy_last_answer, ("Ctrl+Shift+C",)),
+            Command("&Paste", edit.paste, (_KEYS.Paste,), edit.can_paste),
+            Command(
+                "Paste and &Match Style", edit.paste_plain, ("Ctrl+Shift+V",), edit.can_paste_plain
+            ),
+            Command("&Delete", edit.delete, enabled=edit.can_cut),
+            Command("Select &All", edit.select_all, (_KEYS.SelectAll,), edit.can_select_all),
+            None,
+            Submenu(
+                "&Find",
+                [
+                    Command("&Find…", lambda: bar.begin(), (_KEYS.Find,)),
+                    Command("Find &Next", lambda: bar.step(1), ("Ctrl+G", "F3")),
+                    Command("Find &Previous", lambda: bar.step(-1), ("Ctrl+Shift+G", "Shift+F3")),
+                    Command(
+                        "Use &Selection for Find",
+                        lambda: bar.begin(edit.selection()),
+                        enabled=edit.has_selection,
+                    ),
+                ],
+            ),
+            Command("&Search Conversations", self._sidebar.search, ("Ctrl+Alt+F",)),
+            Command(
+                "Undo Sidebar Chan&ge",
+                conversations.undo_last,
+                ("Ctrl+Shift+T",),
+                lambda: conversations.can_undo,
+            ),
+        ]
+
+    def _view(self) -> list[Entry]:
+        window, panel, rows = self._window, self._window.stop_panel, self._sidebar.rows
+        return [
+            Command(
+                "Hide Side&bar",
+                window.toggle_sidebar,
+                ("Ctrl+B",),
+                title=lambda: f"{_verb(self._sidebar)} Side&bar",
+            ),
+            Command(
+                "Hide &Stop Panel",
+                panel.toggleViewAction().trigger,
+                ("Ctrl+I",),
+                title=lambda: f"{_verb(panel)} &Stop Panel",
+            ),
+            None,
+            Submenu(
+                "Sor&t Conversations",
+                [
+                    Command(
+                        label,
+                        partial(window.preferences.change, list_order=order.value),
+                        checked=partial(self._is_sorted_by, order),
+                    )
+                    for order, label in ORDERS.items()
+                ],
+            ),
+            Command(
+                "Archi&ved Conversations",
+                lambda: rows.show_archive(not rows.shows_archive),
+                checked=lambda: rows.shows_archive,
+            ),
+            None,
+        ]
+
+    def _conversation(self) -> list[Entry]:
+        chat, sidebar, workspace = self._chat, self._sidebar, self._workspace
+        handling = chat.handling
+        return [
+            # Escape in the chat does the same, unless it closes something first.
+            Command(
+                "&Stop Generating",
+                chat.stop_answer,
+                ("Ctrl+.",),
+                lambda: workspace.current.is_running,
+            ),
+            Command("Go to Message &Field", chat.focus_composer, ("Ctrl+L",)),
+            Command("Scroll to &Bottom", chat.column.jump_to_latest, ("Ctrl+J",)),
+            None,
+            Command("Re&name…", sidebar.rename_current, ("Ctrl+R",)),
+            Command("&Delete", sidebar.delete_current, ("Ctrl+Shift+Backspace",)),
+            Command("Conversation Se&ttings…", chat.show_settings, ("Ctrl+Shift+S",)),
+            Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
+            Command("Switch &Model…", self._window.choosing_model.pop_up, ("Ctrl+K",)),
+            Command("Compare Ans&wers…", self._window.comparing.ask, ("Ctrl+Shift+K",)),
+            Command(
+                "&Pin",
+                self._toggle_pin,
+                ("Ctrl+Shift+P",),
+                title=lambda: "Un&pin" if workspace.selected.is_pinned else "&Pin",
+            ),
+            Command("D&uplicate", self._duplicate, ("Ctrl+Shift+D",)),
+            Submenu("O&rganize", lambda: sidebar.organizing_entries(sidebar.chosen())),
+            Command("Arc&hive", self._toggle_archived, ("Ctrl+Shift+Y",)),
+            None,
+            Command("Atta&ch Files…", chat.composer.attachments.choose, ("Ctrl+Shift+O",)),
+            Command(
+                _ADD_MESSAGE,
+                handling.add_written,
+                ("Ctrl+Alt+Return",),
+                lambda: bool(chat.composer.message.strip()) and not workspace.current.is_busy,
+            ),
+            Command(
+                "&Quote Selection",
+                handling.quote_selection,
+                ("Ctrl+'",),
+                lambda: bool(handling.selection.strip()),
+            ),
+            Command(
+                "Pin Message",
+                handling.pin_message,
+                ("Ctrl+Alt+P",),
+                lambda: handling.message_to_pin is not None,
+                title=self._pin_message_title,
+            ),
+            Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",)),
+            Command(
+                "Re&generate",
+                lambda: self._on_last_answer(ConversationController.regenerate),
+                ("Ctrl+Alt+G",),
+                lambda: self._last_run() is not None,
+            ),
+            Command(
+                "Cont&inue Answer",
+                lambda: self._on_last_answer(ConversationController.continue_answer),
+                ("Ctrl+Shift+Return",),
+                self._can_continue,
+            ),
+            Command(
+                "Earlier &Version",
+                lambda: self._step_version(-1),
+                ("Ctrl+[",),
+                lambda: self._has_version(-1),
+            ),
+            Command(
+                "&Later Version",
+                lambda: self._step_version(1),
+                ("Ctrl+]",),
+                lambda: self._has_version(1),
+            ),
+        ]
+
+    def _server(self) -> list[Entry]:
+        switch = self._window.server_panel.switch
+        return [
+            Command(
+                "Star&t Local Server",
+                lambda: switch.turn(not switch.is_wanted),
+                title=lambda: f"{'Sto&p' if switch.is_wanted else 'Star&t'} Local Server",
+            ),
+            Command(
+                WINDOW_TITLE.replace("Server", "&Server"),
+                self._window.others.show_server,
+                ("Ctrl+Shift+R",),
+                works_everywhere=True,
+            ),
+            None,
+        ]
+
+    def _fill_window(self, menu: QMenu) -> None:
+        others, navigation = self._window.others, self._navigation
+        windows = (
+            ("Stop &Inspector", others.show_inspector, "Ctrl+Shift+I"),
+            ("&Captured Answer", others.show_capture, "Ctrl+Shift+A"),
+            ("&Probe a Server", others.show_probe, "Ctrl+Shift+B"),
+            ("&Tool Servers", others.show_tool_servers, "Ctrl+Shift+L"),
+        )
+        titles = {label.replace("&", "") for label, _, _ in windows}
+        entries: list[Entry] = [
+            Command(
+                "Mi&nimize",
+                minimize_front,
+                ("Ctrl+M",),
+                lambda: front_window() is not None,
+                works_everywhere=True,
+            ),
+            Command(_ZOOM, zoom_front, enabled=lambda: front_window() is not None),
+            None,
+            Command(
+                "Next Conversati&on",
+                lambda: navigation.step_conversation(1),
+                (f"{_CONTROL}+Tab",),
+            ),
+            Command(
+                "Pre&vious Conversation",
+                lambda: navigation.step_conversation(-1),
+                (f"{_CONTROL}+Shift+Tab",),
+            ),
+            Submenu("&Go to Conversation", [self._numbered(n + 1) for n in range(_MAX_NUMBERED)]),
+            None,
+            Command("Next Pan&e", lambda: navigation.step_pane(1), ("F6",)),
+            Command("Previo&us Pane", lambda: navigation.step_pane(-1), ("Shift+F6",)),
+            None,
+            *(
+                Command(
+                    label,
+                    show,
+                    (keys,),
+                    checked=partial(_is_front, label.replace("&", "")),
+                    works_everywhere=True,
+                )
+                for label, show, keys in windows
+            ),
+            None,
+            Command("&Bring All to Front", bring_all_to_front),
+            None,
+        ]
+        fill_menu(menu, entries)
+        listed: list[QAction] = []
+
+        def list_windows() -> None:
+            for action in listed:
+                menu.removeAction(action)
+                action.deleteLater()
+            front = front_window()
+            listed[:] = [
+                add_entry(
+                    menu,
+                    literal(window.windowTitle()),
+                    partial(bring_forward, window),
+                    is_checked=window is front,
+                )
+                for window in open_windows()
+                if window.windowTitle() not in titles
+            ]
+
+        menu.aboutToShow.connect(list_windows)
+
+    def _numbered(self, number: int) -> Command:
+        navigation = self._navigation
+        return Command(
+            f"Conversation {number}",
+            lambda: navigation.open_numbered(number),
+            (f"Ctrl+{number}",),
+            title=lambda: literal(navigation.title_of(number)),
+            visible=lambda: bool(navigation.title_of(number)),
         )
 
-    def _fill_help(self, menu: QMenu) -> None:
+    def _help(self) -> list[Entry]:
         others = self._window.others
-        files = others.help_files
-        add_entry(menu, "Fullstop &Guide", others.show_guide).setVisible(files.guide is not None)
-        add_entry(menu, "What’s &New in Fullstop", others.show_changes).setVisible(
-            files.changes is not None
-        )
-        _add_everywhere(menu, "&Keyboard Shortcuts", others.show_shortcuts, "Ctrl+/")
-        menu.addSeparator()
-        add_entry(menu, "&Report a Problem…", others.report_problem)
-        menu.addSeparator()
-        action = add_entry(menu, "&About Fullstop", others.show_about)
-        action.setMenuRole(QAction.MenuRole.AboutRole)
+        pages: list[Entry] = []
+        if others.help_files.guide is not None:
+            pages.append(Command("Fullstop &Guide", others.show_guide))
+        if others.help_files.changes is not None:
+            pages.append(Command("What’s &New in Fullstop", others.show_changes))
+        return [
+            *pages,
+            Command(
+                "&Keyboard Shortcuts", others.show_shortcuts, ("Ctrl+/",), works_everywhere=True
+            ),
+            None,
+            Command("&Report a Problem…", others.report_problem),
+            None,
+            Command("&About Fullstop", others.show_about, role=QAction.MenuRole.AboutRole),
+        ]
+
+    # -- rules and actions ---------------------------------------------------------------------
+
+    def _has_any(self) -> bool:
+        conversations = self._workspace.conversations
+        return conversations.rowCount() > 1 or self._workspace.current.conversation.has_messages
+
+    def _is_sorted_by(self, order: ListOrder) -> bool:
+        return self._workspace.conversations.order is order
+
+    def _toggle_pin(self) -> None:
+        conversation = self._workspace.selected
+        self._workspace.conversations.pin(conversation, not conversation.is_pinned)
+
+    def _toggle_archived(self) -> None:
+        self._sidebar.organizing.toggle_archived(self._sidebar.chosen())
+
+    def _duplicate(self) -> None:
+        self._workspace.files.duplicate(self._workspace.selected)
+
+    def _pin_message_title(self) -> str:
+        message = self._chat.handling.message_to_pin
+        return f"{'Unpin' if message is not None and message.is_pinned else 'Pin'} Message"
+
+    def _last_run(self) -> Run | None:
+        """Return the run of the last message, if it is an answer and another one can begin."""
+        current = self._workspace.current
+        messages = current.conversation.messages
+        if current.is_busy or not messages or not self._workspace.model.state.can_answer:
+            return None
+        return messages[-1].run
+
+    def _can_continue(self) -> bool:
+        run = self._last_run()
+        return run is not None and run.can_be_continued
+
+    def _on_last_answer(
+        self, action: Callable[[ConversationController, ConversationMessage], Run | None]
+    ) -> None:
+        self._workspace.ask(action, self._workspace.current.conversation.messages[-1])
+
+    def _versions(self) -> tuple[ConversationMessage | None, int, int]:
+        """Return the last message with several versions, its version, and their number."""
+        conversation = self._workspace.current.conversation
+        shown, tree = conversation.messages, conversation.tree
+        if len(shown) < len(tree):  # else no message has another version
+            for message in reversed(shown):
+                versions = tree.versions(message)
+                if len(versions) > 1:
+                    return message, versions.index(message), len(versions)
+        return None, 0, 1
+
+    def _has_version(self, step: int) -> bool:
+        _, index, count = self._versions()
+        return not self._workspace.current.is_busy and 0 <= index + step < count
+
+    def _step_version(self, step: int) -> None:
+        message, _, _ = self._versions()
+        if message is not None:
+            self._workspace.show_version(message, step)
+
+
+def _verb(column: QWidget) -> str:
+    return "Hide" if column.isVisible() else "Show"
+
+
+def _is_front(title: str) -> bool:
+    front = front_window()
+    return front is not None and front.windowTitle() == title

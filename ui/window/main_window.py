@@ -12,15 +12,14 @@ Main thread, inside the one loop that Qt and asyncio share. To compose it::
 The application closes the engine itself, after ``finish``.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QFontMetrics, QGuiApplication, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QSplitter, QWidget
+from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, Qt, Signal
+from PySide6.QtGui import QCloseEvent, QKeyEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter
 
-from engine import Engine, StopKind, counted
+from engine import Engine
 from engine.library.local_models import ModelFolders
 from ui.chat.chat_panel import ChatPanel
 from ui.chat.problem_bar import TransferBar, UnsavedText
@@ -32,375 +31,25 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import CodeLook, current_theme
-from ui.kit.windows import bring_forward, lay_out_hidden, move_focus
+from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
-from ui.records.conversations import Conversation, ListOrder, WhenFull
-from ui.records.runs import Run, RunState
+from ui.records.conversations import ListOrder, WhenFull
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
 from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
-from ui.window.main_menus import ChoosingModel, ComparingAnswers, MainMenus
+from ui.window.answer_notices import AnswerNotices
+from ui.window.choosing_model import ChoosingModel
+from ui.window.comparing import ComparingAnswers
+from ui.window.main_menus import MainMenus
 from ui.window.other_windows import NO_HELP_FILES, HelpFiles, OtherWindows
 
-# A column that a person opened is wanted until that person closes it. It is shown while there is
-# room for it beside a readable chat; the conversations come before the stop panel. A column that a
-# person opens is shown first of all, until the size of the window or of the text changes: if there
-# is no room for it, the window grows as far as the screen allows, and then the chat becomes
-# narrower.
-
-_READABLE_CHARACTERS = 45
 _SIDEBAR_PX = 250
-_SAMPLE = "The quick brown fox jumps over the lazy dog and goes on to the next line. "
-_CHAT_MARGINS_PX = 2 * 26
-_LEAST_PX = 410
-_NARROWEST_PX = 240
-_LINE_PX = 1  # between two columns
-
-
-def readable_px(metrics: QFontMetrics) -> int:
-    """Return the least width at which a chat reads well: 45 characters a line and its margins."""
-    character = metrics.horizontalAdvance(_SAMPLE) / len(_SAMPLE)
-    return max(_LEAST_PX, round(character * _READABLE_CHARACTERS) + _CHAT_MARGINS_PX)
-
-
-class SideColumns(QObject):
-    """Shows as many of the wanted side columns as fit beside the chat."""
-
-    def __init__(
-        self,
-        window: QMainWindow,
-        sidebar: QWidget,
-        chat: QWidget,
-        panel: QDockWidget,
-    ) -> None:
-        super().__init__(window)
-        theme = current_theme()
-        self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
-        self._order: tuple[QWidget, ...] = (sidebar, panel)
-        self._wanted = {column for column in self._order if not column.isHidden()}
-        self._asked_for: QWidget | None = None
-        self._is_fitting = False
-        self._is_due = False
-        self._theme = theme
-        self._width_before_growing = 0
-        # What a column needed when it was last shown, or laid out while hidden, with this text.
-        self._measured: dict[QWidget, int] = {}
-        for column in self._order:
-            column.installEventFilter(self)
-        theme.changed.connect(self._fit_again)
-        panel.topLevelChanged.connect(self.fit_soon)
-
-    def wants(self, column: QWidget) -> bool:
-        """Return whether a column is shown as soon as there is room for it."""
-        return column in self._wanted
-
-    def eventFilter(  # noqa: N802 - Qt's name
-        self, watched: QObject, event: QEvent
-    ) -> bool:
-        """Note which columns a person opens and closes."""
-        if isinstance(watched, QWidget) and watched in self._order and not self._is_fitting:
-            if event.type() == QEvent.Type.ShowToParent:
-                self._wanted.add(watched)
-                self._asked_for = watched if self._window.isVisible() else None
-                self._width_before_growing = 0
-                self.fit_soon()
-            elif event.type() == QEvent.Type.HideToParent:
-                self._wanted.discard(watched)
-                self.fit_soon()
-        return False
-
-    def fit_width(self) -> None:
-        """Fit the columns to another width; a column that was just opened loses its precedence."""
-        if self._is_fitting:
-            return
-        # A window manager may undo the growth of a window; the opened column stays nevertheless.
-        if self._window.width() != self._width_before_growing:
-            self.forget_opened()
-        self.fit()
-
-    def forget_opened(self) -> None:
-        """Let the column that was opened last have room only in its turn."""
-        self._asked_for = None
-        self._width_before_growing = 0
-
-    def fit_soon(self) -> None:
-        """Fit the columns once the present event has been handled."""
-        if not self._is_due:
-            self._is_due = True
-            QTimer.singleShot(0, self, self.fit)
-
-    def fit(self) -> None:
-        """Show the columns that fit and hide the others."""
-        self._is_due = self._theme.is_changing
-        if self._is_fitting or self._theme.is_changing:
-            return
-        readable = readable_px(self._chat.fontMetrics())
-        room = self._window.width() - readable
-        shown: list[QWidget] = []
-        for column in sorted(self._order, key=lambda column: column is not self._asked_for):
-            if column not in self._wanted:
-                continue
-            needed = self.needed_px(column)
-            if needed <= room or column is self._asked_for:
-                shown.append(column)
-                room -= needed
-        self._is_fitting = True
-        if room < 0:
-            room += self._grow(-room)
-        self._chat.setMinimumWidth(max(_NARROWEST_PX, readable + min(0, room)))
-        self._window.setMinimumWidth(readable)
-        for column in self._order:
-            if column.isHidden() == (column in shown):
-                column.setVisible(column in shown)
-        self._is_fitting = False
-
-    def _fit_again(self) -> None:
-        self._measured.clear()
-        if self._is_due:
-            self.fit()
-
-    def _grow(self, missing_px: int) -> int:
-        """Widen the window on its screen; returns by how much."""
-        window, states = self._window, Qt.WindowState.WindowMaximized
-        states |= Qt.WindowState.WindowFullScreen
-        width = window.width()
-        if width == self._width_before_growing or window.windowState() & states:
-            return 0  # already tried, or impossible
-        screen = window.screen().availableGeometry()
-        frame = window.frameGeometry()
-        grown_px = min(missing_px, screen.width() - frame.width())
-        if grown_px <= 0:
-            return 0
-        self._width_before_growing = width
-        window.resize(width + grown_px, window.height())
-        beyond_px = frame.right() + grown_px - screen.right()
-        if beyond_px > 0:
-            window.move(max(screen.left(), frame.left() - beyond_px), frame.top())
-        return grown_px
-
-    def needed_px(self, column: QWidget) -> int:
-        """Return the width that a column needs, whether it is shown or not."""
-        if column is self._panel and self._panel.isFloating():
-            return 0
-        if column.isHidden():
-            if column in self._measured:
-                return self._measured[column]
-            lay_out_hidden(column)
-        needed = max(column.minimumSizeHint().width(), column.minimumWidth()) + _LINE_PX
-        self._measured[column] = needed
-        return needed
-
-
-_SEPARATOR = b"\0fullstop\0"
-
-
-class WindowLayout:
-    """The layout of a window as bytes."""
-
-    def __init__(
-        self,
-        window: QMainWindow,
-        splitter: QSplitter,
-        columns: SideColumns,
-        sidebar: QWidget,
-        panel: QWidget,
-    ) -> None:
-        self._window = window
-        self._splitter = splitter
-        self._columns = columns
-        self._sidebar = sidebar
-        self._panel = panel
-
-    def save(self) -> bytes:
-        """Return size, position and columns, for ``restore``."""
-        window = self._window
-        parts = (window.saveGeometry(), window.saveState(), self._splitter.saveState())
-        columns = (("sidebar", self._sidebar), ("panel", self._panel))
-        wanted = " ".join(name for name, column in columns if self._columns.wants(column))
-        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), wanted.encode()])
-
-    def restore(self, layout: bytes) -> None:
-        """Restore size, position and columns of an earlier window; ignores what does not fit."""
-        parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
-        if len(parts) == 4:
-            self._window.restoreState(parts[1])
-            self._splitter.restoreState(parts[2])
-            wanted = bytes(parts[3].data()).split()
-            self._sidebar.setVisible(b"sidebar" in wanted)
-            # A panel without room is still wanted.
-            self._panel.setVisible(b"panel" in wanted)
-            # This comes last, because only now can the window become as narrow as it was.
-            self._window.restoreGeometry(parts[0])
-
-
-class AppliedPreferences(QObject):
-    """Applies the preferences at once, and again whenever they change."""
-
-    def __init__(
-        self,
-        window: QMainWindow,
-        preferences: PreferencesState,
-        workspace: Workspace,
-        panel: StopPanel,
-        columns: SideColumns,
-        library: ModelLibrary,
-    ) -> None:
-        super().__init__(window)
-        self._window = window
-        self._library = library
-        self._theme = current_theme()
-        self._preferences = preferences
-        self._workspace = workspace
-        self._panel = panel
-        self._columns = columns
-        preferences.changed.connect(self._apply)
-        self._theme.code_look_chosen.connect(self._remember)
-        self._theme.columns_chosen.connect(self._remember_columns)
-        workspace.model.changed.connect(self._begin_as_the_model_wants)
-        self._apply()
-
-    def _apply(self) -> None:
-        now, theme = self._preferences.now, self._theme
-        if theme.mode != now.theme:
-            theme.set_mode(now.theme)
-        theme.set_high_contrast(now.has_high_contrast)
-        theme.set_code_look(CodeLook(now.code_wraps, now.code_has_numbers))
-        theme.columns = now.columns
-        if now.text_percent != theme.text_percent:
-            theme.set_text_size(now.text_percent)
-        self._workspace.conversations.sort_by(ListOrder(now.list_order))
-        self._workspace.titles.is_on = now.names_conversations
-        self._workspace.context.when_full = WhenFull(now.when_full)
-        self._workspace.conversations.usual_settings = now.new_conversation.settings()
-        self._begin_as_the_model_wants()
-        self._workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))
-
-    def _begin_as_the_model_wants(self) -> None:
-        """Let new conversations, and an empty one that is open, begin with the model's settings."""
-        listed = self._workspace.conversations
-        folder = self._workspace.model.state.folder
-        saved = None if folder is None else self._library.settings_of(folder)
-        before = listed.new_settings
-        listed.new_settings = listed.usual_settings if saved is None else saved
-        current = self._workspace.current.conversation
-        if not current.has_messages and current.settings == before:
-            self._workspace.change_settings(listed.new_settings)
-
-    def _remember_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
-        self._preferences.change(columns=columns)
-
-    def _remember(self, look: CodeLook) -> None:
-        self._preferences.change(code_wraps=look.wraps, code_has_numbers=look.has_numbers)
-
-
-# It decides when to notify and what to say; the application delivers it.
-
-# In less time than this, a person has hardly turned to something else.
-LONG_S = 10.0
-# After a tool call the answer continues, and a person who stops an answer knows that it ended.
-_SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
-
-_PLAIN = str.maketrans("<>", "‹›")
-
-Deliver = Callable[[str, str, Callable[[], None]], None]
-
-
-class AnswerNotices(QObject):
-    """Watches the answers of all conversations.
-
-    Signals:
-        waiting_changed: Other answers wait for a person now.
-
-    Attributes:
-        deliver: Shows a notification; None if the system has none.
-        waiting: The conversations whose answers wait for a person, the latest last.
-    """
-
-    waiting_changed = Signal()
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        preferences: PreferencesState,
-        library: ModelLibrary,
-        window: QMainWindow,
-    ) -> None:
-        super().__init__(window)
-        self._workspace = workspace
-        self._library = library
-        self._preferences = preferences
-        self._window = window
-        self.deliver: Deliver | None = None
-        self.waiting: list[Conversation] = []
-        workspace.in_memory.answer_ended.connect(self._consider)
-        workspace.in_memory.need_changed.connect(self._note_need)
-
-    def _consider(self, conversation: Conversation, run: Run) -> None:
-        is_seen = QApplication.activeWindow() is not None
-        if is_seen or not self._preferences.now.tells_of_answers:
-            return
-        if time.time() - run.started_at < LONG_S or _is_silent(run):
-            return
-        QApplication.alert(self._window)
-        if self.deliver is not None:
-            words = notice_words(run)
-            self.deliver(conversation.short_title, words, lambda: self._show(conversation))
-
-    def _note_need(self, conversation: Conversation, run: Run) -> None:
-        """Mark the app's icon while answers wait for a person, and tell who is elsewhere."""
-        self.waiting = [waiting for waiting in self.waiting if waiting is not conversation]
-        if conversation.needs_person:
-            self.waiting.append(conversation)
-        application = QApplication.instance()
-        if isinstance(application, QGuiApplication):
-            application.setBadgeNumber(len(self.waiting))  # where the system has badges
-        choices = (conversation.model for conversation in self.waiting)
-        self._library.mark_waiting(
-            frozenset(
-                choice.folder
-                for choice in choices
-                if choice is not None and choice.folder is not None
-            )
-        )
-        self.waiting_changed.emit()
-        is_seen = QApplication.activeWindow() is not None
-        if conversation.needs_person and not is_seen and self._preferences.now.tells_of_answers:
-            QApplication.alert(self._window)
-            if self.deliver is not None:
-                words = need_words(run)
-                self.deliver(conversation.short_title, words, lambda: self._show(conversation))
-
-    def _show(self, conversation: Conversation) -> None:
-        """Bring the window to the front, with the conversation if it still exists."""
-        bring_forward(self._window)
-        if self._workspace.conversations.row_of(conversation) >= 0:
-            self._workspace.open(conversation)
-
-
-def need_words(run: Run) -> str:
-    """Return what an answer waits for, without the arguments of the call."""
-    asking = next(progress for progress in run.progress.values() if progress.needs_user)
-    question = f"{asking.server} asks a question."
-    words = question if asking.question else f"May the model use {asking.tool}?"
-    return f"Needs you: {words}".translate(_PLAIN)
-
-
-def _is_silent(run: Run) -> bool:
-    return run.finished is not None and run.finished.stop.kind in _SILENT
-
-
-def notice_words(run: Run) -> str:
-    """Return why an answer ended and how long it is, without any of its text."""
-    said = run.verdict
-    if run.state is RunState.REFUSED or run.finished is None or said is None:
-        return "The question could not be answered."
-    # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
-    label = said.words.label.translate(_PLAIN)
-    return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"
+_MIN_CHAT_PX = 410
+_SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
 
 
 class MainWindow(QMainWindow):
@@ -489,21 +138,13 @@ class MainWindow(QMainWindow):
             self.workspace, self.model_library, self.chat, self.others, self
         )
         self._lay_out()
-        self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
-        self._layout = WindowLayout(
-            self, self._splitter, self.columns, self.sidebar, self.stop_panel
-        )
-        self._applied = AppliedPreferences(
-            self, preferences, self.workspace, self.stop_panel, self.columns, self.model_library
-        )
         self.notices = AnswerNotices(self.workspace, preferences, self.model_library, self)
-        self._menus = MainMenus(self, self)
-        self._unsaved = UnsavedText(
-            self,
-            store,
-            export=self._menus.conversation.export_all,
-            leave=lambda may_lose: self.quit(asks=not may_lose),
-        )
+        self._menus = MainMenus(self)
+        self._unsaved = UnsavedText(self, store)
+        self._unsaved.export_wanted.connect(self._menus.files.export_all)
+        self._unsaved.quit_wanted.connect(lambda may_lose: self.quit(asks=not may_lose))
+        preferences.changed.connect(self._apply_preferences)
+        self._apply_preferences()
         self._connect_signals()
         self._tint()
         self.chat.focus_composer()
@@ -569,22 +210,28 @@ class MainWindow(QMainWindow):
 
     def save_layout(self) -> bytes:
         """Return size, position and columns, for ``restore_layout``."""
-        return self._layout.save()
+        parts = (self.saveGeometry(), self.saveState(), self._splitter.saveState())
+        columns = (("sidebar", self.sidebar), ("panel", self.stop_panel))
+        shown = " ".join(name for name, column in columns if not column.isHidden())
+        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), shown.encode()])
 
     def restore_layout(self, layout: bytes) -> None:
         """Restore size, position and columns of an earlier window; ignores what does not fit."""
-        self._layout.restore(layout)
+        parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
+        if len(parts) == 4:
+            self.restoreState(parts[1])
+            self._splitter.restoreState(parts[2])
+            shown = bytes(parts[3].data()).split()
+            self.sidebar.setVisible(b"sidebar" in shown)
+            self.stop_panel.setVisible(b"panel" in shown)
+            # This comes last, because only now can the window become as narrow as it was.
+            self.restoreGeometry(parts[0])
 
     def event(self, event: QEvent) -> bool:
         """Finish all layouts before a frame: each of them asks the one around it afterwards."""
         if event.type() == QEvent.Type.UpdateRequest:
             QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         return super().event(event)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Show the columns that fit."""
-        super().resizeEvent(event)
-        self.columns.fit_width()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Hide the window; or ask running answers to end, and emit ``closed``."""
@@ -616,6 +263,7 @@ class MainWindow(QMainWindow):
         splitter.setStretchFactor(0, 0)
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
+        self.chat.setMinimumWidth(_MIN_CHAT_PX)
         splitter.setSizes([_SIDEBAR_PX, 1000])
         self.transfer_bar = TransferBar(self.workspace.files.transfers)
         self.setStatusBar(self.transfer_bar)
@@ -638,6 +286,41 @@ class MainWindow(QMainWindow):
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.changed.connect(self._tint)
+        self.theme.code_look_chosen.connect(self._save_code_look)
+        self.theme.columns_chosen.connect(self._save_columns)
+        workspace.model.changed.connect(self._apply_model_defaults)
+
+    def _apply_preferences(self) -> None:
+        now, theme, workspace = self.preferences.now, self.theme, self.workspace
+        if theme.mode != now.theme:
+            theme.set_mode(now.theme)
+        theme.set_high_contrast(now.has_high_contrast)
+        theme.set_code_look(CodeLook(now.code_wraps, now.code_has_numbers))
+        theme.columns = now.columns
+        if now.text_percent != theme.text_percent:
+            theme.set_text_size(now.text_percent)
+        workspace.conversations.sort_by(ListOrder(now.list_order))
+        workspace.titles.is_on = now.names_conversations
+        workspace.context.when_full = WhenFull(now.when_full)
+        workspace.conversations.usual_settings = now.new_conversation.settings()
+        self._apply_model_defaults()
+        workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))
+
+    def _apply_model_defaults(self) -> None:
+        """Let new conversations, and an empty one that is open, begin with the model's settings."""
+        listed, folder = self.workspace.conversations, self.workspace.model.state.folder
+        saved = None if folder is None else self.model_library.settings_of(folder)
+        before = listed.new_settings
+        listed.new_settings = listed.usual_settings if saved is None else saved
+        current = self.workspace.current.conversation
+        if not current.has_messages and current.settings == before:
+            self.workspace.change_settings(listed.new_settings)
+
+    def _save_code_look(self, look: CodeLook) -> None:
+        self.preferences.change(code_wraps=look.wraps, code_has_numbers=look.has_numbers)
+
+    def _save_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
+        self.preferences.change(columns=columns)
 
     # -- intents ---------------------------------------------------------------------------
 

@@ -255,7 +255,7 @@ async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_siz
     size = size_in_words(await asyncio.to_thread(done, traces))
     window = main_window(engine, theme, kept_traces=traces)
     async with shown(window):
-        window._menus.conversation.export_all()
+        window._menus.files.export_all()
         await eventually(lambda: bool(window.findChildren(QFileDialog)))
         (dialog,) = window.findChildren(QFileDialog)
         assert dialog.nameFilters() == [

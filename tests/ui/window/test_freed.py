@@ -38,7 +38,7 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
         "export presets": presets._export,
         "name a preset": presets._ask_for_name,
         "attach": window.chat.composer.attachments.choose,
-        "export": lambda: window._menus.conversation.export([window.workspace.selected]),
+        "export": lambda: window._menus.files.export([window.workspace.selected]),
     }
     for name in ("show_preferences", "show_shortcuts", "show_about"):
         found[name] = getattr(window.others, name)

@@ -278,7 +278,7 @@ async def test_a_model_whose_folder_was_opened_is_listed_from_then_on(
         listed, chosen = window.model_library, window.preferences
         window.choosing_model.open_folder(tmp_path)
         window.choosing_model.open_folder(demo_model_path)
-        await eventually(lambda: [one.found.folder for one in listed.models] == [demo_model_path])
+        await eventually(lambda: [one.found.folder for one in listed.local] == [demo_model_path])
         window.choosing_model.open_folder(demo_model_path)
         assert chosen.now.models.folders == (str(demo_model_path),)
         await eventually(lambda: window.workspace.models.stage == "ready")

@@ -1,14 +1,12 @@
 """The Edit menu acts on whatever has the keyboard, as on any desktop."""
 
 from PySide6.QtCore import QMimeData
-from PySide6.QtGui import QAction, QColor, QImage
-from PySide6.QtWidgets import QApplication, QMenu, QToolButton
+from PySide6.QtGui import QAction, QImage
+from PySide6.QtWidgets import QApplication, QMenu
 
-from tests.support.looks.contrast import TEXT, contrast
 from tests.ui.driving import eventually
 from ui.kit.flow_text import FlowText
 from ui.kit.menus import copy_text
-from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
 
@@ -27,18 +25,6 @@ async def test_the_edit_menu_has_what_a_desktop_has(window: MainWindow) -> None:
         "Undo", "Redo", "Cut", "Copy", "Copy Last Answer", "Paste", "Paste and Match Style",
         "Delete", "Select All", "Find", "Search Conversations",
     ]  # fmt: skip
-
-
-async def test_the_button_for_menus_without_room_is_seen_in_every_theme(
-    window: MainWindow, theme: Theme
-) -> None:
-    (button,) = window.menuBar().findChildren(QToolButton, "qt_menubar_ext_button")
-    for name in ("light", "dark"):
-        window.preferences.change(theme=name)
-        picture = button.icon().pixmap(16, 16).toImage()
-        places = [(x, y) for x in range(picture.width()) for y in range(picture.height())]
-        ink = max((picture.pixelColor(*place) for place in places), key=QColor.alpha)
-        assert contrast(ink.name(), theme.colors.hover) >= TEXT
 
 
 async def test_its_entries_act_on_the_field_that_has_the_keyboard(window: MainWindow) -> None:

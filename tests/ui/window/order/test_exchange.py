@@ -21,7 +21,7 @@ async def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_withou
     sidebar, workspace = window.sidebar, window.workspace
     folder = workspace.conversations.folders.create("Fruit")
     chosen = [one(window, "Bananas"), one(window, "Dates")]
-    sidebar.ordering.move(chosen, folder)
+    sidebar.organizing.move(chosen, folder)
     workspace.files.export_to(path, *chosen)
     await workspace.files.finish()
     previews: list[Any] = []

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu
 from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
+from ui.kit.commands import fill_menu
 from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow
 
@@ -90,27 +91,6 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
 
 
-def letters(menu: QMenu) -> list[str]:
-    """Return the letter that chooses each entry of a menu; empty for an entry without one."""
-    words = [action.text().partition("&")[2][:1] for action in menu.actions() if action.text()]
-    return [letter.lower() for letter in words]
-
-
-async def test_each_entry_of_the_menus_of_the_list_has_a_letter_of_its_own(
-    window: MainWindow,
-) -> None:
-    sidebar = window.sidebar
-    folder = window.workspace.conversations.folders.create("Fruit")
-    chosen = [one(window, name) for name in NAMES]
-    menus = [QMenu(window) for _ in range(3)]
-    sidebar._fill_menu(menus[0], chosen[:1])
-    sidebar._fill_menu(menus[1], chosen[:2])
-    sidebar._fill_folder_menu(menus[2], folder)
-    for menu in menus:
-        assert all(letters(menu))
-        assert len(set(letters(menu))) == len(letters(menu))
-
-
 async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) -> None:
     sidebar, conversations = window.sidebar, window.workspace.conversations
     conversations.folders.create("Fruit")
@@ -119,7 +99,7 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
 
     def do(*path: str) -> None:
         menu.clear()
-        sidebar.ordering.fill(menu, chosen)
+        fill_menu(menu, sidebar.organizing.entries(chosen))
         entry(menu, *path)
 
     do("Move to Folder", "Fruit")
@@ -234,7 +214,7 @@ async def test_rename_shows_a_conversation_that_the_list_hides_and_edits_its_tit
     folder = conversations.folders.create("Fruit")
     bananas = one(window, "Bananas")
     window.workspace.open(bananas)
-    sidebar.ordering.move([bananas], folder)
+    sidebar.organizing.move([bananas], folder)
     sidebar.rows.toggle(conversations.folders.all()[0])
     sidebar.rows.show_archive(True)
     assert "Bananas" not in listed(window)

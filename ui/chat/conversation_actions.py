@@ -1,0 +1,70 @@
+"""What organizes conversations, in the menu bar and in the sidebar's menu. Main thread."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PySide6.QtWidgets import QWidget
+
+from ui.chat.session.conversation_list import ConversationList
+from ui.kit.commands import Command, Entry, Submenu
+from ui.kit.dialogs import ask_text
+from ui.kit.menus import literal
+from ui.records.conversations import Conversation, ConversationFolder
+
+
+class ConversationActions:
+    """Moves and archives conversations; each action is undone in one step."""
+
+    def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
+        self._list = conversations
+        self._parent = parent
+
+    def entries(self, chosen: Sequence[Conversation]) -> list[Entry]:
+        """Return the menu entries for some conversations."""
+        folder_ids = {conversation.placement.folder_id for conversation in chosen}
+        is_archived = all(conversation.placement.is_archived for conversation in chosen)
+
+        def target(label: str, folder: ConversationFolder | None) -> Command:
+            is_there = folder_ids == {"" if folder is None else folder.id}
+            return Command(label, lambda: self.move(chosen, folder), checked=lambda: is_there)
+
+        return [
+            Submenu(
+                "Move to &Folder",
+                [
+                    target("N&o Folder", None),
+                    *(target(literal(folder.name), folder) for folder in self._list.folders.all()),
+                    None,
+                    Command("&New Folder…", lambda: self.new_folder(chosen)),
+                ],
+            ),
+            Command(
+                "Un&archive" if is_archived else "&Archive", lambda: self.toggle_archived(chosen)
+            ),
+        ]
+
+    def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
+        """Put conversations into a folder, or into none."""
+        target = "" if folder is None else folder.id
+        where = "out of their folder" if folder is None else f"to “{folder.name}”"
+        self._list.place(
+            chosen,
+            lambda old: replace(old, folder_id=target),
+            lambda what: f"Moved {what} {where}",
+        )
+
+    def toggle_archived(self, chosen: Sequence[Conversation]) -> None:
+        """Archive conversations, or unarchive them if all are archived."""
+        is_archived = all(conversation.placement.is_archived for conversation in chosen)
+        done = "Unarchived {}" if is_archived else "Archived {}"
+        self._list.place(chosen, lambda old: replace(old, is_archived=not is_archived), done.format)
+
+    def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
+        """Ask for a name and make a folder, with some conversations in it."""
+
+        def make(name: str) -> None:
+            folder = self._list.folders.create(name)
+            if chosen:
+                self.move(chosen, folder)
+
+        ask_text(self._parent, "New Folder", "Folder name:", make)

@@ -1,0 +1,95 @@
+"""The dialogs that export and import conversations. Main thread."""
+
+import re
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from engine import size_in_words
+from ui.chat.import_dialog import ImportDialog
+from ui.chat.session.conversation_imports import ImportPreview
+from ui.chat.session.conversation_list import named
+from ui.chat.session.workspace import Workspace
+from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
+from ui.kit.tasks import start_task
+from ui.records.conversations import Conversation
+
+_IMPORTED = "Conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan (*.json *.zip)"
+_JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
+_BACKUPS = "Backups (*.db)"
+_WITH_FILES = "With pictures and recorded tokens"
+
+
+class FileDialogs(QObject):
+    """Asks for the files of exports and imports, and shows why one could not be read or written."""
+
+    def __init__(self, workspace: Workspace, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._files = workspace.files
+        self._recovery = workspace.recovery
+        workspace.files.refused.connect(self._report)
+        workspace.presets.refused.connect(self._report)
+        workspace.files.imports.looked.connect(self._choose_imported)
+
+    def export(self, conversations: Sequence[Conversation]) -> None:
+        """Ask for a file and write conversations to it."""
+        single = conversations[0] if len(conversations) == 1 else None
+        choose_target(
+            self._window,
+            f"Export {named(conversations)}",
+            lambda path: self._files.export_to(path, *conversations),
+            name=("conversations" if single is None else file_name(single.title)) + ".json",
+            filters=[_JSON, _MARKDOWN, f"{_WITH_FILES} (*.zip)"],
+        )
+
+    def export_all(self) -> None:
+        """Ask for a file and write all conversations to it."""
+        start_task(self, self._export_all(), "measure an export")
+
+    def import_file(self) -> None:
+        """Ask for a file of conversations."""
+        choose_file(
+            self._window, "Import Conversations", self._files.imports.look_into, [_IMPORTED]
+        )
+
+    def import_folder(self) -> None:
+        """Ask for a folder of conversations."""
+        choose_folder(self._window, "Import from Folder", self._files.imports.look_into)
+
+    def restore_backup(self) -> None:
+        """Ask for a backup, and add the conversations in it."""
+        dialog = choose_file(self._window, "Restore Backup", self._recovery.begin, [_BACKUPS])
+        if self._recovery.backups_folder is not None:
+            dialog.setDirectory(str(self._recovery.backups_folder))
+
+    async def _export_all(self) -> None:
+        """Ask for a file; it has pictures and tokens unless the user chooses otherwise."""
+        kinds, name = [_JSON], "conversations.json"
+        if size_bytes := await self._files.bytes_beside():
+            name = "conversations.zip"
+            kinds = [f"{_WITH_FILES}, {size_in_words(size_bytes)} (*.zip)", "Text only (*.json)"]
+        write = self._files.export_all_to
+        choose_target(self._window, "Export All Conversations", write, name=name, filters=kinds)
+
+    def _choose_imported(self, preview: ImportPreview) -> None:
+        imports = self._files.imports
+        ImportDialog(
+            preview,
+            lambda chosen, folder: imports.take(preview, chosen, folder),
+            self._window,
+        ).open()
+
+    def _report(self, problem: str) -> None:
+        what, _, why = problem.partition(": ")
+        if why:  # the failure is in bold, its cause below it
+            report_failure(self._window, f"{what}.", why[0].upper() + why[1:])
+        else:
+            report_failure(self._window, problem)
+
+
+def file_name(title: str) -> str:
+    """Return a title as a file name that every file system accepts."""
+    words = re.sub(r"[^\w\-]+", " ", title).split()
+    return " ".join(words)[:60].strip() or "conversation"

@@ -1,0 +1,119 @@
+"""Notifications of answers that end, or wait for the user, while another program is in front."""
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QMainWindow
+
+from engine import StopKind, counted
+from ui.chat.session.workspace import Workspace
+from ui.kit.windows import bring_forward
+from ui.models.model_library import ModelLibrary
+from ui.preferences_state import PreferencesState
+from ui.records.conversations import Conversation
+from ui.records.runs import Run, RunState
+
+# In less time than this, a person has hardly turned to something else.
+LONG_S = 10.0
+# After a tool call the answer continues, and a person who stops an answer knows that it ended.
+_SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
+
+_PLAIN = str.maketrans("<>", "‹›")
+
+Deliver = Callable[[str, str, Callable[[], None]], None]
+
+
+class AnswerNotices(QObject):
+    """Watches the answers of all conversations.
+
+    Signals:
+        waiting_changed: Other answers wait for a person now.
+
+    Attributes:
+        deliver: Shows a notification; None if the system has none.
+        waiting: The conversations whose answers wait for a person, the latest last.
+    """
+
+    waiting_changed = Signal()
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        preferences: PreferencesState,
+        library: ModelLibrary,
+        window: QMainWindow,
+    ) -> None:
+        super().__init__(window)
+        self._workspace = workspace
+        self._library = library
+        self._preferences = preferences
+        self._window = window
+        self.deliver: Deliver | None = None
+        self.waiting: list[Conversation] = []
+        workspace.in_memory.answer_ended.connect(self._consider)
+        workspace.in_memory.need_changed.connect(self._note_need)
+
+    def _consider(self, conversation: Conversation, run: Run) -> None:
+        is_seen = QApplication.activeWindow() is not None
+        if is_seen or not self._preferences.now.tells_of_answers:
+            return
+        if time.time() - run.started_at < LONG_S or _is_silent(run):
+            return
+        QApplication.alert(self._window)
+        if self.deliver is not None:
+            words = notice_words(run)
+            self.deliver(conversation.short_title, words, lambda: self._show(conversation))
+
+    def _note_need(self, conversation: Conversation, run: Run) -> None:
+        """Mark the app's icon while answers wait for a person, and tell who is elsewhere."""
+        self.waiting = [waiting for waiting in self.waiting if waiting is not conversation]
+        if conversation.needs_person:
+            self.waiting.append(conversation)
+        application = QApplication.instance()
+        if isinstance(application, QGuiApplication):
+            application.setBadgeNumber(len(self.waiting))  # where the system has badges
+        choices = (conversation.model for conversation in self.waiting)
+        self._library.mark_waiting(
+            frozenset(
+                choice.folder
+                for choice in choices
+                if choice is not None and choice.folder is not None
+            )
+        )
+        self.waiting_changed.emit()
+        is_seen = QApplication.activeWindow() is not None
+        if conversation.needs_person and not is_seen and self._preferences.now.tells_of_answers:
+            QApplication.alert(self._window)
+            if self.deliver is not None:
+                words = need_words(run)
+                self.deliver(conversation.short_title, words, lambda: self._show(conversation))
+
+    def _show(self, conversation: Conversation) -> None:
+        """Bring the window to the front, with the conversation if it still exists."""
+        bring_forward(self._window)
+        if self._workspace.conversations.row_of(conversation) >= 0:
+            self._workspace.open(conversation)
+
+
+def need_words(run: Run) -> str:
+    """Return what an answer waits for, without the arguments of the call."""
+    asking = next(progress for progress in run.progress.values() if progress.needs_user)
+    question = f"{asking.server} asks a question."
+    words = question if asking.question else f"May the model use {asking.tool}?"
+    return f"Needs you: {words}".translate(_PLAIN)
+
+
+def _is_silent(run: Run) -> bool:
+    return run.finished is not None and run.finished.stop.kind in _SILENT
+
+
+def notice_words(run: Run) -> str:
+    """Return why an answer ended and how long it is, without any of its text."""
+    said = run.verdict
+    if run.state is RunState.REFUSED or run.finished is None or said is None:
+        return "The question could not be answered."
+    # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
+    label = said.words.label.translate(_PLAIN)
+    return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"

@@ -1,0 +1,95 @@
+"""Choosing the model of the open conversation. Main thread."""
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QPoint
+from PySide6.QtWidgets import QWidget
+
+from ui.chat.chat_panel import ChatPanel
+from ui.chat.composer.settings_popover import Card
+from ui.chat.model_switcher import ModelSwitcher
+from ui.chat.session.workspace import Workspace
+from ui.kit.dialogs import choose_folder
+from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
+from ui.models.model_library import ModelLibrary
+from ui.window.other_windows import OtherWindows
+
+
+class ChoosingModel(QObject):
+    """Opens the list of models, or a dialog for a folder."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        library: ModelLibrary,
+        chat: ChatPanel,
+        others: OtherWindows,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._chat = chat
+        self._parent = parent
+        workspace.model.library = library
+        self._library, self._others = library, others
+        self._card = Card(self._make_switcher, self)
+        library.changed.connect(workspace.model.refresh)
+        chat.switch_wanted.connect(self.pop_up)
+        chat.header.badge.menu_wanted.connect(self._show_menu)
+        chat.welcome.find_wanted.connect(others.find_models)
+        chat.library = library
+        first = chat.welcome.recommend_from(library)
+        first.ready.connect(self._use_first)
+
+    @property
+    def switcher(self) -> ModelSwitcher:
+        """The list of models."""
+        return self._card.content
+
+    def _make_switcher(self) -> ModelSwitcher:
+        switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
+        switcher.more_wanted.connect(self._others.show_models)
+        switcher.closed.connect(self._chat.focus_composer)
+        return switcher
+
+    def pop_up(self) -> None:
+        """Show the list of models below the model's name."""
+        self.switcher.pop_up(self._chat.header.badge)
+
+    def _use_first(self) -> None:
+        """Let the recommended model, which is loaded now, answer the empty chat that is open."""
+        workspace = self._workspace
+        info = workspace.models.info
+        if info is not None and not workspace.current.conversation.has_messages:
+            workspace.model.choose(info.path)
+
+    def _show_menu(self, place: QPoint) -> None:
+        """Offer what can be done with the model of the open chat, by its name."""
+        models, state = self._workspace.models, self._workspace.model.state
+        info, name = state.info, state.name
+        menu = passing_menu(self._parent, "The model of this chat")
+        empty_menu(menu)
+        path = None if info is None else info.path
+        if (
+            status := next((model for model in models.in_memory if model.folder == path), None)
+        ) is not None:
+            folder, is_pinned = status.folder, status.is_pinned
+            add_entry(menu, literal(f"Unload {name}"), partial(models.unload, folder))
+            pin = partial(self._library.pin, folder, not is_pinned)
+            add_entry(menu, literal(f"Pin {name}"), pin, is_checked=is_pinned)
+            menu.addSeparator()
+        add_entry(menu, "Switch Model…", self.pop_up)
+        add_entry(menu, "Models…", self._others.show_models)
+        menu.popup(place)
+
+    def choose_folder(self) -> None:
+        """Ask for a folder and load the model in it."""
+        choose_folder(self._parent, "Open a Model Folder", self.open_folder)
+
+    def open_folder(self, folder: Path) -> None:
+        """Load the model in a folder, and list it with the others from now on."""
+        self._workspace.models.load(folder)
+        known = {model.found.folder.resolve() for model in self._library.local}
+        if folder.resolve() not in known and (folder / "config.json").is_file():
+            self._library.add_folder(folder)

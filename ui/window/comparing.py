@@ -1,0 +1,87 @@
+"""Comparing two answers of one question. Main thread."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from ui.chat.chat_panel import ChatPanel
+from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.session.workspace import Workspace
+from ui.chat.sides import CompareDialog
+from ui.kit.dialogs import tell
+from ui.models.model_library import ModelLibrary
+from ui.records.conversations import Variant
+from ui.window.other_windows import OtherWindows
+
+
+class ComparingAnswers(QObject):
+    """Asks what two answers differ in, begins both, and keeps one of them."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        library: ModelLibrary,
+        chat: ChatPanel,
+        others: OtherWindows,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._library = library
+        self._chat = chat
+        self._parent = parent
+        self.dialog: CompareDialog | None = None
+        chat.sides.kept.connect(self._keep)
+        chat.sides.compare_wanted.connect(others.show_comparison)
+        chat.sides.run_wanted.connect(workspace.show_run)
+
+    def ask(self) -> None:
+        """Ask what differs; the question is the draft, or else the last one."""
+        current, composer = self._workspace.current, self._chat.composer
+        asked = [message for message in current.conversation.messages if message.run is None]
+        draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
+        if current.is_busy:
+            tell(self._parent, "Wait until the answer is finished.")
+        elif not self._workspace.model.state.can_answer:
+            tell(self._parent, "Choose a model first.")
+        elif not draft and not asked:
+            tell(self._parent, "Type a message first.")
+        else:
+            self.dialog = CompareDialog(
+                draft or asked[-1].typed,
+                Variant.of(current.conversation),
+                self._models(),
+                self._parent,
+            )
+            self.dialog.submitted.connect(self._begin)
+            self.dialog.destroyed.connect(self._clear_dialog)
+            self.dialog.open()
+
+    def _models(self) -> list[tuple[str, Path | None]]:
+        """Return the models with their folders; the conversation's own model comes first."""
+        choice, info = self._workspace.model.choice, self._workspace.models.info
+        own = choice.folder if choice is not None else None if info is None else info.path
+        models = [
+            (model.found.name, model.found.folder.resolve())
+            for model in self._library.local
+            if model.found.can_be_loaded
+        ]
+        others = [(name, folder) for name, folder in models if folder != own]
+        return [(self._workspace.model.state.name, own), *others]
+
+    def _begin(self, variant: Variant) -> None:
+        composer, dialog = self._chat.composer, self.dialog
+        if self._workspace.compare(variant, composer.text, composer.attachments.files):
+            composer.clear()
+            if dialog is not None:
+                dialog.accept()
+        elif dialog is not None:
+            dialog.show_problem("No answer can be started now.")
+
+    def _keep(self, side: ConversationController | None) -> None:
+        self._workspace.end_comparison(side)
+        self._chat.focus_composer()
+
+    def _clear_dialog(self) -> None:
+        self.dialog = None

@@ -1,0 +1,206 @@
+"""Undo, clipboard and selection, for whatever has the keyboard. Main thread."""
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QUndoGroup
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QMenu,
+    QMenuBar,
+    QPlainTextEdit,
+    QWidget,
+)
+
+from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.session.workspace import Workspace
+from ui.kit.flow_text import (
+    TextWidget,
+    can_redo,
+    can_undo,
+    can_write,
+    delete_selected,
+    insert_plain,
+    selected_text,
+    text_widget_of,
+)
+from ui.kit.menus import copied_text, copy_text
+
+
+class EditActions(QObject):
+    """Acts on the widget that has the focus; without a text field there, on the chat.
+
+    While a text field has the focus, it handles the keys of these actions itself.
+
+    Args:
+        workspace: Its open conversation and its list of conversations have changes to undo.
+        composer: The field that text is pasted into where no other one has the focus.
+        parent: Owns this object.
+    """
+
+    def __init__(self, workspace: Workspace, composer: QPlainTextEdit, parent: QObject) -> None:
+        super().__init__(parent)
+        self._composer = composer
+        self._focused: QWidget | None = None
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._note_focus)
+        self._group = QUndoGroup(self)
+        self._list = workspace.conversations
+        # Whether the list of conversations was changed after the stop list and the messages.
+        self._is_list_latest = False
+        self._list.undoable.connect(lambda _: self._note_change(in_list=True))
+        self._list.undone.connect(lambda: self._note_change(in_list=self._list.can_undo))
+        self._group.indexChanged.connect(lambda _: self._note_change(in_list=False))
+        workspace.opened.connect(self._follow_undo)
+        self._follow_undo(workspace.current)
+
+    # -- what can be done ----------------------------------------------------------------------
+
+    @property
+    def text(self) -> TextWidget | None:
+        """The text that has the focus."""
+        return text_widget_of(self._focused)
+
+    @property
+    def undo_title(self) -> str:
+        """The label of Undo, which names the change."""
+        if self.text is not None and can_undo(self.text):
+            return "&Undo Typing"
+        name = "Sidebar Change" if self._undoes_list else self._group.undoText()
+        return f"&Undo {name.replace('&', '&&')}".rstrip()
+
+    @property
+    def redo_title(self) -> str:
+        """The label of Redo, which names the change."""
+        if self.text is not None and can_redo(self.text):
+            return "&Redo Typing"
+        return f"&Redo {self._group.redoText().replace('&', '&&')}".rstrip()
+
+    def can_undo(self) -> bool:
+        """Return whether there is a change to undo."""
+        types = self.text is not None and can_undo(self.text)
+        return types or self._undoes_list or self._group.canUndo()
+
+    def can_redo(self) -> bool:
+        """Return whether there is a change to redo."""
+        return (self.text is not None and can_redo(self.text)) or self._group.canRedo()
+
+    def has_selection(self) -> bool:
+        """Return whether text is selected."""
+        return self.text is not None and bool(selected_text(self.text))
+
+    def can_cut(self) -> bool:
+        """Return whether text is selected in a field."""
+        return self.text is not None and can_write(self.text) and self.has_selection()
+
+    def can_copy(self) -> bool:
+        """Return whether text or a row is selected."""
+        return self.has_selection() or isinstance(self._focused, QAbstractItemView)
+
+    def can_select_all(self) -> bool:
+        """Return whether a text or a list has the focus."""
+        return self.text is not None or isinstance(self._focused, QAbstractItemView)
+
+    def can_paste(self) -> bool:
+        """Return whether the field takes the content of the clipboard."""
+        text = self.text
+        field = text if text is not None and can_write(text) else self._composer
+        return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
+
+    def can_paste_plain(self) -> bool:
+        """Return whether there is text on the clipboard."""
+        return bool(copied_text())
+
+    # -- actions -------------------------------------------------------------------------------
+
+    def undo(self) -> None:
+        """Undo typing, a change of the list of conversations, or one of the conversation."""
+        text = self.text
+        if text is not None and can_undo(text):
+            text.undo()
+        elif self._undoes_list:
+            self._list.undo_last()
+        else:
+            self._group.undo()
+
+    def redo(self) -> None:
+        """Redo typing, or a change of the conversation."""
+        text = self.text
+        if text is not None and can_redo(text):
+            text.redo()
+        else:
+            self._group.redo()
+
+    def cut(self) -> None:
+        """Cut the selected text."""
+        if self.text is not None:
+            self.text.cut()
+
+    def copy(self) -> None:
+        """Copy the selected text, or the text of the current row."""
+        if self.text is not None:
+            self.text.copy()
+        elif isinstance(self._focused, QAbstractItemView):
+            row = self._focused.currentIndex().data()
+            if row:
+                copy_text(str(row))
+
+    def paste(self) -> None:
+        """Paste into the field."""
+        self._field().paste()
+
+    def paste_plain(self) -> None:
+        """Paste text without its style."""
+        insert_plain(self._field(), copied_text())
+
+    def delete(self) -> None:
+        """Delete the selected text."""
+        if self.text is not None and can_write(self.text):
+            delete_selected(self.text)
+
+    def select_all(self) -> None:
+        """Select the whole text, or all rows."""
+        if isinstance(self._focused, QAbstractItemView):
+            self._focused.selectAll()
+        elif self.text is not None:
+            self.text.selectAll()
+
+    def selection(self) -> str:
+        """Return the selected text; empty for none."""
+        return "" if self.text is None else selected_text(self.text)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @property
+    def _undoes_list(self) -> bool:
+        return self._list.can_undo and (self._is_list_latest or not self._group.canUndo())
+
+    def _note_change(self, *, in_list: bool) -> None:
+        self._is_list_latest = in_list
+
+    def _follow_undo(self, opened: ConversationController) -> None:
+        stack = opened.stops.undo_stack
+        in_list = self._is_list_latest
+        self._group.addStack(stack)
+        self._group.setActiveStack(stack)  # this is reported as a change
+        self._is_list_latest = in_list
+
+    def _note_focus(self, _: QWidget | None, now: QWidget | None) -> None:
+        # Opening a menu with the keyboard takes the focus; the entry acts on the widget before.
+        if now is None or isinstance(now, QMenu | QMenuBar):
+            return
+        if self._focused is not None:
+            self._focused.destroyed.disconnect(self._forget_focus)
+        self._focused = now
+        now.destroyed.connect(self._forget_focus)
+
+    def _forget_focus(self) -> None:
+        self._focused = None
+
+    def _field(self) -> TextWidget:
+        """Return the field that text is pasted into."""
+        text = self.text
+        if text is not None and can_write(text):
+            return text
+        self._composer.setFocus()
+        return self._composer

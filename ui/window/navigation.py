@@ -1,0 +1,120 @@
+"""Moves the keyboard from one conversation to another, and from one pane to the next."""
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QDialog, QWidget
+
+from ui.chat.chat_panel import ChatPanel
+from ui.chat.session.workspace import Workspace
+from ui.chat.sidebar import Sidebar
+from ui.chat.stop_panel import StopPanel
+from ui.kit.windows import bring_forward
+from ui.records.conversations import Conversation
+
+
+class Navigation:
+    """Goes to other conversations in the order of the list, and through the panes of the window."""
+
+    def __init__(
+        self, workspace: Workspace, sidebar: Sidebar, chat: ChatPanel, stop_panel: StopPanel
+    ) -> None:
+        self._workspace = workspace
+        self._sidebar = sidebar
+        self._chat = chat
+        self._stop_panel = stop_panel
+
+    def listed(self) -> list[Conversation]:
+        """Return the conversations in the order of the list."""
+        rows = self._sidebar.rows
+        listed = (rows.at(row) for row in range(rows.rowCount()))
+        return [row for row in listed if isinstance(row, Conversation)]
+
+    def step_conversation(self, step: int) -> None:
+        """Open the next (1) or previous (-1) conversation; after the last comes the first."""
+        listed, selected = self.listed(), self._workspace.selected
+        if listed:
+            before = -1 if step > 0 else 0
+            row = (listed.index(selected) if selected in listed else before) + step
+            self._workspace.open(listed[row % len(listed)])
+
+    def open_numbered(self, number: int) -> None:
+        """Open one of the first conversations of the list; the first one is number 1."""
+        listed = self.listed()
+        if number <= len(listed):
+            self._workspace.open(listed[number - 1])
+
+    def title_of(self, number: int) -> str:
+        """Return the title of one of the first conversations; empty if there is none."""
+        listed = self.listed()
+        return listed[number - 1].short_title if number <= len(listed) else ""
+
+    def step_pane(self, step: int) -> None:
+        """Move the keyboard to the next (1) or previous (-1) pane that is shown."""
+        panes, focused = self._panes(), QApplication.focusWidget()
+        inside = (
+            number
+            for number, (pane, _) in enumerate(panes)
+            if focused is not None and (pane is focused or pane.isAncestorOf(focused))
+        )
+        index = next(inside, -1 if step > 0 else 0)
+        _, enter = panes[(index + step) % len(panes)]
+        enter()
+
+    def _panes(self) -> list[tuple[QWidget, Callable[[], object]]]:
+        """Return the panes that are shown, from left to right, each with how it is entered."""
+        sidebar, chat, panel = self._sidebar, self._chat, self._stop_panel
+        reason = Qt.FocusReason.OtherFocusReason
+        conversations = sidebar.list if sidebar.list.isVisible() else sidebar.results.list
+        panes: list[tuple[QWidget, Callable[[], object]]] = [
+            (sidebar, partial(conversations.setFocus, reason)),
+            (chat.messages, chat.focus_messages),
+            (chat.composer, chat.focus_composer),
+            (panel, panel.show_list),
+        ]
+        return [pane for pane in panes if pane[0].isVisible()]
+
+
+def open_windows() -> list[QWidget]:
+    """Return the program's windows that are open, minimized ones included, by their titles."""
+    windows = [
+        widget
+        for widget in QApplication.topLevelWidgets()
+        if widget.isVisible()
+        and widget.windowType() == Qt.WindowType.Window
+        and not isinstance(widget, QDialog)
+        and widget.windowTitle()
+    ]
+    return sorted(windows, key=lambda widget: (widget.parent() is not None, widget.windowTitle()))
+
+
+def front_window() -> QWidget | None:
+    """Return the window that has the focus; None if another program has it."""
+    active = QApplication.activeWindow()
+    windows = open_windows()
+    while active is not None and active not in windows:
+        active = active.parentWidget()
+    return active
+
+
+def minimize_front() -> None:
+    """Minimize the window that has the focus."""
+    if (window := front_window()) is not None:
+        window.showMinimized()
+
+
+def zoom_front() -> None:
+    """Maximize the window that has the focus, or restore its size."""
+    if (window := front_window()) is not None:
+        window.setWindowState(window.windowState() ^ Qt.WindowState.WindowMaximized)
+
+
+def bring_all_to_front() -> None:
+    """Raise all windows; the one that has the focus stays in front."""
+    front = front_window()
+    for window in open_windows():
+        if not window.isMinimized():
+            window.raise_()
+    if front is not None:
+        bring_forward(front)
