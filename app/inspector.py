@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_line
@@ -300,7 +300,7 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
     vocabulary = None if shown.trace is None else shown.trace.vocabulary
     events = await asyncio.to_thread(events_of, shown)
     recorded = RecordedEngine(shown.run.model_id, events, vocabulary)
-    server = ServerThread(recorded, ServerConfig())
+    server = ServerThread(cast(Engine, recorded), ServerConfig())
     address = await asyncio.to_thread(server.start)
     try:
         model = shown.run.model_id or "model"
@@ -318,7 +318,7 @@ def body_of(
     dialect: Dialect, request: GenerationRequest, model: str, prompt: str
 ) -> dict[str, Any] | None:
     """Return a dialect's body that asks for a generation; None if it cannot."""
-    body = dialect.ask(request, model, prompt)
+    body = dialect.request_body(request, model, prompt)
     own = {} if body is None else own_stop_options_to_wire(request.stops, body)
     return {**body, "fullstop": own} if body is not None and own else body
 

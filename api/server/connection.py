@@ -6,126 +6,59 @@ server's loop.
 """
 
 import asyncio
-import errno
-import logging
-import time
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-from api.server.answering import REQUEST_ID_HEADERS, failure_response
+from api.server.answering import failure_response
 from api.server.routes import dialect_of
+from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.service import new_id
 
-# Logs once a minute at most that the server cannot accept connections.
-#
-# asyncio reports every failed ``accept`` with a traceback, once for each connection in its
-# backlog: 500 times a second. It keeps trying even after the listener has been closed.
-
-_log = logging.getLogger(__name__)
-_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_QUIET_S = 60.0
-
-
-class AcceptFailures:
-    """Handles failed ``accept`` calls; passes on the loop's other exceptions."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._before = loop.get_exception_handler()
-        self._told_at_s: float | None = None
-        self._has_ended = False
-
-    def watch(self) -> None:
-        """Handle the loop's exceptions from now on."""
-        self._loop.set_exception_handler(self._handle)
-
-    def end(self) -> None:
-        """Note that the listener is closed, so that attempts still scheduled may fail."""
-        self._has_ended = True
-
-    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        is_accept = "socket" in context
-        if is_accept and isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
-            self._tell(error)
-        elif self._has_ended and "_start_serving" in str(context.get("message")):
-            return
-        elif self._before is not None:
-            self._before(loop, context)
-        else:
-            loop.default_exception_handler(context)
-
-    def _tell(self, error: OSError) -> None:
-        now_s = time.monotonic()
-        if self._told_at_s is None or now_s - self._told_at_s >= _QUIET_S:
-            self._told_at_s = now_s
-            _log.warning(
-                "new connections wait: %s. Close some, or allow more open files (ulimit -n).",
-                error.strerror,
-            )
-
-
+# Anthropic's name and OpenAI's.
+REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 # Beyond this multiple of the limit, connections are closed without an answer.
-_TOLD = 2
-# Enough bytes of a request to find its path and the headers that tell its dialect.
+_ANSWERED_MULTIPLE = 2
+# Enough bytes of a request to find its path and the headers that show its dialect.
 _HEAD_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """The limits of a server's connections."""
-
-    max_connections: int
-    header_timeout_s: float
-    idle_timeout_s: float
 
 
 class Connection(web.RequestHandler):
     """aiohttp's protocol with limits, and with errors in the format of the client's vendor."""
 
-    __slots__ = (
-        "_head",
-        "_header_timer",
-        "_limits",
-        "_server",
-        "is_surplus",
-    )
+    __slots__ = ("_config", "_head", "_header_timer", "_server", "is_surplus")
 
-    def __init__(self, server: web.Server, limits: ConnectionLimits, **options: Any) -> None:
+    def __init__(self, server: web.Server, config: ServerConfig, **options: Any) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            keepalive_timeout=limits.idle_timeout_s,
-            # Bodies are unpacked by ``api.transport.bodies``, within bounds.
+            keepalive_timeout=config.idle_timeout_s,
+            # ``api.server.bodies`` decompresses bodies, within limits.
             auto_decompress=False,
             **options,
         )
         self.is_surplus = False
         self._server = server
-        self._limits = limits
+        self._config = config
         self._head = b""
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the timer, or close the connection at once if there are far too many."""
         super().connection_made(transport)
-        count = len(self._server.connections)
-        self.is_surplus = count > self._limits.max_connections
-        if count > _TOLD * self._limits.max_connections and isinstance(
-            transport, asyncio.Transport
-        ):
+        count, limit = len(self._server.connections), self._config.max_connections
+        self.is_surplus = count > limit
+        if count > _ANSWERED_MULTIPLE * limit and isinstance(transport, asyncio.Transport):
             transport.abort()
             return
         self._header_timer = asyncio.get_running_loop().call_later(
-            self._limits.header_timeout_s, self.force_close
+            self._config.header_timeout_s, self.force_close
         )
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop the timer."""
-        self._stop_clock()
+        self.stop_header_timer()
         super().connection_lost(exc)
 
     def close(self) -> None:
@@ -144,9 +77,11 @@ class Connection(web.RequestHandler):
             self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
         super().data_received(data)
 
-    def request_began(self) -> None:
-        """Note that the headers of a request have arrived."""
-        self._stop_clock()
+    def stop_header_timer(self) -> None:
+        """End the time limit: the headers of the first request have arrived."""
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
         self._head = b""
 
     def handle_error(
@@ -157,12 +92,15 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answer a malformed request in the error format of the dialect that it was meant for."""
-        self._stop_clock()
-        plain = super().handle_error(request, status, exc, message)
         path, headers = _path_and_headers(self._head)
-        kind = ErrorKind.INVALID_REQUEST if plain.status < 500 else ErrorKind.INTERNAL
+        self.stop_header_timer()
+        plain = super().handle_error(request, status, exc, message)
         # The error is general, because aiohttp's details quote the bytes that were sent.
-        error = ApiError(kind, _parse_error_text(exc) if plain.status < 500 else "internal error")
+        error = (
+            ApiError(ErrorKind.INVALID_REQUEST, _parse_error_text(exc))
+            if plain.status < 500
+            else ApiError(ErrorKind.INTERNAL, "internal error")
+        )
         request_id = new_id("req_")
         response = failure_response(
             dialect_of(path, headers), error, request_id, status=plain.status
@@ -171,11 +109,6 @@ class Connection(web.RequestHandler):
             response.headers[name] = request_id
         response.force_close()
         return response
-
-    def _stop_clock(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
 
 
 def _parse_error_text(error: BaseException | None) -> str:
@@ -187,7 +120,7 @@ def _parse_error_text(error: BaseException | None) -> str:
 
 def _path_and_headers(head: bytes) -> tuple[str, dict[str, str]]:
     """Return the path and the header names of a malformed request, as far as they are readable."""
-    lines = head.decode("latin-1").split("\r\n")
-    words = lines[0].split(" ")
-    path = words[1].partition("?")[0] if len(words) > 1 else "/"
-    return path, {line.partition(":")[0].strip().lower(): "" for line in lines[1:]}
+    request_line, *lines = head.decode("latin-1").split("\r\n")
+    parts = request_line.split(" ")
+    path = parts[1].partition("?")[0] if len(parts) > 1 else "/"
+    return path, {line.partition(":")[0].strip().lower(): "" for line in lines}

@@ -13,9 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.dialect import Dialect
-from api.server.routes import ROUTES, Route
+from api.server.routes import CHAT, ROUTES, Route
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
 
@@ -102,8 +101,8 @@ def _operation(route: Route, references: _References) -> dict[str, Any]:
 
 
 def _operation_id(route: Route) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", route.path) or ["root"]
-    return "_".join([route.method.lower(), *words])
+    parts = re.findall(r"[A-Za-z0-9]+", route.path) or ["root"]
+    return "_".join([route.method.lower(), *parts])
 
 
 def _success(route: Route, references: _References) -> dict[str, Any]:
@@ -145,6 +144,6 @@ def _version() -> str:
 
 
 @cache
-def text() -> str:
+def openapi_text() -> str:
     """Return the document of this program's routes as JSON."""
     return json_text(document(ROUTES))

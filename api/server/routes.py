@@ -1,6 +1,6 @@
 """The table of routes: those of the dialects, and the server's own. Runs on the server's loop.
 
-To add a dialect, add one entry to ``DIALECTS``.
+To add a dialect, add its class to ``DIALECTS``.
 """
 
 import asyncio
@@ -8,29 +8,28 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.anthropic.dialect import DIALECT as MESSAGES
-from api.dialects.chat.dialect import DIALECT as CHAT
-from api.dialects.completions import DIALECT as COMPLETIONS
-from api.dialects.ollama.dialect import DIALECT as OLLAMA
-from api.dialects.responses.dialect import DIALECT as RESPONSES
-from api.dialects.sglang.dialect import DIALECT as GENERATE
+from api.dialects.anthropic.dialect import Messages
+from api.dialects.ollama.dialect import Ollama
+from api.dialects.openai.chat import ChatCompletions
+from api.dialects.openai.completions import Completions
+from api.dialects.responses.dialect import Responses
+from api.dialects.sglang.dialect import Generate
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import Dialect
-from api.server.answering import Handler, answering, replying, service_of
+from api.server.answering import SERVICE, Handler, answering, replying
 from api.transport.answer_text import json_text
-from api.transport.errors import ApiError, ErrorKind
+from api.transport.errors import ApiError, ErrorKind, shown
 from api.transport.metrics import CONTENT_TYPE
-from api.transport.service import ListedModel, listed_model, listed_models, shown_name
+from api.transport.models import ListedModel, listed_model, listed_models
 
-_Word = Literal["ok", "no_model", "loading", "failed"]
-_WORDS: dict[str, _Word] = {
+_HealthStatus = Literal["ok", "no_model", "loading", "failed"]
+_HEALTH: dict[str, _HealthStatus] = {
     "ready": "ok",
     "unloaded": "ok",
     "loading": "loading",
@@ -41,34 +40,34 @@ _WORDS: dict[str, _Word] = {
 class Health(TypedDict):
     """``GET /health``."""
 
-    status: _Word
+    status: _HealthStatus
     running: int
     waiting: int
 
 
-async def health(request: web.Request) -> web.StreamResponse:
+async def get_health(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /health``: 200 once requests are answered, 503 until then."""
-    service = service_of(request)
+    service = request.app[SERVICE]
     status, models = service.engine.status, service.models
     if status.state == "failed":
         # Clients that wait for a healthy server send no request that would load the model: start
         # loading now.
-        service.try_again()
+        service.restart_engine()
     # With several models, each is loaded when it is needed, and one that failed fails alone.
     is_empty = status.state == "unloaded" and status.info is None
     can_load = is_empty and service.is_choosing and bool(models)
-    goes_on = status.state == "failed" and any(
+    has_others = status.state == "failed" and any(
         model.is_loaded or model.is_unloaded for model in models
     )
-    word: _Word = "no_model" if is_empty else _WORDS[status.state]
-    if can_load or goes_on:
-        word = "ok"
+    health: _HealthStatus = "no_model" if is_empty else _HEALTH[status.state]
+    if can_load or has_others:
+        health = "ok"
     body: Health = {
-        "status": word,
+        "status": health,
         "running": sum(model.running for model in models) if models else status.running,
         "waiting": sum(model.waiting for model in models) if models else status.waiting,
     }
-    return web.json_response(body, status=200 if word == "ok" else 503, dumps=json_text)
+    return web.json_response(body, status=200 if health == "ok" else 503, dumps=json_text)
 
 
 async def root(request: web.Request) -> web.StreamResponse:
@@ -140,7 +139,7 @@ def model_to_wire(model: ListedModel) -> ModelObject:
 
 async def list_models(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models``."""
-    data = [model_to_wire(model) for model in listed_models(service_of(request))]
+    data = [model_to_wire(model) for model in listed_models(request.app[SERVICE])]
     body: ModelList = {
         "object": "list",
         "data": data,
@@ -153,12 +152,12 @@ async def list_models(request: web.Request) -> web.StreamResponse:
 
 async def retrieve_model(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models/{id}``."""
-    asked = request.match_info["id"]
-    model = listed_model(service_of(request), asked)
+    name = request.match_info["id"]
+    model = listed_model(request.app[SERVICE], name)
     if model is None:
         raise ApiError(
             ErrorKind.NOT_FOUND,
-            f"no model named {shown_name(asked)} is loaded; GET /v1/models lists what is",
+            f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
             code="model_not_found",
         )
     return web.json_response(model_to_wire(model), dumps=json_text)
@@ -169,23 +168,30 @@ async def retrieve_model(request: web.Request) -> web.StreamResponse:
 
 async def metrics(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /metrics`` in Prometheus' text format."""
-    service = service_of(request)
+    service = request.app[SERVICE]
     statuses = service.models or (service.engine.status,)
     body = service.metrics.exposition(statuses, service.engine.limits.prompt_cache_bytes)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
-# Makes the OpenAPI document; set by the application.
-OPENAPI: web.AppKey[partial[str]] = web.AppKey("openapi", partial)
-
-
-async def openapi(request: web.Request) -> web.StreamResponse:
+async def get_openapi(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /openapi.json``."""
-    text = await asyncio.to_thread(request.app[OPENAPI])
+    # Imported here because the document is made from this module's table.
+    from api.server.openapi import openapi_text
+
+    text = await asyncio.to_thread(openapi_text)
     return web.Response(text=text, content_type="application/json")
 
 
-DIALECTS: tuple[Dialect, ...] = (MESSAGES, CHAT, COMPLETIONS, RESPONSES, GENERATE, OLLAMA)
+MESSAGES, CHAT = Messages(), ChatCompletions()
+DIALECTS: tuple[Dialect, ...] = (
+    MESSAGES,
+    CHAT,
+    Completions(),
+    Responses(),
+    Generate(),
+    Ollama(),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +261,14 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/health",
-        health,
+        get_health,
         "Whether a model is ready, and how much is running",
         needs_key=False,
         answer=Health,
         other_answers={503: Health},
     ),
     Route("GET", "/metrics", metrics, "Metrics for Prometheus", media_type="text/plain"),
-    Route("GET", "/openapi.json", openapi, "These routes as an OpenAPI 3.1 document"),
+    Route("GET", "/openapi.json", get_openapi, "These routes as an OpenAPI 3.1 document"),
     Route(
         "GET",
         "/",

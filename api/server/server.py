@@ -6,7 +6,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -16,15 +16,15 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError, RawRequestMessage
 from yarl import URL
 
-from api.server.access import context_of
 from api.server.answering import SERVICE
 from api.server.application import build
-from api.server.connection import AcceptFailures, Connection, ConnectionLimits
+from api.server.connection import Connection
 from api.server.routes import route_path
+from api.server.tls import context_of
 from api.transport.config import Address, ServerConfig
 from api.transport.metrics import Metrics
-from api.transport.observation import RequestObserver
-from api.transport.service import ServedEngine
+from api.transport.record import RequestObserver
+from engine import Engine
 from engine.files.causes import os_cause
 
 _CLOSE_TIMEOUT_S = 1.0
@@ -63,14 +63,14 @@ class ApiServer:
 
     def __init__(
         self,
-        engine: ServedEngine,
+        engine: Engine,
         config: ServerConfig | None = None,
-        observer: RequestObserver | None = None,
+        observers: Sequence[RequestObserver] = (),
     ) -> None:
         self.config = config if config is not None else ServerConfig()
         self.address: Address | None = None
         self._engine = engine
-        self._observer = observer
+        self._observers = observers
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
         self._encryption: ssl.SSLContext | None = None
@@ -93,10 +93,9 @@ class ApiServer:
             return self.address
         self._encryption = context_of(self.config)
         listener = await self._listener()
-        self._accept_failures = AcceptFailures(asyncio.get_running_loop())
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
         runner = web.AppRunner(
-            build(self._engine, self.config, self._observer),
+            build(self._engine, self.config, self._observers),
             handler_cancellation=True,
             shutdown_timeout=_CLOSE_TIMEOUT_S,
         )
@@ -107,7 +106,6 @@ class ApiServer:
             listener.close()
             await runner.cleanup()
             raise
-        self._accept_failures.watch()
         self._runner = runner
         return address
 
@@ -154,14 +152,13 @@ class ApiServer:
         self._runner = self._listening = self.address = None
         if runner is None or listening is None:
             return
-        self._accept_failures.end()
         await _accept_no_more(listening)
         service = runner.app[SERVICE]
-        await service.idle(self.config.stop_grace_s)
+        await service.wait_until_idle(self.config.stop_grace_s)
         for generation in list(service.running):
             generation.cancel()
         await runner.cleanup()
-        await asyncio.to_thread(service.kept_responses.close)
+        await asyncio.to_thread(service.responses.close)
 
     async def _listen(self, runner: web.AppRunner, listener: socket.socket) -> Address:
         """Accept connections at a bound socket; return its address."""
@@ -193,10 +190,7 @@ class ApiServer:
             return make_request(message, *parts)
 
         server.request_factory = make_routed
-        limits = ConnectionLimits(
-            config.max_connections, config.header_timeout_s, config.idle_timeout_s
-        )
-        return lambda: Connection(server, limits, logger=logger, access_log=None)
+        return lambda: Connection(server, config, logger=logger, access_log=None)
 
     async def _listener(self) -> socket.socket:
         """Return a bound socket. One socket, so that port 0 means one port for all names."""
@@ -276,11 +270,11 @@ class ServerThread:
 
     def __init__(
         self,
-        engine: ServedEngine,
+        engine: Engine,
         config: ServerConfig | None = None,
-        observer: RequestObserver | None = None,
+        observers: Sequence[RequestObserver] = (),
     ) -> None:
-        self._server = ApiServer(engine, config, observer)
+        self._server = ApiServer(engine, config, observers)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_wanted: asyncio.Event | None = None

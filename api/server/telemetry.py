@@ -22,16 +22,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from api.transport.errors import status_of
-from api.transport.observation import (
+from api.transport.errors import shown, status_of
+from api.transport.record import (
+    CLIENT_GONE,
     Content,
-    ObservedRun,
-    RequestAdvanced,
-    RequestBegan,
-    RequestEnded,
+    RecordedRun,
+    RequestObserver,
+    RequestRecord,
 )
-from api.transport.service import shown_name
-from engine import GenerationRequest, Message, StopKind, ToolCall, TraceLevel, Usage
+from engine import GenerationRequest, Message, StopKind, ToolCall, Usage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -51,7 +50,6 @@ _CLOSE_TIMEOUT_S = 3.0
 _LOG_EVERY_S = 60.0
 _MAX_LOGGED_CHARACTERS = 300
 _CANCELLED = "cancelled"
-_CLIENT_GONE = 499
 # In lists with an entry for each choice, because some collectors drop nulls.
 _NO_NUMBER = -1
 _FINISH_REASONS = {
@@ -206,10 +204,8 @@ def telemetry_for(
     return None
 
 
-class Telemetry:
+class Telemetry(RequestObserver):
     """Reports each request for an answer to a collector.
-
-    Fits ``api.transport.observation.RequestObserver``.
 
     Attributes:
         secret: A text that no span may contain: the server's key.
@@ -243,27 +239,17 @@ class Telemetry:
             }
             self._providers.append(meters)
 
-    def requested_trace(self) -> tuple[TraceLevel, int]:
-        """Return that no token traces are wanted."""
-        return TraceLevel.OFF, 0
-
     def requested_content(self) -> Content:
         """Return whether prompts and answers are wanted."""
         return Content.TEXTS if self._with_content else Content.NONE
 
-    def request_began(self, began: RequestBegan) -> None:
-        """Do nothing: the span is made when the request has ended."""
-
-    def request_advanced(self, advanced: RequestAdvanced) -> None:
-        """Do nothing: the span is made when the request has ended."""
-
-    def request_ended(self, ended: RequestEnded) -> None:
+    def request_ended(self, record: RequestRecord) -> None:
         """Make the span and the measurements of a request for an answer."""
-        if not ended.began.operation:
+        if not record.operation:
             return
         try:
-            self._make_span(ended)
-            self._measure(ended)
+            self._make_span(record)
+            self._measure(record)
         except Exception as error:
             # The error's text is not logged: it may quote the prompt.
             _log.warning("a request is missing from telemetry (%s)", type(error).__name__)
@@ -286,27 +272,26 @@ class Telemetry:
                 timeout_s,
             )
 
-    def _make_span(self, ended: RequestEnded) -> None:
+    def _make_span(self, record: RequestRecord) -> None:
         if self._tracer is None:
             return
         from opentelemetry.propagate import extract
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
-        began = ended.began
-        began_ns = int(began.began_at * 1e9)
-        attributes = span_attributes(ended, with_content=self._with_content)
+        began_ns = int(record.began_at * 1e9)
+        attributes = span_attributes(record, with_content=self._with_content)
         span = self._tracer.start_span(
-            self._without_secret(f"{began.operation} {_asked_model(ended)}".rstrip()),
-            context=extract({name.lower(): value for name, value in began.headers}),
+            self._without_secret(f"{record.operation} {_requested_model(record)}".rstrip()),
+            context=extract({name.lower(): value for name, value in record.headers}),
             kind=SpanKind.SERVER,
             attributes={name: self._without_secret(value) for name, value in attributes.items()},
             start_time=began_ns,
         )
-        # A request that is wrong, or whose client left, is no failure of a server.
+        # A request that is wrong, or whose client disconnected, is no failure of a server.
         # https://opentelemetry.io/docs/specs/semconv/http/http-spans/#status
-        if (ended.status if ended.failure is None else status_of(ended.failure)) >= 500:
+        if (record.status if record.failure is None else status_of(record.failure)) >= 500:
             span.set_status(Status(StatusCode.ERROR))
-        span.end(began_ns + int(ended.took_s * 1e9))
+        span.end(began_ns + int(record.took_s * 1e9))
 
     def _without_secret(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -316,21 +301,21 @@ class Telemetry:
             return value.replace(self.secret, "[hidden]").replace(escaped, "[hidden]")
         return value
 
-    def _measure(self, ended: RequestEnded) -> None:
+    def _measure(self, record: RequestRecord) -> None:
         if self._histograms is None:
             return
         tokens, duration, first_token, output_token = self._histograms.values()
         # Values of clients would be unbounded labels: the model is the one that answered.
-        labels = _common_attributes(ended)
-        if ended.model:
-            labels["gen_ai.request.model"] = labels["gen_ai.response.model"] = ended.model
-        error = _error_type(ended)
-        duration.record(ended.took_s, labels if error is None else {**labels, "error.type": error})
-        usage = _usage_attributes(ended)
+        labels = _common_attributes(record)
+        if record.model:
+            labels["gen_ai.request.model"] = labels["gen_ai.response.model"] = record.model
+        error = _error_type(record)
+        duration.record(record.took_s, labels if error is None else {**labels, "error.type": error})
+        usage = _usage_attributes(record)
         for kind in ("input", "output"):
             if (count := usage.get(f"gen_ai.usage.{kind}_tokens")) is not None:
                 tokens.record(count, {**labels, "gen_ai.token.type": kind})
-        for end in ended.ends if error is None else ():
+        for end in record.ends if error is None else ():
             if end.timing.first_token_s is not None:
                 first_token.record(end.timing.first_token_s, labels)
             if end.usage.output_tokens > 1:
@@ -351,67 +336,66 @@ def _resource(version: str) -> "Resource":
     return Resource.create({**ours, **OTELResourceDetector().detect().attributes})
 
 
-def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
+def span_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
     """Return the attributes of a request's span.
 
     Those that the conventions lack begin with ``fullstop.``. Lists have one entry for each choice,
     in the same order.
     """
-    began = ended.began
-    # The client left before any status was sent, or after the head of a stream.
-    left = 200 if ended.is_stream else None
-    reasons = [_FINISH_REASONS[end.stop.kind] for end in ended.ends]
+    # The client disconnected before any status was sent, or after the head of a stream.
+    sent_status = 200 if record.is_stream else None
+    reasons = [_FINISH_REASONS[end.stop.kind] for end in record.ends]
     attributes: Attributes = {
-        **_common_attributes(ended),
-        "http.request.method": began.method,
-        "http.route": began.route,
-        "http.response.status_code": left if ended.status == _CLIENT_GONE else ended.status,
-        "fullstop.dialect": began.dialect,
-        "fullstop.request.id": began.request_id,
-        "gen_ai.request.model": _asked_model(ended) or None,
-        "gen_ai.response.model": ended.model or None,
-        "gen_ai.response.id": (ended.runs and ended.answer_id) or None,
+        **_common_attributes(record),
+        "http.request.method": record.method,
+        "http.route": record.route,
+        "http.response.status_code": sent_status if record.status == CLIENT_GONE else record.status,
+        "fullstop.dialect": record.dialect,
+        "fullstop.request.id": record.request_id,
+        "gen_ai.request.model": _requested_model(record) or None,
+        "gen_ai.response.model": record.model or None,
+        "gen_ai.response.id": (record.runs and record.answer_id) or None,
         "gen_ai.response.finish_reasons": reasons or None,
-        "error.type": _error_type(ended),
-        **_usage_attributes(ended),
+        "error.type": _error_type(record),
+        **_usage_attributes(record),
     }
-    if ended.wanted:
-        attributes |= _request_attributes(ended.wanted)
-        attributes["gen_ai.request.stream"] = ended.wants_stream
-    if ended.ends:
-        attributes |= _stop_attributes(ended, with_content=with_content)
-    if with_content and ended.wanted:
-        attributes |= _content_attributes(ended, reasons)
+    if record.requests:
+        attributes |= _request_attributes(record.requests)
+        attributes["gen_ai.request.stream"] = record.wants_stream
+    if record.ends:
+        attributes |= _stop_attributes(record, with_content=with_content)
+    if with_content and record.requests:
+        attributes |= _content_attributes(record, reasons)
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _common_attributes(ended: RequestEnded) -> Attributes:
-    attributes = {"gen_ai.operation.name": ended.began.operation, "gen_ai.provider.name": _NAME}
-    if ended.began.server is None:
+def _common_attributes(record: RequestRecord) -> Attributes:
+    attributes = {"gen_ai.operation.name": record.operation, "gen_ai.provider.name": _NAME}
+    if record.server is None:
         return attributes
-    address, port = ended.began.server
+    address, port = record.server
     return {**attributes, "server.address": address, "server.port": port}
 
 
-def _error_type(ended: RequestEnded) -> str | None:
-    if ended.failure is not None:
-        return ended.failure.value
-    if ended.status == _CLIENT_GONE:
+def _error_type(record: RequestRecord) -> str | None:
+    if record.failure is not None:
+        return record.failure.value
+    if record.status == CLIENT_GONE:
         return _CANCELLED
-    return "internal" if ended.status >= 500 else None
+    return "internal" if record.status >= 500 else None
 
 
-def _asked_model(ended: RequestEnded) -> str:
-    return shown_name(ended.asked_model or ended.model)
+def _requested_model(record: RequestRecord) -> str:
+    return shown(record.requested_model or record.model)
 
 
-def _request_attributes(wanted: Sequence[GenerationRequest]) -> Attributes:
-    request = wanted[0]
-    prompts = len({(id(one.messages), one.prompt) for one in wanted})
+def _request_attributes(requests: Sequence[GenerationRequest]) -> Attributes:
+    request = requests[0]
+    prompts = len({(id(request.messages), request.prompt) for request in requests})
     is_json = request.constraint is not None and request.constraint.text_form is None
     return {
         "gen_ai.output.type": "json" if is_json else "text",
-        "gen_ai.request.choice.count": len(wanted) // prompts,
+        "gen_ai.request.choice.count": len(requests) // prompts,
         "gen_ai.request.max_tokens": request.max_tokens,
         "gen_ai.request.stop_sequences": list(request.stops.strings) or None,
         **{f"gen_ai.request.{name}": getattr(request.sampling, name) for name in _SAMPLING},
@@ -421,12 +405,12 @@ def _request_attributes(wanted: Sequence[GenerationRequest]) -> Attributes:
     }
 
 
-def _usage_attributes(ended: RequestEnded) -> Attributes:
+def _usage_attributes(record: RequestRecord) -> Attributes:
     """Return the tokens of a request; a prompt with several choices counts once."""
-    if not ended.ends:
-        return {"gen_ai.usage.input_tokens": ended.embedded_tokens}
+    if not record.ends:
+        return {"gen_ai.usage.input_tokens": record.embedded_tokens}
     prompts: dict[object, Usage] = {}
-    for run in ended.runs:
+    for run in record.runs:
         if run.finished is not None:
             prompts.setdefault(run.generation.request.prompt_key, run.finished.usage)
     return {
@@ -434,15 +418,15 @@ def _usage_attributes(ended: RequestEnded) -> Attributes:
         "gen_ai.usage.cache_read.input_tokens": sum(
             usage.cached_tokens for usage in prompts.values()
         ),
-        "gen_ai.usage.output_tokens": sum(end.usage.output_tokens for end in ended.ends),
+        "gen_ai.usage.output_tokens": sum(end.usage.output_tokens for end in record.ends),
         "gen_ai.usage.reasoning.output_tokens": sum(
-            end.usage.thinking_tokens for end in ended.ends
+            end.usage.thinking_tokens for end in record.ends
         ),
     }
 
 
-def _stop_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
-    stops = [end.stop for end in ended.ends]
+def _stop_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
+    stops = [end.stop for end in record.ends]
     attributes: Attributes = {
         "kind": [stop.kind.value for stop in stops],
         "sequence": [stop.value if isinstance(stop.value, str) else "" for stop in stops],
@@ -461,17 +445,18 @@ def _stop_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
     return {f"fullstop.stop.{name}": value for name, value in attributes.items()}
 
 
-def _content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> Attributes:
+def _content_attributes(record: RequestRecord, reasons: Sequence[str]) -> Attributes:
     """Return the prompt and the answers of a request, as JSON of the conventions' schemas.
 
     https://opentelemetry.io/docs/specs/semconv/gen-ai/
     gen-ai-spans/#capturing-instructions-inputs-and-outputs
     """
-    request = ended.wanted[0]
-    asked = [_message(message) for message in request.messages]
-    for prompt in dict.fromkeys(one.prompt for one in ended.wanted if one.prompt is not None):
+    request = record.requests[0]
+    inputs = [_message(message) for message in request.messages]
+    prompts = (request.prompt for request in record.requests if request.prompt is not None)
+    for prompt in dict.fromkeys(prompts):
         kind = "text" if isinstance(prompt, str) else "token_ids"
-        asked.append({"role": "user", "parts": [{"type": kind, "content": prompt}]})
+        inputs.append({"role": "user", "parts": [{"type": kind, "content": prompt}]})
     tools = [
         {"type": "function", "name": tool.name, "description": tool.description}
         | {"parameters": tool.parameters}
@@ -479,10 +464,10 @@ def _content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> Attribut
     ]
     answers = [
         {"role": "assistant", "parts": _answer_parts(run), "finish_reason": reason}
-        for run, reason in zip(ended.runs, reasons, strict=True)
+        for run, reason in zip(record.runs, reasons, strict=True)
     ]
     contents = {
-        "gen_ai.input.messages": asked,
+        "gen_ai.input.messages": inputs,
         "gen_ai.tool.definitions": tools,
         "gen_ai.output.messages": answers,
     }
@@ -501,7 +486,7 @@ def _message(message: Message) -> Attributes:
     return {"role": "tool", "parts": [part]}
 
 
-def _answer_parts(run: ObservedRun) -> list[Attributes]:
+def _answer_parts(run: RecordedRun) -> list[Attributes]:
     calls = [completed.call for completed in run.calls]
     return _parts("".join(run.thoughts), "".join(run.texts), calls)
 

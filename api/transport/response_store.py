@@ -1,4 +1,4 @@
-"""Keeps answers in SQLite for a while, so that later requests can continue them.
+"""Stores answers in SQLite for a while, so that later requests can continue them.
 
 The database is in memory or, if a folder is given, in a file that a restart of the server reads
 again. The least recently used answer is dropped first. Knows no vendor. Any thread.
@@ -8,7 +8,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import sqlite3
 import stat
 import threading
@@ -23,8 +22,6 @@ from engine.files.causes import os_cause
 _log = logging.getLogger(__name__)
 
 _FILE = "responses.sqlite3"
-# Whole, damaged and unfinished files of versions that kept each answer in one.
-_EARLIER = re.compile(r"\.?response-[0-9a-f]{32}-[0-9a-f]{64}\.txt.*")
 # A response's row and indices, and those of each of its items.
 _ROW_BYTES, _ITEM_BYTES = 512, 220
 _SCHEMA = """
@@ -43,17 +40,17 @@ CREATE INDEX IF NOT EXISTS by_response ON items (response);
 
 
 @dataclass(frozen=True, slots=True)
-class KeptResponse:
-    """An answer with the input that it answered, as JSON.
+class StoredResponse:
+    """An answer with its input, as JSON.
 
     Attributes:
         id: Its id.
         previous: The id of the answer that it continues; empty for none.
-        sent: The items that were sent for it, without those of earlier answers.
+        sent: The items of its request, without those of earlier answers.
         sent_ids: Their ids.
         answer: The whole answer.
         output_ids: The ids of its items.
-        owner: Who asked for it; nobody else can read, continue or delete it.
+        owner: The id of its client; nobody else can read, continue or delete it.
     """
 
     id: str
@@ -65,12 +62,12 @@ class KeptResponse:
     owner: str
 
 
-class KeptResponses:
-    """The kept answers of one server.
+class ResponseStore:
+    """The stored answers of one server.
 
     Args:
-        max_bytes: Space for all of them, in memory or in the file; 0 keeps none.
-        max_s: How long each is kept after it was last used.
+        max_bytes: Space for all of them, in memory or in the file; 0 stores none.
+        max_s: How long each is stored after it was last used.
         clock: Returns seconds since the epoch.
         folder: Where they outlive the server; None keeps them in memory.
 
@@ -89,40 +86,38 @@ class KeptResponses:
         self._max_s = max_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._database = _connect(":memory:") if folder is None else _open(prepared(folder))
+        self._database = _connect(":memory:") if folder is None else _open(prepare_folder(folder))
         self._bytes = 0.0
         self._count_bytes()
         with self._transaction():
-            if folder is not None:
-                self._adopt_files(folder.expanduser())
             self._evict()
 
     @property
     def is_on(self) -> bool:
-        """Whether answers are kept at all."""
+        """Whether answers are stored at all."""
         return self._max_bytes > 0
 
-    def keep(self, response: KeptResponse) -> None:
-        """Keep an answer; drop others if there is no room."""
+    def put(self, response: StoredResponse) -> None:
+        """Store an answer; evict others if the space is full."""
         with self._transaction():
-            self._insert(response, self._clock())
+            self._insert(response)
             self._evict()
 
-    def get(self, owner: str, response_id: str) -> KeptResponse | None:
+    def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, or None if there is none (any more)."""
         with self._transaction():
             return self._get(owner, response_id)
 
-    def of_item(self, owner: str, item_id: str) -> KeptResponse | None:
+    def of_item(self, owner: str, item_id: str) -> StoredResponse | None:
         """Return the owner's answer that an item belongs to, or None if there is none."""
         with self._transaction():
             found = self._database.execute("SELECT response FROM items WHERE id = ?", (item_id,))
             row = found.fetchone()
             return None if row is None else self._get(owner, row[0])
 
-    def chain(self, owner: str, response_id: str) -> Sequence[KeptResponse] | None:
+    def chain(self, owner: str, response_id: str) -> Sequence[StoredResponse] | None:
         """Return an answer and all that it continues, oldest first; None if one is missing."""
-        responses: dict[str, KeptResponse] = {}
+        responses: dict[str, StoredResponse] = {}
         with self._transaction():
             while response_id:
                 response = self._get(owner, response_id)
@@ -133,32 +128,32 @@ class KeptResponses:
                 response_id = response.previous
         return list(responses.values())[::-1]
 
-    def forget(self, response_id: str) -> bool:
+    def delete(self, response_id: str) -> bool:
         """Delete an answer; returns whether it was there."""
         with self._lock, self._database:
-            return self._delete(response_id)
+            return self._remove(response_id)
 
     def close(self) -> None:
-        """Close the database; what is in a file stays there."""
+        """Close the database; a file is kept."""
         with self._lock:
             self._database.close()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Change everything or, where the disk is full, nothing."""
+        """Change everything or, if the disk is full, nothing."""
         with self._lock:
             try:
                 with self._database:
                     yield
             except sqlite3.OperationalError as error:
-                _log.warning("a response is not kept, or its use not noted: %s", error)
+                _log.warning("a response is not stored, or its use not recorded: %s", error)
                 self._count_bytes()
 
     def _count_bytes(self) -> None:
         [(self._bytes,)] = self._database.execute("SELECT total(size_bytes) FROM responses")
 
-    def _insert(self, response: KeptResponse, used_s: float) -> None:
-        self._delete(response.id)
+    def _insert(self, response: StoredResponse) -> None:
+        self._remove(response.id)
         fields = [response.previous, response.sent, response.sent_ids, response.answer]
         text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
         content = text.encode("utf-8", "surrogatepass")
@@ -166,14 +161,15 @@ class KeptResponses:
         size_bytes = len(content) + _ROW_BYTES + _ITEM_BYTES * len(item_ids)
         self._database.execute(
             "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
-            (response.id, response.owner, used_s, size_bytes, content),
+            (response.id, response.owner, self._clock(), size_bytes, content),
         )
         self._database.executemany(
-            "INSERT OR REPLACE INTO items VALUES (?, ?)", [(one, response.id) for one in item_ids]
+            "INSERT OR REPLACE INTO items VALUES (?, ?)",
+            [(item_id, response.id) for item_id in item_ids],
         )
         self._bytes += size_bytes
 
-    def _get(self, owner: str, response_id: str) -> KeptResponse | None:
+    def _get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, and make it the most recently used one."""
         now_s = self._clock()
         row = self._database.execute(
@@ -189,9 +185,9 @@ class KeptResponses:
         text = row[0].decode("utf-8", "surrogatepass")
         previous, sent, sent_ids, answer, output_ids = json.loads(text)
         parts = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
-        return KeptResponse(response_id, previous, *parts, owner)
+        return StoredResponse(response_id, previous, *parts, owner)
 
-    def _delete(self, response_id: str) -> bool:
+    def _remove(self, response_id: str) -> bool:
         found = self._database.execute(
             "DELETE FROM responses WHERE id = ? RETURNING size_bytes", (response_id,)
         ).fetchone()
@@ -209,24 +205,11 @@ class KeptResponses:
             ).fetchone()
             if row is None or (self._bytes <= self._max_bytes and row[1] >= oldest_s):
                 return
-            self._delete(row[0])
-
-    def _adopt_files(self, folder: Path) -> None:
-        """Move the answers of earlier versions, one in each file, to the database."""
-        for file in [file for file in folder.iterdir() if _EARLIER.fullmatch(file.name)]:
-            with contextlib.suppress(OSError, ValueError, TypeError, sqlite3.Error):
-                facts, answer, *sent = file.read_text("utf-8").split("\n")
-                # Before there were owners, answers belonged to the clients without a key.
-                its_id, previous, sent_ids, output_ids, owner = [*json.loads(facts), ""][:5]
-                parts = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
-                response = KeptResponse(its_id, previous, *parts, owner)
-                self._insert(response, file.stat().st_mtime)
-            with contextlib.suppress(OSError):
-                file.unlink()
+            self._remove(row[0])
 
 
-def prepared(folder: Path) -> Path:
-    """Create the folder for kept answers and check that it is writable.
+def prepare_folder(folder: Path) -> Path:
+    """Create the folder for stored answers and check that it is writable.
 
     Raises:
         ConfigError: It cannot be created or written to.
@@ -234,7 +217,7 @@ def prepared(folder: Path) -> Path:
     folder = folder.expanduser()
     try:
         # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
-        for missing in [place for place in (folder, *folder.parents) if not place.exists()][::-1]:
+        for missing in [path for path in (folder, *folder.parents) if not path.exists()][::-1]:
             missing.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(exist_ok=True)
         _tighten(folder, 0o700)
@@ -269,9 +252,9 @@ def _open(folder: Path) -> sqlite3.Connection:
         return _open(folder)
 
 
-def _connect(place: Path | str) -> sqlite3.Connection:
+def _connect(path: Path | str) -> sqlite3.Connection:
     """Open a database that no other process can use meanwhile."""
-    database = sqlite3.connect(place, timeout=0, check_same_thread=False)
+    database = sqlite3.connect(path, timeout=0, check_same_thread=False)
     try:
         database.executescript(_SCHEMA)
         if (found := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
@@ -283,7 +266,7 @@ def _connect(place: Path | str) -> sqlite3.Connection:
 
 
 def _tighten(path: Path, allowed: int) -> None:
-    """Make a file or folder private; one that is shared with other users stays as it is."""
+    """Make a file or folder private, unless it is shared with other users."""
     with contextlib.suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & ~allowed and not mode & stat.S_ISVTX and path != Path.home():

@@ -16,11 +16,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import fields
 from typing import Any
 
-from api.server.access import context_of
 from api.server.server import ApiServer, CannotListen
 from api.server.telemetry import telemetry_for
+from api.server.tls import context_of
 from api.transport.config import ConfigError, ServerConfig
-from api.transport.response_store import prepared
+from api.transport.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.composition import (
     ServedModels,
@@ -95,7 +95,7 @@ def _run(options: ServeOptions) -> int:
         )
         context_of(config)  # before anything is loaded
         if config.kept_responses_folder is not None:
-            prepared(config.kept_responses_folder)
+            prepare_folder(config.kept_responses_folder)
     except ConfigError as error:
         option = _OPTIONS.get(error.setting, f"--{error.setting}")
         reason = str(error).removeprefix(f"{error.setting}: ")
@@ -135,7 +135,7 @@ async def _serve(
             engine.offer(models.offered)
             loading = asyncio.create_task(load(engine, models.default, options.draft_model))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
-            server = ApiServer(engine, config, telemetry)
+            server = ApiServer(engine, config, () if telemetry is None else (telemetry,))
 
             def statuses() -> tuple[ModelStatus, ...]:
                 return engine.models or (engine.status,)

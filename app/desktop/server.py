@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from api.transport.config import Address, ConfigError, ServerConfig
-from api.transport.observation import (
+from api.transport.record import (
     EVERYTHING,
-    Body,
     Content,
-    ObservedRun,
-    Observers,
-    RequestAdvanced,
-    RequestBegan,
-    RequestEnded,
+    RecordedBody,
+    RecordedRun,
+    RequestObserver,
+    RequestRecord,
 )
 from app import __version__
 from app.composition import offered_models
@@ -49,8 +47,8 @@ from ui.server.server_switch import AddressRefused
 _Note = tuple[RequestEntry, dict[str, RunTrace]]
 
 
-class RequestFeed:
-    """An observer of the server. Fits ``api.transport.observation.RequestObserver``."""
+class RequestFeed(RequestObserver):
+    """An observer of the server."""
 
     def __init__(
         self,
@@ -74,24 +72,24 @@ class RequestFeed:
         """Return that the whole content of a request is wanted."""
         return EVERYTHING
 
-    def request_began(self, began: RequestBegan) -> None:
+    def request_began(self, record: RequestRecord) -> None:
         """Record a request."""
-        self._put((entry_of(began), {}))
+        self._put((entry_of(record), {}))
 
-    def request_advanced(self, advanced: RequestAdvanced) -> None:
+    def request_advanced(self, record: RequestRecord) -> None:
         """Record which model answers a request, and its answers."""
         entry = dataclasses.replace(
-            entry_of(advanced.began),
-            model=advanced.model,
-            asked_model=advanced.asked_model,
-            running=advanced.answers,
+            entry_of(record),
+            model=record.model,
+            asked_model=record.requested_model,
+            running=tuple(run.generation for run in record.runs),
         )
         self._put((entry, {}))
 
-    def request_ended(self, ended: RequestEnded) -> None:
+    def request_ended(self, record: RequestRecord) -> None:
         """Record the end of a request."""
-        entry = entry_of(ended)
-        runs = zip(entry.answers, _finished(ended), strict=True)
+        entry = ended_entry_of(record)
+        runs = zip(entry.answers, _finished(record), strict=True)
         traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
         kept = {name: trace for name, trace in traces.items() if trace is not None}
         self._put((entry, kept))
@@ -114,7 +112,7 @@ class RequestFeed:
         self._deliver([entry for entry, _ in notes])
 
 
-def trace_of(run: ObservedRun) -> RunTrace | None:
+def trace_of(run: RecordedRun) -> RunTrace | None:
     """Return a generation's tokens for the inspector; None if none were recorded."""
     if not run.tokens:
         return None
@@ -131,46 +129,45 @@ def trace_of(run: ObservedRun) -> RunTrace | None:
     return trace
 
 
-def entry_of(note: RequestBegan | RequestEnded) -> RequestEntry:
-    """Return the window's record of an observed request."""
-    began = note if isinstance(note, RequestBegan) else note.began
-    agents = (value for name, value in began.headers if name.lower() == "user-agent")
-    entry = RequestEntry(
-        id=began.request_id,
-        began_at=began.began_at,
-        client=began.client,
+def entry_of(record: RequestRecord) -> RequestEntry:
+    """Return the window's record of a request that has begun."""
+    agents = (value for name, value in record.headers if name.lower() == "user-agent")
+    return RequestEntry(
+        id=record.request_id,
+        began_at=record.began_at,
+        client=record.client,
         agent=next(agents, ""),
-        method=began.method,
-        path=began.path,
-        dialect=began.dialect,
-        headers=began.headers,
+        method=record.method,
+        path=record.path,
+        dialect=record.dialect,
+        headers=record.headers,
     )
-    return entry if isinstance(note, RequestBegan) else _ended(entry, note)
 
 
-def _ended(entry: RequestEntry, ended: RequestEnded) -> RequestEntry:
+def ended_entry_of(record: RequestRecord) -> RequestEntry:
+    """Return the window's record of a request that has ended."""
     return dataclasses.replace(
-        entry,
-        model=ended.model,
-        asked_model=ended.asked_model,
-        is_stream=ended.is_stream,
-        status=ended.status,
-        took_s=ended.took_s,
-        asked=_body(ended.asked),
-        answered=_body(ended.answered),
-        answer_headers=ended.answer_headers,
+        entry_of(record),
+        model=record.model,
+        asked_model=record.requested_model,
+        is_stream=record.is_stream,
+        status=record.status,
+        took_s=record.took_s,
+        asked=_body(record.request_body),
+        answered=_body(record.response_body),
+        answer_headers=record.response_headers,
         answers=tuple(
-            _answer(run, finished, f"{entry.id}/{number}")
-            for number, (run, finished) in enumerate(_finished(ended), 1)
+            _answer(run, finished, f"{record.request_id}/{number}")
+            for number, (run, finished) in enumerate(_finished(record), 1)
         ),
     )
 
 
-def _finished(ended: RequestEnded) -> list[tuple[ObservedRun, Finished]]:
-    return [(run, run.finished) for run in ended.runs if run.finished]
+def _finished(record: RequestRecord) -> list[tuple[RecordedRun, Finished]]:
+    return [(run, run.finished) for run in record.runs if run.finished]
 
 
-def _answer(run: ObservedRun, finished: Finished, run_id: str) -> RequestAnswer:
+def _answer(run: RecordedRun, finished: Finished, run_id: str) -> RequestAnswer:
     return RequestAnswer(
         request=run.generation.request,
         finished=finished,
@@ -181,7 +178,7 @@ def _answer(run: ObservedRun, finished: Finished, run_id: str) -> RequestAnswer:
     )
 
 
-def _body(body: Body) -> RequestBody:
+def _body(body: RecordedBody) -> RequestBody:
     return RequestBody(body.text, body.size_bytes, body.is_whole)
 
 
@@ -246,8 +243,6 @@ def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
 if TYPE_CHECKING:
     from api.server.server import ServerThread
     from api.server.telemetry import Telemetry
-    from api.transport.observation import RequestObserver
-    from api.transport.service import ServedEngine
 
 NETWORK_HOST = "0.0.0.0"
 _REPLAY_TIMEOUT_S = 600.0
@@ -266,11 +261,11 @@ class LocalServer:
 
     def __init__(
         self,
-        engine: "ServedEngine",
+        engine: Engine,
         port: int | None = None,
         preferences: Callable[[], ServerPreferences] = ServerPreferences,
         key: Callable[[], Awaitable[str | None]] = _no_key,
-        observer: "Callable[[], RequestObserver] | None" = None,
+        observer: Callable[[], RequestObserver] | None = None,
     ) -> None:
         self._engine = engine
         self._port = port
@@ -337,8 +332,8 @@ class LocalServer:
 
         telemetry = telemetry_for(os.environ, __version__, config.api_key)
         observer = None if self._observer is None else self._observer()
-        told = [each for each in (observer, telemetry) if each is not None]
-        thread = ServerThread(self._engine, config, Observers(told) if told else None)
+        observers = [each for each in (observer, telemetry) if each is not None]
+        thread = ServerThread(self._engine, config, observers)
         try:
             address = thread.start()
         except BaseException as error:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_args
 
-from api.dialects.shared.foreign_parameters import REFUSED
 from api.dialects.shared.parameters import Vendor
+from api.dialects.shared.unknown_parameters import REFUSED
 from api.server.openapi import document
 from api.server.routes import ROUTES
 

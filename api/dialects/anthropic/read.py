@@ -27,12 +27,12 @@ from api.dialects.anthropic.wire import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from api.dialects.shared.foreign import result_text
+from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import (
     FullstopOptions,
     allows_more_keys,
-    asks_for_thinking,
     effort_of,
+    enables_thinking,
     given_effort,
     is_report_wanted,
     sampling_of,
@@ -45,11 +45,11 @@ from api.dialects.shared.parameters import (
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
-    answers_itself,
     arguments_of,
     check_left_out,
     filled,
     note_of,
+    starts_new_assistant_turn,
     system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, opened
@@ -93,7 +93,7 @@ def requests_from_wire(
     )
     wanted = replace(
         prompt,
-        sampling=sampling_of(params, "Anthropic"),
+        sampling=sampling_of(params),
         stops=with_own_options(stops, params.fullstop),
         # The engine samples one token when it reads the whole prompt.
         max_tokens=token_limit(params.max_tokens),
@@ -133,13 +133,6 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     return with_template_options(wanted, params.chat_template_kwargs)
 
 
-def counted_from_wire(
-    params: CountTokensParams, *, strict: bool = False
-) -> list[GenerationRequest]:
-    """Return the request whose prompt is counted; takes and raises the same as ``ReadRequest``."""
-    return [prompt_from_wire(params)]
-
-
 def allows_parallel_calls(params: CountTokensParams) -> bool:
     """Whether an answer may call more than one tool."""
     choice = params.tool_choice
@@ -166,7 +159,7 @@ def _thinks(params: CountTokensParams) -> bool:
     if params.enable_thinking is not None:
         return params.enable_thinking
     effort = given_effort(params.reasoning_effort)
-    return effort is not None and asks_for_thinking(effort)
+    return effort is not None and enables_thinking(effort)
 
 
 def _effort(params: CountTokensParams) -> str | None:
@@ -686,27 +679,30 @@ def client_tool(kind: str, name: str | None) -> Tool | None:
     return Tool(name or known.name, known.description, known.parameters)
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
 
 
 # The API requires a limit; this one is used if the run had none.
-_ANSWER_ROOM = 4096
+_DEFAULT_MAX_TOKENS = 4096
+# Its sampling parameters.
+_SAMPLING = ("temperature", "top_p", "top_k")
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None if the API cannot express it."""
     system, turns = system_apart(request)
-    if not turns or answers_itself(request):
+    if not turns or starts_new_assistant_turn(request):
         return None
+    sampling = sampling_to_wire(request.sampling)
     return {
         "model": model,
         **filled(
-            max_tokens=_ANSWER_ROOM if request.max_tokens is None else request.max_tokens,
+            max_tokens=_DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
             system=system,
             messages=[_asked_turn(message) for message in turns],
             stop_sequences=list(request.stops.strings),
             stop_token_ids=list(request.stops.token_ids),
-            **sampling_to_wire(request.sampling, "Anthropic"),
+            **{name: sampling[name] for name in _SAMPLING if name in sampling},
             thinking=_asked_thinking(request),
             output_config=filled(effort=request.effort),
             tools=[

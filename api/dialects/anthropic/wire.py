@@ -1,8 +1,8 @@
 """The Messages API's requests, answers and events, spelled as in Anthropic's reference.
 
 https://docs.claude.com/en/api/messages and https://docs.claude.com/en/docs/build-with-claude/streaming
-Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
-are ignored. Any thread.
+Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,18 @@ from typing_extensions import TypedDict
 
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.foreign import readable_text
+from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import (
     STOP_LIST,
     ChatTemplateKwargs,
     FullstopOptions,
     MaxTokensOrNone,
     ModelName,
-    with_sampling,
+    Penalty,
+    Probability,
+    RepetitionPenalty,
+    SignedSeed,
+    Temperature,
 )
 from api.dialects.shared.requests import TEXT_OR_PARTS, TextPart
 
@@ -310,7 +314,6 @@ class CountTokensParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
-@with_sampling("Anthropic")
 class MessageCreateParams(CountTokensParams):
     """``POST /v1/messages``."""
 
@@ -320,7 +323,15 @@ class MessageCreateParams(CountTokensParams):
     compaction: SkipJsonSchema[Any] = None
     cache_control: Any = None
     stream: bool | None = None
+    temperature: Temperature | None = None
+    top_p: Probability | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
     # Accepted beyond the reference.
+    min_p: Probability | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    seed: SignedSeed | None = None
     stop_token_ids: list[int] | None = None
 
 

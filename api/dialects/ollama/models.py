@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from api.dialects.ollama.wire import (
-    Ability,
+    Capability,
     OllamaDetails,
     OllamaListed,
     OllamaModel,
@@ -22,17 +22,17 @@ from api.dialects.ollama.wire import (
 )
 from api.dialects.shared.dialect import LINES, QueryRoute
 from api.transport.answer_text import json_text
-from api.transport.errors import invalid
-from api.transport.service import (
-    Abilities,
+from api.transport.errors import required
+from api.transport.models import (
     ListedModel,
-    Service,
-    abilities_of,
+    capabilities_of,
     check_model,
     listed_model,
     listed_models,
     loaded_model,
 )
+from api.transport.record import RequestRecord
+from api.transport.service import Service
 from engine import NoModel
 from engine.library.models import weight_figures
 
@@ -75,17 +75,19 @@ def running_entry(model: ListedModel) -> OllamaListed:
     return entry
 
 
-def model_to_wire(model: ListedModel, abilities: Abilities) -> OllamaModel:
+def model_to_wire(
+    model: ListedModel, can_think: bool, can_call_tools: bool, vocabulary_size: int | None
+) -> OllamaModel:
     """Return the answer of ``/api/show``."""
-    capabilities: list[Ability] = ["completion"]
-    capabilities += ["tools"] if abilities.can_call_tools else []
-    capabilities += ["thinking"] if abilities.can_think else []
+    capabilities: list[Capability] = ["completion"]
+    capabilities += ["tools"] if can_call_tools else []
+    capabilities += ["thinking"] if can_think else []
     info: dict[str, str | int] = {
         "general.architecture": model.architecture,
         f"{model.architecture}.context_length": model.context_length,
     }
-    if abilities.vocabulary_size is not None:
-        info[f"{model.architecture}.vocab_size"] = abilities.vocabulary_size
+    if vocabulary_size is not None:
+        info[f"{model.architecture}.vocab_size"] = vocabulary_size
     details = _details(model)
     if count := weight_figures(model.folder)[0]:
         info["general.parameter_count"] = count
@@ -128,47 +130,47 @@ def _digest(model: ListedModel) -> str:
     return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-async def list_tags(service: Service, _: None) -> OllamaModels:
+async def list_tags(service: Service, record: RequestRecord, _: None) -> OllamaModels:
     """List the models that requests may name."""
     models = listed_models(service)
     return {"models": await asyncio.to_thread(lambda: list(map(listed_entry, models)))}
 
 
-async def list_running(service: Service, _: None) -> OllamaModels:
+async def list_running(service: Service, record: RequestRecord, _: None) -> OllamaModels:
     """List the models that are in memory."""
-    there = [model for model in listed_models(service) if model.is_loaded]
-    return {"models": await asyncio.to_thread(lambda: list(map(running_entry, there)))}
+    loaded = [model for model in listed_models(service) if model.is_loaded]
+    return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
 
 
-async def show(service: Service, params: ShowParams) -> OllamaModel:
+async def show(service: Service, record: RequestRecord, params: ShowParams) -> OllamaModel:
     """Return a model's details and capabilities."""
-    asked = params.model or params.name
-    if not asked:
-        raise invalid(("model",), "Field required")
-    name = await checked_name(service, asked)
-    abilities = await abilities_of(service, name)
+    requested = params.model or params.name
+    if not requested:
+        raise required(("model",))
+    name = await checked_name(service, requested)
+    capabilities = await capabilities_of(service, name)
     model = listed_model(service, name)
     if model is None:
         raise NoModel("no model is loaded")
-    return await asyncio.to_thread(model_to_wire, model, abilities)
+    return await asyncio.to_thread(model_to_wire, model, *capabilities)
 
 
-async def version(service: Service, _: None) -> OllamaVersion:
+async def version(service: Service, record: RequestRecord, _: None) -> OllamaVersion:
     """Return the version of the API."""
     return {"version": API_VERSION}
 
 
-async def checked_name(service: Service, asked: str) -> str:
+async def checked_name(service: Service, requested: str) -> str:
     """Return the model for a requested name.
 
     If one model answers all requests, it answers to any name, unless the settings are strict. Waits
     for a model that is being loaded.
     """
     if service.is_choosing:
-        status = service.engine.model_status(asked or None)
-        return asked if status is None else status.id
+        status = service.engine.model_status(requested or None)
+        return requested if status is None else status.id
     model = await loaded_model(service)
-    check_model(service, asked)
+    check_model(service, requested)
     return model.id
 
 
@@ -182,21 +184,23 @@ class StatusLine(NamedTuple):
         return f"{json_text({'status': self.status})}\n"
 
 
-# What clients of the reference see of a model that is there already.
+# The lines that the reference sends for a model that is downloaded already.
 _PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
 
 
-async def pull(service: Service, params: PullParams) -> OllamaStatus | list[StatusLine]:
-    """Answer ``POST /api/pull``: a model that answers requests of that name is there already.
+async def pull(
+    service: Service, record: RequestRecord, params: PullParams
+) -> OllamaStatus | list[StatusLine]:
+    """Answer ``POST /api/pull``: a model that answers requests of that name needs no download.
 
     Raises:
         UnknownModel: No model answers requests of that name; none is downloaded.
         ApiError: Likewise, in strict mode.
     """
-    asked = params.model or params.name
-    if not asked:
-        raise invalid(("model",), "Field required")
-    await checked_name(service, asked)
+    requested = params.model or params.name
+    if not requested:
+        raise required(("model",))
+    await checked_name(service, requested)
     if params.stream is False:
         return {"status": _PULLED[-1]}
     return [StatusLine(status) for status in _PULLED]
@@ -221,7 +225,7 @@ MODEL_QUERIES = (
     QueryRoute(
         method="GET",
         path="/api/ps",
-        summary="The models in memory, their size and how long they stay, for Ollama's clients",
+        summary="The models in memory, their size and how long they remain, for Ollama's clients",
         reply=list_running,
         answer=OllamaModels,
     ),
@@ -235,7 +239,7 @@ MODEL_QUERIES = (
     QueryRoute(
         method="POST",
         path="/api/pull",
-        summary="Whether a model is there, as Ollama reports a download that is complete",
+        summary="Whether a model is available, as Ollama reports a download that is complete",
         request=PullParams,
         reply=pull,
         answer=OllamaStatus,

@@ -15,8 +15,8 @@ from api.dialects.ollama.wire import (
 )
 from api.dialects.shared.parameters import (
     allows_more_keys,
-    asks_for_thinking,
     effort_of,
+    enables_thinking,
     given_effort,
     sampling_of,
     sampling_to_wire,
@@ -27,13 +27,13 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.requests import (
     JsonObject,
-    answers_itself,
     arguments_of,
     filled,
     function_of,
     functions,
     note_of,
     reasoning_text,
+    starts_new_assistant_turn,
 )
 from api.transport.errors import FieldPath, invalid
 from engine import (
@@ -56,22 +56,16 @@ _DURATION = re.compile(rf"(?P<sign>[+-]?)(?P<parts>{_NUMBER}|(?:{_NUMBER}(?:{_UN
 _DURATION_PART = re.compile(rf"({_NUMBER})({_UNIT})?")
 
 
-def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the generation that ``/api/chat`` asks for; none if there are no messages.
-
-    Takes and raises what ``ReadRequest`` does.
-    """
+def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
+    """Return the generation that ``/api/chat`` asks for; none if there are no messages."""
     if not params.messages:
         return []
     wanted = GenerationRequest(messages=_turns(params), tools=_functions(params), **_common(params))
     return [with_template_options(wanted, params.chat_template_kwargs)]
 
 
-def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the generation that ``/api/generate`` asks for; none if there is no prompt.
-
-    Takes and raises what ``ReadRequest`` does.
-    """
+def prompt_from_wire(params: PromptParams) -> list[GenerationRequest]:
+    """Return the generation that ``/api/generate`` asks for; none if there is no prompt."""
     notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop, is_new=True))
     prompt = "\n".join((params.prompt or "", *notes))
     if params.raw and params.system:
@@ -86,11 +80,6 @@ def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[Gene
     return [wanted] if params.prompt else []
 
 
-def is_streamed(params: AnswerParams) -> bool:
-    """Whether the answer is a stream, which is the default only in this API."""
-    return params.stream is not False
-
-
 def keep_alive_s(params: ModelParams) -> float | None:
     """Return how long the model stays loaded after a request; None if the request does not say.
 
@@ -100,7 +89,7 @@ def keep_alive_s(params: ModelParams) -> float | None:
     if wanted is None or wanted == "":
         return None
     if isinstance(wanted, int | float) and not isinstance(wanted, bool):
-        return _bounded(float(wanted))
+        return _bounded(min(wanted, 2 * _MAX_S))
     duration = _DURATION.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
     if duration is None:
         raise invalid(("keep_alive",), 'must be seconds, or a duration such as "5m" or "1h30m"')
@@ -110,7 +99,7 @@ def keep_alive_s(params: ModelParams) -> float | None:
 
 
 def _bounded(keep_s: float) -> float:
-    return keep_s if keep_s <= _MAX_S else -1.0
+    return float(keep_s) if 0 <= keep_s <= _MAX_S else -1.0
 
 
 def wants_thinking(params: AnswerParams) -> bool | None:
@@ -118,7 +107,7 @@ def wants_thinking(params: AnswerParams) -> bool | None:
     if not isinstance(params.think, str):
         return params.think
     effort = given_effort(params.think)
-    return None if effort is None else asks_for_thinking(effort)
+    return None if effort is None else enables_thinking(effort)
 
 
 def _common(params: AnswerParams) -> dict[str, Any]:
@@ -129,7 +118,10 @@ def _common(params: AnswerParams) -> dict[str, Any]:
     return {
         "thinking": wants_thinking(params),
         "effort": effort_of(params.think if isinstance(params.think, str) else None),
-        "sampling": sampling_of(options, "Ollama", ("options",)),
+        "sampling": sampling_of(
+            options if options.seed != -1 else options.model_copy(update={"seed": None}),
+            ("options",),
+        ),
         "stops": with_own_options(
             StopRules.of(*stop_strings(options.stop, ("options", "stop"))), params.fullstop
         ),
@@ -210,17 +202,19 @@ def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Messa
     return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None if the API cannot express it."""
-    if not request.messages or answers_itself(request):
+    if not request.messages or starts_new_assistant_turn(request):
         return None
+    sampling = sampling_to_wire(request.sampling, {"repetition_penalty": "repeat_penalty"})
+    sampling.pop("logit_bias", None)  # the API has none
     options = filled(
         stop=list(request.stops.strings),
         num_predict=request.max_tokens,
-        **sampling_to_wire(request.sampling, "Ollama"),
+        **sampling,
     )
     return {
         "model": model,

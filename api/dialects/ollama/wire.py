@@ -1,8 +1,8 @@
 """The requests and answers of Ollama's API, spelled as in its reference.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md
-Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
-are ignored. Any thread.
+Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -15,10 +15,15 @@ from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
+    AnyNumber,
     ChatTemplateKwargs,
     FullstopOptions,
     ModelName,
-    with_sampling,
+    Penalty,
+    Probability,
+    RepetitionPenalty,
+    Seed,
+    TopK,
 )
 from api.dialects.shared.requests import FunctionParam, TextOr
 
@@ -35,10 +40,22 @@ _FORMAT = WithJsonSchema(
 _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 
-@with_sampling("Ollama")
 class OllamaOptions(WireModel):
     """``options``: sampling and stop parameters."""
 
+    # Values beyond a parameter's range mean the nearest one.
+    temperature: AnyNumber | None = None
+    top_p: AnyNumber | None = None
+    top_k: TopK | None = None
+    min_p: AnyNumber | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    repeat_penalty: RepetitionPenalty | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    xtc_probability: Probability | None = None
+    xtc_threshold: Probability | None = None
+    # The reference's default of -1 means a random seed.
+    seed: Seed | None = None
     stop: Annotated[Any, STOPS] = None
     # -1, -2 and 0 mean no limit.
     num_predict: int | None = Field(default=None, ge=-2)
@@ -247,7 +264,7 @@ class OllamaStatus(TypedDict):
     status: str
 
 
-Ability = Literal["completion", "tools", "thinking"]
+Capability = Literal["completion", "tools", "thinking"]
 
 
 class OllamaModel(TypedDict):
@@ -258,7 +275,7 @@ class OllamaModel(TypedDict):
     template: str
     details: OllamaDetails
     model_info: dict[str, str | int]
-    capabilities: list[Ability]
+    capabilities: list[Capability]
     modified_at: str
 
 

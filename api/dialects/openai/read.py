@@ -18,10 +18,12 @@ from api.dialects.openai.wire import (
     StructuredOutputs,
 )
 from api.dialects.shared.parameters import (
+    OPENAI_STOP_OPTIONS,
+    SEEDS,
     allows_more_keys,
-    asks_for_thinking,
     budget_of,
     choices_form,
+    enables_thinking,
     given_effort,
     grammar_form,
     regex_form,
@@ -29,7 +31,7 @@ from api.dialects.shared.parameters import (
     stop_strings,
     with_own_options,
 )
-from api.dialects.shared.requests import JsonObject
+from api.dialects.shared.requests import JsonObject, sampling_and_stops
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
@@ -51,7 +53,7 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
     rules = StopRules.of(
         *stop_strings(params.stop, ("stop",), limit=_HOSTED_MAX_STOPS if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
-    ).with_options(stop_options_of(params, "OpenAI"))
+    ).with_options(stop_options_of(params, OPENAI_STOP_OPTIONS))
     return with_own_options(rules, params.fullstop)
 
 
@@ -65,7 +67,7 @@ def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
     if params.enable_thinking is not None:
         return params.enable_thinking
     if (given := given_effort(effort)) is not None:
-        return asks_for_thinking(given)
+        return enables_thinking(given)
     return None
 
 
@@ -528,7 +530,15 @@ def _kind(choice: object) -> object:
     return choice.get("type") if isinstance(choice, dict) else choice
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
+
+
+def openai_sampling_and_stops(request: GenerationRequest) -> JsonObject:
+    """Return the sampling and stop fields of a request; the API's seeds are signed."""
+    fields = sampling_and_stops(request, OPENAI_STOP_OPTIONS)
+    if (seed := fields.get("seed")) is not None and seed >= SEEDS // 2:
+        fields["seed"] = seed - SEEDS
+    return fields
 
 
 def scoring_fields(request: GenerationRequest) -> JsonObject:

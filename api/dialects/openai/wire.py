@@ -1,4 +1,4 @@
-"""What requests and answers of OpenAI's three APIs share, spelled as in its reference.
+"""The shared parts of requests and answers of OpenAI's three APIs, spelled as in its reference.
 
 https://platform.openai.com/docs/api-reference
 Only the shapes. Unknown fields of requests are ignored. Any thread.
@@ -14,11 +14,17 @@ from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
+    Biases,
     ChatTemplateKwargs,
     FullstopOptions,
+    MinTokens,
     ModelName,
-    with_sampling,
-    with_stop_options,
+    Penalty,
+    Probability,
+    RepetitionPenalty,
+    SignedSeed,
+    Temperature,
+    TopK,
 )
 
 # -- requests ----------------------------------------------------------------------------------
@@ -119,15 +125,28 @@ class ResponseFormat(WireModel):
     grammar: str | None = None
 
 
-@with_stop_options("OpenAI")
-@with_sampling("OpenAI")
 class GenerationParams(WireModel):
     """How an answer is sampled, where it stops, and whether it is streamed."""
 
     model: ModelName = ""
     stream: bool | None = None
     stop: Annotated[Any, STOPS] = None
+    temperature: Temperature | None = None
+    top_p: Probability | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: Biases | None = None
+    seed: SignedSeed | None = None
     # Accepted beyond the reference, as open servers spell them.
+    top_k: TopK | None = None
+    min_p: Probability | None = None
+    repeat_penalty: RepetitionPenalty | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    xtc_probability: Probability | None = None
+    xtc_threshold: Probability | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    min_tokens: MinTokens | None = None
     enable_thinking: bool | None = None
     thinking_budget: int | None = Field(default=None, ge=-1)
     thinking_token_budget: int | None = Field(default=None, ge=-1)

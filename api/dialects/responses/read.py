@@ -16,6 +16,7 @@ from api.dialects.openai.read import (
     model_name,
     offered_custom,
     offered_function,
+    openai_sampling_and_stops,
     stops_of,
     thinking_budget_of,
     thinking_of,
@@ -41,7 +42,7 @@ from api.dialects.responses.wire import (
     ResponseParams,
     ResponseTool,
 )
-from api.dialects.shared.foreign import result_text
+from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import (
     effort_of,
     given_effort,
@@ -59,7 +60,6 @@ from api.dialects.shared.requests import (
     functions,
     media_type_of,
     note_of,
-    sampling_and_stops,
     system_apart,
 )
 from api.dialects.shared.sealed import REASONING_MARK, SUMMARY_MARK, opened
@@ -94,7 +94,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
     Takes and raises what ``ReadRequest`` does.
     """
     if params.needs_recall:
-        raise not_kept()
+        raise not_stored()
     if params.prompt is not None:
         raise unsupported(("prompt",), "a stored prompt")
     if params.prompt_cache_options is not None and params.prompt_cache_options.prewarm:
@@ -108,7 +108,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         thinking=thinking_of(params, _effort(params)),
         thinking_budget=thinking_budget_of(params),
         effort=effort_of(_given_effort(params)),
-        sampling=sampling_of(params, "OpenAI"),
+        sampling=sampling_of(params),
         stops=stops_of(params, strict=strict),
         max_tokens=max_tokens_of(params),
         constraint=guided(params, _constraint(params)),
@@ -188,12 +188,12 @@ def _offered(
             raise invalid((*place, "type"), "a namespace cannot be inside another one")
 
 
-def not_kept(what: str = "this response") -> ApiError:
+def not_stored(what: str = "this response") -> ApiError:
     """Return the error for an earlier answer that is not kept."""
     # Clients know this code: they then send the whole conversation.
     return invalid(
         ("previous_response_id",),
-        f"{what} is not kept by this server (any more); send the whole conversation as input",
+        f"{what} is not stored by this server (any more); send the whole conversation as input",
         code="previous_response_not_found",
     )
 
@@ -292,7 +292,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
             case AdditionalToolsItem():
                 pass
             case ItemReference():
-                raise not_kept()
+                raise not_stored()
             case _:
                 assert_never(item)
     return tuple(_joined(turns) if has_summary else turns), tuple(left_out)
@@ -395,7 +395,7 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
 # -- the request for a summary -----------------------------------------------------------------
 
 
-_MAX_TOKENS = 2_048
+_SUMMARY_TOKENS = 2_048
 TASK = (
     "Summarise this conversation, so that it can be continued from the summary and my messages "
     "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
@@ -403,14 +403,14 @@ TASK = (
 )
 
 
-def summary_asked(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
+def summary_requests(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the request for the summary; takes and raises the same as ``ReadRequest``."""
     [asked] = requests_from_wire(params, strict=strict)
     return [
         replace(
             asked,
             messages=_with_task(asked.messages),
-            max_tokens=asked.max_tokens or _MAX_TOKENS,
+            max_tokens=asked.max_tokens or _SUMMARY_TOKENS,
             tools=(),
             tool_choice=ToolChoice(),
             constraint=None,
@@ -429,17 +429,17 @@ def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
     return (*before, replace(last, content=f"{last.content}\n\n{TASK}"))
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None if the API cannot express it."""
     system, turns = system_apart(request)
     if not turns:
         return None
     return {
         "model": model,
-        **sampling_and_stops(request, "OpenAI"),
+        **openai_sampling_and_stops(request),
         **last_turn_fields(request),
         **filled(
             instructions=system,

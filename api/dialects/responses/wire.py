@@ -2,8 +2,8 @@
 
 https://platform.openai.com/docs/api-reference/responses and
 https://platform.openai.com/docs/api-reference/responses-streaming
-Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
-are ignored. Any thread.
+Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
 import json
@@ -25,7 +25,7 @@ from api.dialects.openai.wire import (
 )
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.foreign import readable_text
+from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import MaxTokens
 from api.dialects.shared.requests import RefusalPart, TextOr, TextPart
 

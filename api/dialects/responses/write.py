@@ -1,16 +1,13 @@
-"""A Responses answer, whole and as server-sent events.
+"""Writes a Responses answer, whole and as server-sent events. Pure but for an encoder's state.
 
-Pure except for the encoder's own state. Any thread.
 https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Literal, assert_never, cast
 
-from api.dialects.openai.read import GrowingInput, OfferedTool, called_tool, input_of_arguments
+from api.dialects.openai.read import GrowingInput, OfferedTool, called_tool
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
@@ -35,28 +32,17 @@ from api.dialects.responses.wire import (
     OutputMessage,
     OutputPart,
     OutputReasoning,
-    OutputText,
-    ReasoningText,
     ResponseAnswer,
-    ResponseEvent,
     ResponseParams,
     ResponseStatus,
     ResponseTool,
     ResponseUsage,
     StateName,
-    SummaryText,
 )
-from api.dialects.shared.answers import (
-    AnswerEncoder,
-    not_an_ending,
-    reasoning_of,
-    report_to_wire,
-    text_of,
-)
+from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import sent
 from api.dialects.shared.sealed import REASONING_MARK, sealed
-from api.transport.answer_text import GrowingList, SseEvent, json_text, json_with
+from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError, ErrorKind
 from engine import (
     Channel,
@@ -77,7 +63,6 @@ from engine import (
     Usage,
 )
 
-Entries = list[TokenLogprob]
 _ECHOED = ("function", "custom", "namespace")
 
 
@@ -86,7 +71,7 @@ def item_id(head: Head, prefix: str, index: int) -> str:
     return f"{prefix}_{head.unique}{index:02d}"
 
 
-def answer_id(params: object, head: Head) -> str:
+def answer_id(head: Head) -> str:
     """Return the id of an answer."""
     return f"resp_{head.unique}"
 
@@ -103,7 +88,7 @@ def response_object(
 ) -> ResponseAnswer:
     """Return a response in one of its states."""
     response: ResponseAnswer = {
-        "id": answer_id(params, head),
+        "id": answer_id(head),
         "object": "response",
         "created_at": int(head.created_s),
         "completed_at": (
@@ -129,12 +114,12 @@ def response_object(
         },
         "safety_identifier": params.safety_identifier,
         "store": params.store is not False,
-        "temperature": sent(params, "OpenAI", "temperature"),
+        "temperature": params.temperature,
         "text": {"format": _format(params)},
         "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
         "tools": [_tool(tool) for tool in params.tools or () if tool.type in _ECHOED],
         "top_logprobs": params.top_logprobs or 0,
-        "top_p": sent(params, "OpenAI", "top_p"),
+        "top_p": params.top_p,
         "truncation": "disabled",
         "usage": usage_to_wire(finished.usage) if finished is not None else None,
         "user": params.user,
@@ -203,200 +188,21 @@ def _tool(tool: ResponseTool) -> FunctionEcho | CustomEcho | NamespaceEcho:
     }
 
 
-# -- items ------------------------------------------------------------------------------------
-
-
-def text_part(text: str, logprobs: Entries) -> OutputText:
-    """Return a message's content."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
-
-
-def reasoning_part(text: str) -> ReasoningText:
-    """Return a reasoning item's content."""
-    return {"type": "reasoning_text", "text": text}
-
-
-def summary_part(text: str) -> SummaryText:
-    """Return the summary of a reasoning item."""
-    return {"type": "summary_text", "text": text}
-
-
-def message_item(
-    item_id: str, status: ItemStatus, content: Sequence[OutputText] = ()
-) -> OutputMessage:
-    """Return an item with text of the answer."""
-    return {
-        "id": item_id,
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": list(content),
-    }
-
-
-def reasoning_item(
-    item_id: str,
-    status: ItemStatus,
-    content: Sequence[ReasoningText] = (),
-    summary: Sequence[SummaryText] = (),
-    encrypted: str | None = None,
-) -> OutputReasoning:
-    """Return an item with reasoning."""
-    return {
-        "id": item_id,
-        "type": "reasoning",
-        "status": status,
-        "summary": list(summary),
-        "content": list(content),
-        "encrypted_content": encrypted,
-    }
-
-
-def call_item(
-    call: ToolCall, tool: OfferedTool | None, status: ItemStatus, text: str
-) -> OutputCall | OutputCustomCall:
-    """Return an item with a call, in the client's terms."""
-    item: OutputCall | OutputCustomCall
-    name = call.name if tool is None else tool.name
-    if tool is not None and tool.is_custom:
-        item = {
-            "id": f"ctc_{call.id}",
-            "type": "custom_tool_call",
-            "status": status,
-            "call_id": call_id(call),
-            "name": name,
-            "input": text,
-        }
-    else:
-        item = {
-            "id": f"fc_{call.id}",
-            "type": "function_call",
-            "status": status,
-            "call_id": call_id(call),
-            "name": name,
-            "arguments": text,
-        }
-    if tool is not None and tool.namespace is not None:
-        item["namespace"] = tool.namespace
-    return item
-
-
-def _called(call: ToolCall, offered: Sequence[OfferedTool]) -> OutputItem:
-    tool = called_tool(call.name, offered)
-    is_custom = tool is not None and tool.is_custom
-    text = input_of_arguments(call.arguments) if is_custom else call.arguments
-    return call_item(call, tool, "completed", text)
-
-
-def is_shown(event: Event, params: ResponseParams) -> bool:
-    """Whether an event is part of the answer; a request can forbid a second call."""
-    return not isinstance(event, ToolCallCompleted) or shows_call(event.index, params)
-
-
-def shows_call(index: int, params: ResponseParams) -> bool:
-    """Whether the call with this number is part of the answer."""
-    return index == 0 or allows_parallel_calls(params)
-
-
-def needs_message(finished: Finished, *, has_answer: bool) -> bool:
-    """Whether an answer without text gets an empty message.
-
-    Clients expect one, unless generation ended while the model was still reasoning.
-    """
-    return not has_answer and finished.stop.channel is not Channel.THINKING
-
-
-# -- whole answers ----------------------------------------------------------------------------
-
-
-def write_response(
-    answers: Sequence[Collected], params: ResponseParams, head: Head
-) -> ResponseAnswer:
-    """Return the whole answer."""
-    [(events, finished)] = answers
-    status = status_of(finished.stop)
-    items = _items([event for event in events if is_shown(event, params)], params, head)
-    if needs_message(finished, has_answer=any(item["type"] != "reasoning" for item in items)):
-        empty = item_id(head, "msg", len(items))
-        items.append(message_item(empty, "completed", [text_part("", [])]))
-    if status == "incomplete" and items and items[-1]["type"] in ("message", "reasoning"):
-        items[-1]["status"] = status
-    response = response_object(params, head, status, items, finished)
-    if head.keep is not None:
-        head.keep(response["id"], json_text(response), [item["id"] for item in items])
-    return response
-
-
-def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[OutputItem]:
-    kinds = (ThinkingDelta, TextDelta, ToolCallCompleted)
-    deltas = [event for event in events if isinstance(event, kinds)]
-    tokens = deque(answer_tokens(events) if wants_logprobs(params) else [])
-    offered = offered_tools(params)
-    length = 0
-    items: list[OutputItem] = []
-    for kind, group in groupby(deltas, type):
-        same = list(group)
-        if kind is ToolCallCompleted:
-            items += [
-                _called(event.call, offered)
-                for event in same
-                if isinstance(event, ToolCallCompleted)
-            ]
-        elif kind is ThinkingDelta:
-            thought, new_id = reasoning_of(same), item_id(head, "rs", len(items))
-            encrypted = (
-                sealed(thought, REASONING_MARK) if wants_encrypted_reasoning(params) else None
-            )
-            if wants_summary(params):
-                summary = [summary_part(thought)]
-                item = reasoning_item(new_id, "completed", (), summary, encrypted)
-            else:
-                content = [reasoning_part(thought)]
-                item = reasoning_item(new_id, "completed", content, encrypted=encrypted)
-            items.append(item)
-        else:
-            text = text_of(same)
-            length += len(text)
-            entries: Entries = []
-            while tokens and tokens[0].start < length:
-                entries += entries_to_wire([tokens.popleft()], head.vocabulary)
-            part = text_part(text, entries)
-            items.append(message_item(item_id(head, "msg", len(items)), "completed", [part]))
-    return items
-
-
-# -- items while they are streamed -------------------------------------------------------------
-# There are three kinds: text of the answer, reasoning, and a summary of reasoning, which here is
-# the reasoning itself.
+# -- items -------------------------------------------------------------------------------------
 
 
 TextKind = Literal["output_text", "reasoning_text", "reasoning_summary_text"]
-Stage = Literal["added", "done"]
 
 
 @dataclass(slots=True)
 class OpenItem:
-    """The item to which text is being added."""
+    """The item to which text is being added: of the answer, or reasoning (or a summary of it)."""
 
     kind: TextKind
     item_id: str
     index: int
-    delta_head: str = ""
     texts: list[str] = field(default_factory=list)
-    entries: GrowingList = field(default_factory=GrowingList)
-
-    def __post_init__(self) -> None:
-        """Serialise the common part of the deltas once."""
-        place = "summary_index" if self.kind == "reasoning_summary_text" else "content_index"
-        head = json_text(
-            {
-                "type": f"response.{self.kind}.delta",
-                "item_id": self.item_id,
-                "output_index": self.index,
-                place: 0,
-            }
-        )
-        self.delta_head = f'{head[:-1]},"sequence_number":'
+    entries: list[TokenLogprob] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -404,114 +210,113 @@ class OpenItem:
         return "".join(self.texts)
 
     @property
-    def holder(self) -> Literal["content", "summary"]:
-        """The field of the item that holds its text."""
-        return "summary" if self.kind == "reasoning_summary_text" else "content"
+    def position(self) -> dict[str, str | int]:
+        """The fields of an event that name its part."""
+        part = "summary_index" if self.kind == "reasoning_summary_text" else "content_index"
+        return {"item_id": self.item_id, "output_index": self.index, part: 0}
 
-    def part(self, text: str) -> OutputPart:
-        """Return the part that holds a text of this kind."""
+    def part(self) -> OutputPart:
+        """Return the part that holds its text."""
         match self.kind:
             case "output_text":
-                return text_part(text, [])
+                return {
+                    "type": "output_text",
+                    "text": self.text,
+                    "annotations": [],
+                    "logprobs": self.entries,
+                }
             case "reasoning_text":
-                return reasoning_part(text)
+                return {"type": "reasoning_text", "text": self.text}
             case "reasoning_summary_text":
-                return summary_part(text)
+                return {"type": "summary_text", "text": self.text}
             case _:
                 assert_never(self.kind)
 
-    def empty(self, status: ItemStatus) -> OutputItem:
-        """Return the item without its text."""
-        is_message = self.kind == "output_text"
-        return (message_item if is_message else reasoning_item)(self.item_id, status)
-
-    def part_event(self, stage: Stage, part: OutputPart, number: int) -> ResponseEvent:
-        """Return the event that says that the part begins or is complete."""
-        if part["type"] == "summary_text":
+    def item(
+        self, status: ItemStatus, parts: Sequence[OutputPart] = (), encrypted: str | None = None
+    ) -> OutputMessage | OutputReasoning:
+        """Return the item with its parts."""
+        if self.kind == "output_text":
             return {
-                "type": f"response.reasoning_summary_part.{stage}",  # type: ignore[typeddict-item]
-                "sequence_number": number,
-                "item_id": self.item_id,
-                "output_index": self.index,
-                "summary_index": 0,
-                "part": part,
+                "id": self.item_id,
+                "type": "message",
+                "status": status,
+                "role": "assistant",
+                "content": [part for part in parts if part["type"] == "output_text"],
             }
         return {
-            "type": f"response.content_part.{stage}",  # type: ignore[typeddict-item]
-            "sequence_number": number,
-            "item_id": self.item_id,
-            "output_index": self.index,
-            "content_index": 0,
-            "part": part,
+            "id": self.item_id,
+            "type": "reasoning",
+            "status": status,
+            "summary": [part for part in parts if part["type"] == "summary_text"],
+            "content": [part for part in parts if part["type"] == "reasoning_text"],
+            "encrypted_content": encrypted,
         }
-
-    def text_done(self, number: int) -> ResponseEvent:
-        """Return the event with the whole text, without its logprobs."""
-        match self.kind:
-            case "output_text":
-                return {
-                    "type": "response.output_text.done",
-                    "sequence_number": number,
-                    "item_id": self.item_id,
-                    "output_index": self.index,
-                    "content_index": 0,
-                    "text": self.text,
-                    "logprobs": [],
-                }
-            case "reasoning_text":
-                return {
-                    "type": "response.reasoning_text.done",
-                    "sequence_number": number,
-                    "item_id": self.item_id,
-                    "output_index": self.index,
-                    "content_index": 0,
-                    "text": self.text,
-                }
-            case "reasoning_summary_text":
-                return {
-                    "type": "response.reasoning_summary_text.done",
-                    "sequence_number": number,
-                    "item_id": self.item_id,
-                    "output_index": self.index,
-                    "summary_index": 0,
-                    "text": self.text,
-                }
-            case _:
-                assert_never(self.kind)
 
 
 @dataclass(slots=True)
 class OpenCall:
-    """The call whose arguments are being written."""
+    """The call whose arguments are being written; ``input`` is that of a custom tool."""
 
     call: ToolCall
     tool: OfferedTool | None
-    delta_name: str
-    delta_head: str
     texts: list[str] = field(default_factory=list)
     input: GrowingInput | None = None
 
+    def item(self, status: ItemStatus, text: str) -> OutputCall | OutputCustomCall:
+        """Return the item of the call, with the client's name of the tool."""
+        tool, item_id = self.tool, self.call.id
+        name = self.call.name if tool is None else tool.name
+        item: OutputCall | OutputCustomCall
+        if self.input is not None:
+            item = {
+                "id": f"ctc_{item_id}",
+                "type": "custom_tool_call",
+                "status": status,
+                "call_id": call_id(self.call),
+                "name": name,
+                "input": text,
+            }
+        else:
+            item = {
+                "id": f"fc_{item_id}",
+                "type": "function_call",
+                "status": status,
+                "call_id": call_id(self.call),
+                "name": name,
+                "arguments": text,
+            }
+        if tool is not None and tool.namespace is not None:
+            item["namespace"] = tool.namespace
+        return item
 
-@dataclass(frozen=True, slots=True)
-class DoneItem:
-    """A finished item: its kind, its id and its JSON."""
 
-    type: str
-    id: str
-    json: str
+# -- whole answers and streams -----------------------------------------------------------------
 
 
-# -- streams -----------------------------------------------------------------------------------
-
-
-_NOTHING: Mapping[str, str] = {}
+def write_response(
+    answers: Sequence[Collected], params: ResponseParams, head: Head
+) -> ResponseAnswer:
+    """Return the whole answer: the response of a stream's last event."""
+    [(events, finished)] = answers
+    kinds = (ThinkingDelta, TextDelta, ToolCallCompleted, TokenTrace)
+    encoder = ResponseEncoder(params, head)
+    encoder.encode([*(event for event in events if isinstance(event, kinds)), finished])
+    if encoder.response is None:
+        raise encoder.failure or not_an_ending(finished.stop)
+    return encoder.response
 
 
 class ResponseEncoder(AnswerEncoder[SseEvent]):
-    """Turns the events of one generation into the events of one response."""
+    """Turns the events of one generation into the events of one response.
+
+    Attributes:
+        response: The whole response, once the generation has finished.
+    """
 
     def __init__(self, params: ResponseParams, head: Head) -> None:
         super().__init__()
+        self.response: ResponseAnswer | None = None
         self._params = params
         self._head = head
         self._offered = offered_tools(params)
@@ -527,7 +332,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._has_ended = False
         self._open: OpenItem | None = None
         self._open_call: OpenCall | None = None
-        self._output: list[DoneItem] = []
+        self._output: list[OutputItem] = []
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
         """Return the response's next events; the last one once ``Finished`` is among them."""
@@ -550,8 +355,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if not self._head.is_accepted or self._has_ended:
             return super().keepalive()
         if self._has_started:
-            response = response_object(self._params, self._head, "in_progress")
-            self._state("response.in_progress", response)
+            self._state("response.in_progress", self._response("in_progress"))
         self._start()
         return "".join(frame.frame() for frame in self._sent())
 
@@ -562,7 +366,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         item = self._open
         if tokens and not texts and item is not None and item.kind == "output_text":
             # Their text was sent before.
-            item.entries.add(entries_to_wire(tokens, self._head.vocabulary))
+            item.entries += entries_to_wire(tokens, self._head.vocabulary)
         for event in events:
             self._tokens = tokens if texts and event is texts[-1] else ()
             self._add(event, 0)
@@ -572,28 +376,25 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._start()
 
     def _start(self) -> None:
-        if self._has_started:
-            return
-        self._has_started = True
-        response = response_object(self._params, self._head, "in_progress")
-        self._state("response.created", response)
-        self._state("response.in_progress", response)
+        if not self._has_started:
+            self._has_started = True
+            response = self._response("in_progress")
+            self._state("response.created", response)
+            self._state("response.in_progress", response)
 
     # -- text ------------------------------------------------------------------------------
 
     def _text(self, text: str, choice: int) -> None:
         item = self._item("output_text")
-        entries = json_text(entries_to_wire(self._tokens, self._head.vocabulary))
-        item.entries.add_json(entries)
-        self._delta(item, text, f',"logprobs":{entries}')
+        entries = entries_to_wire(self._tokens, self._head.vocabulary)
+        item.entries += entries
+        item.texts.append(text)
+        self._event(f"response.{item.kind}.delta", item.position, delta=text, logprobs=entries)
 
     def _thinking(self, text: str, choice: int) -> None:
-        self._delta(self._item(self._thinking_kind), text)
-
-    def _delta(self, item: OpenItem, text: str, more: str = "") -> None:
+        item = self._item(self._thinking_kind)
         item.texts.append(text)
-        data = f'{item.delta_head}{self._next()},"delta":{json_text(text)}{more}}}'
-        self._send(SseEvent(f"response.{item.kind}.delta", data))
+        self._event(f"response.{item.kind}.delta", item.position, delta=text)
 
     def _item(self, kind: TextKind) -> OpenItem:
         """Return the open item for a kind of text, after opening one if needed."""
@@ -604,8 +405,8 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         index = len(self._output)
         new_id = item_id(self._head, "msg" if kind == "output_text" else "rs", index)
         item = self._open = OpenItem(kind, new_id, index)
-        self._item_event("response.output_item.added", index, item.empty("in_progress"))
-        self._event(item.part_event("added", item.part(""), self._next()))
+        self._item_event("response.output_item.added", index, item.item("in_progress"))
+        self._part_event("added", item)
         return item
 
     def _close_item(self, status: Literal["completed", "incomplete"]) -> None:
@@ -613,40 +414,37 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if item is None:
             return
         self._open = None
-        is_message = item.kind == "output_text"
-        encoded = {"logprobs": item.entries.json()} if is_message else _NOTHING
-        self._event(item.text_done(self._next()), encoded)
-        part = item.part(item.text)
-        part_json = json_with(part, encoded)
-        self._event(item.part_event("done", part, self._next()), {"part": part_json})
-        whole: dict[str, str] = {item.holder: f"[{part_json}]"}
-        if not is_message and self._encrypts_reasoning:
-            whole["encrypted_content"] = json_text(sealed(item.text, REASONING_MARK))
-        self._done(item.empty(status), whole)
+        logprobs = {"logprobs": item.entries} if item.kind == "output_text" else {}
+        self._event(f"response.{item.kind}.done", item.position, text=item.text, **logprobs)
+        self._part_event("done", item)
+        is_reasoning = item.kind != "output_text"
+        encrypted = (
+            sealed(item.text, REASONING_MARK) if is_reasoning and self._encrypts_reasoning else None
+        )
+        self._done(item.item(status, [item.part()], encrypted))
+
+    def _part_event(self, stage: Literal["added", "done"], item: OpenItem) -> None:
+        is_summary = item.kind == "reasoning_summary_text"
+        name = "reasoning_summary_part" if is_summary else "content_part"
+        self._event(f"response.{name}.{stage}", item.position, part=item.part())
 
     # -- calls and the end -----------------------------------------------------------------
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
         self._close_call("completed")  # the next call of the same text begins
-        if not shows_call(call.index, self._params):
+        if call.index > 0 and not allows_parallel_calls(self._params):
             return
         self._start()
         self._close_item("completed")
-        index, begun = len(self._output), ToolCall(call.call_id, call.name, "")
         tool = called_tool(call.name, self._offered)
         is_custom = tool is not None and tool.is_custom
-        item = call_item(begun, tool, "in_progress", "")
-        what = "custom_tool_call_input" if is_custom else "function_call_arguments"
-        name = f"response.{what}.delta"
-        head = json_text({"type": name, "item_id": item["id"], "output_index": index})
         self._open_call = OpenCall(
-            begun,
+            ToolCall(call.call_id, call.name, ""),
             tool,
-            name,
-            f'{head[:-1]},"sequence_number":',
             input=GrowingInput() if is_custom else None,
         )
-        self._item_event("response.output_item.added", index, item)
+        item = self._open_call.item("in_progress", "")
+        self._item_event("response.output_item.added", len(self._output), item)
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
         open_call = self._open_call
@@ -657,8 +455,13 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _call_delta(self, open_call: OpenCall, text: str) -> None:
         if text:
-            data = f'{open_call.delta_head}{self._next()},"delta":{json_text(text)}}}'
-            self._send(SseEvent(open_call.delta_name, data))
+            is_custom = open_call.input is not None
+            name = "custom_tool_call_input" if is_custom else "function_call_arguments"
+            position: dict[str, str | int] = {
+                "item_id": open_call.item("in_progress", "")["id"],
+                "output_index": len(self._output),
+            }
+            self._event(f"response.{name}.delta", position, delta=text)
 
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
         if self._open_call is not None and self._open_call.call.id == call.call_id:
@@ -678,34 +481,15 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             if status == "completed":
                 self._call_delta(open_call, open_call.input.rest(text))
             text = open_call.input.text
-        item = call_item(open_call.call, open_call.tool, status, text)
-        if status == "completed":
-            self._call_done(item)
+        item = open_call.item(status, text)
+        position: dict[str, str | int] = {"item_id": item["id"], "output_index": len(self._output)}
+        if status == "completed" and item["type"] == "custom_tool_call":
+            name = "response.custom_tool_call_input.done"
+            self._event(name, position, input=text)
+        elif status == "completed":
+            name = "response.function_call_arguments.done"
+            self._event(name, position, name=item["name"], arguments=text)
         self._done(item)
-
-    def _call_done(self, item: OutputCall | OutputCustomCall) -> None:
-        """Send the event with the whole text of a call."""
-        if item["type"] == "custom_tool_call":
-            self._event(
-                {
-                    "type": "response.custom_tool_call_input.done",
-                    "sequence_number": self._next(),
-                    "item_id": item["id"],
-                    "output_index": len(self._output),
-                    "input": item["input"],
-                }
-            )
-            return
-        self._event(
-            {
-                "type": "response.function_call_arguments.done",
-                "sequence_number": self._next(),
-                "item_id": item["id"],
-                "output_index": len(self._output),
-                "name": item["name"],
-                "arguments": item["arguments"],
-            }
-        )
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()
@@ -714,21 +498,23 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         item = self._open
         is_message_open = item is not None and item.kind == "output_text"
         if item is not None and self._has_logprobs and is_message_open:
-            item.entries.add(entries_to_wire(answer_tokens([finished]), self._head.vocabulary))
-        has_answer = is_message_open or any(item.type != "reasoning" for item in self._output)
-        if needs_message(finished, has_answer=has_answer):
+            item.entries += entries_to_wire(answer_tokens([finished]), self._head.vocabulary)
+        has_answer = is_message_open or any(item["type"] != "reasoning" for item in self._output)
+        # Clients expect a message, unless generation ended while the model was still reasoning.
+        if not has_answer and finished.stop.channel is not Channel.THINKING:
             self._item("output_text")
         self._close_item(status)
-        response = response_object(self._params, self._head, status, (), finished)
+        response = self.response = self._response(status, finished)
         is_whole = status == "completed"
-        whole = self._state("response.completed" if is_whole else "response.incomplete", response)
-        if self._head.keep is not None:
-            self._head.keep(response["id"], whole, [item.id for item in self._output])
+        self._state("response.completed" if is_whole else "response.incomplete", response)
+        if self._head.store is not None:
+            item_ids = [item["id"] for item in self._output]
+            self._head.store(response["id"], json_text(response), item_ids)
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
         self._has_ended = True
-        response = response_object(self._params, self._head, "failed")
+        response = self._response("failed")
         is_wrong = error.kind is ErrorKind.INVALID_REQUEST
         response["error"] = {
             "code": "invalid_prompt" if is_wrong else "server_error",
@@ -738,39 +524,21 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     # -- events ----------------------------------------------------------------------------
 
-    def _done(self, item: OutputItem, encoded: Mapping[str, str] = _NOTHING) -> None:
-        whole = json_with(item, encoded)
-        index = len(self._output)
-        self._item_event("response.output_item.done", index, item, {"item": whole})
-        self._output.append(DoneItem(item["type"], item["id"], whole))
+    def _response(self, status: ResponseStatus, finished: Finished | None = None) -> ResponseAnswer:
+        return response_object(self._params, self._head, status, self._output, finished)
 
-    def _state(self, name: StateName, response: ResponseAnswer) -> str:
-        """Send an event with the response's state; return the state's JSON."""
-        output = ",".join(item.json for item in self._output)
-        whole = json_with(response, {"output": f"[{output}]"})
-        self._event(
-            {"type": name, "sequence_number": self._next(), "response": response},
-            {"response": whole},
-        )
-        return whole
+    def _done(self, item: OutputItem) -> None:
+        self._item_event("response.output_item.done", len(self._output), item)
+        self._output.append(item)
 
-    def _item_event(
-        self,
-        name: ItemEventName,
-        index: int,
-        item: OutputItem,
-        encoded: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        self._event(
-            {"type": name, "sequence_number": self._next(), "output_index": index, "item": item},
-            encoded,
-        )
+    def _state(self, name: StateName, response: ResponseAnswer) -> None:
+        self._event(name, {}, response=response)
 
-    def _next(self) -> int:
-        """Return the number of the next event."""
+    def _item_event(self, name: ItemEventName, index: int, item: OutputItem) -> None:
+        self._event(name, {"output_index": index}, item=item)
+
+    def _event(self, event_type: str, position: Mapping[str, str | int], **fields: object) -> None:
+        """Send an event of ``ResponseEvent``."""
+        event = {"type": event_type, "sequence_number": self._number, **position, **fields}
         self._number += 1
-        return self._number - 1
-
-    def _event(self, event: ResponseEvent, encoded: Mapping[str, str] = _NOTHING) -> None:
-        """Send an event, some of whose values are JSON already."""
-        self._send(SseEvent(event["type"], json_with(event, encoded)))
+        self._send(SseEvent(event_type, json_text(event)))

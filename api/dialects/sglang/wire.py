@@ -1,8 +1,8 @@
 """The types of ``/generate``, spelled as in SGLang's reference.
 
 https://docs.sglang.ai/basic_usage/native_api.html
-Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
-are ignored. Any thread.
+Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknown fields are
+ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -14,23 +14,38 @@ from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     STOPS,
+    Biases,
     FullstopOptions,
     MaxTokensOrNone,
-    with_sampling,
-    with_stop_options,
+    MinTokens,
+    Penalty,
+    Probability,
+    Seed,
+    Temperature,
+    TopK,
 )
 
 MAX_PROMPTS = 128
 
-_Count = Annotated[int, Field(ge=0)]
-_Name = Annotated[str, Field(max_length=256)]
 
-
-@with_stop_options("SGLang")
-@with_sampling("SGLang")
 class SamplingParams(WireModel):
-    """Sampling and stop parameters of one prompt."""
+    """Sampling and stop parameters of the prompts."""
 
+    temperature: Temperature | None = None
+    top_p: Probability | None = None
+    top_k: TopK | None = None
+    min_p: Probability | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=2, allow_inf_nan=False)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: Biases | None = None
+    xtc_probability: Probability | None = None
+    xtc_threshold: Probability | None = None
+    seed: Seed | None = None
+    sampling_seed: Seed | None = None
+    no_stop_trim: bool | None = None
+    ignore_eos: bool | None = None
+    min_new_tokens: MinTokens | None = None
     # The reference's default: clients that leave the field out expect a short answer.
     max_new_tokens: MaxTokensOrNone | None = 128
     stop: Annotated[Any, STOPS] = None
@@ -54,15 +69,13 @@ class GenerateParams(WireModel):
         ]
         | None
     ) = None
-    sampling_params: SamplingParams | list[SamplingParams] | None = None
+    sampling_params: SamplingParams | None = None
     stream: bool | None = None
     # Every frame of a stream repeats it.
-    rid: _Name | list[_Name] | None = None
+    rid: Annotated[str, Field(max_length=256)] | None = None
     return_logprob: bool | None = None
-    # One value for all prompts, or a list with one for each.
-    logprob_start_len: int | list[int] | None = None
-    top_logprobs_num: _Count | list[_Count] | None = None
-    token_ids_logprob: list[int] | list[list[int]] | None = None
+    logprob_start_len: int | None = None
+    top_logprobs_num: Annotated[int, Field(ge=0, le=20)] | None = None
     return_text_in_logprobs: bool | None = None
     fullstop: FullstopOptions | None = None
 
@@ -85,33 +98,30 @@ class SglangErrorAnswer(TypedDict):
     error: SglangErrorFields
 
 
-class Stopped(TypedDict):
+class StopFinish(TypedDict):
     """The answer ended by itself, or at a stop."""
 
     type: Literal["stop"]
     matched: str | int | None
 
 
-class OutOfLength(TypedDict):
+class LengthFinish(TypedDict):
     """The answer reached a limit."""
 
     type: Literal["length"]
     length: int
 
 
-class Aborted(TypedDict):
+class AbortFinish(TypedDict):
     """The answer was aborted."""
 
     type: Literal["abort"]
     message: str
 
 
-GenerateFinish = Stopped | OutOfLength | Aborted
-Likelihood = tuple[float | None, int, str | None]
-"""The log-probability of a token, its id, and its text if requested.
-
-The first token of a prompt has no log-probability.
-"""
+GenerateFinish = StopFinish | LengthFinish | AbortFinish
+# The log-probability of a token (None for the first of a prompt), its id, its text if requested.
+TokenLogprob = tuple[float | None, int, str | None]
 
 
 class GenerateMeta(TypedDict):
@@ -124,15 +134,10 @@ class GenerateMeta(TypedDict):
     completion_tokens: int
     cached_tokens: int
     e2e_latency: NotRequired[Annotated[float, Field(description="in seconds, at the end")]]
-    input_token_logprobs: NotRequired[list[Likelihood]]
-    input_top_logprobs: NotRequired[list[list[Likelihood] | None]]
-    input_token_ids_logprobs: NotRequired[list[list[Likelihood] | None]]
-    normalized_prompt_logprob: NotRequired[
-        Annotated[float | None, Field(description="the mean over input_token_logprobs")]
-    ]
-    output_token_logprobs: NotRequired[list[Likelihood]]
-    output_top_logprobs: NotRequired[list[list[Likelihood]]]
-    output_token_ids_logprobs: NotRequired[list[list[Likelihood]]]
+    input_token_logprobs: NotRequired[list[TokenLogprob]]
+    input_top_logprobs: NotRequired[list[list[TokenLogprob] | None]]
+    output_token_logprobs: NotRequired[list[TokenLogprob]]
+    output_top_logprobs: NotRequired[list[list[TokenLogprob]]]
 
 
 class GenerateAnswer(TypedDict):

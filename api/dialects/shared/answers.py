@@ -1,21 +1,19 @@
-"""What answers of several dialects share: the encoder of streams, the report, texts, vectors.
+"""The shared parts of answers: the encoder of streams, the stop report, texts, errors.
 
 Pure but for an encoder's own state; any thread.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Generic, TypeVar, assert_never
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.transport.answer_text import COMMENT, StreamFrame, long_json_text
+from api.transport.answer_text import COMMENT, StreamFrame
 from api.transport.errors import ApiError, ErrorKind, failure_of, path_text
 from engine import (
     Channel,
-    Embeddings,
     Event,
     Finished,
     PromptProgress,
@@ -294,21 +292,3 @@ def not_an_ending(stop: StopInfo) -> ApiError:
     A failed answer is sent as an error, which is decided before ends are rendered.
     """
     return ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")
-
-
-# -- vectors -----------------------------------------------------------------------------------
-
-
-_Answer = TypeVar("_Answer")
-# This many numbers are encoded so fast that no stream is delayed.
-_FEW_NUMBERS = 4_000
-
-
-async def vectors_answer(
-    embeddings: Embeddings, make: Callable[[Embeddings, int], _Answer]
-) -> _Answer | str:
-    """Return an answer made from vectors and the tokens that were read; a long one as JSON."""
-    tokens = sum(embeddings.tokens)
-    if sum(map(len, embeddings.vectors)) <= _FEW_NUMBERS:
-        return make(embeddings, tokens)
-    return await asyncio.to_thread(lambda: long_json_text(make(embeddings, tokens)))

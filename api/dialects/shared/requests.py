@@ -1,11 +1,11 @@
-"""What requests have beside parameters: contents, tools, what they ask for, and the way back.
+"""The contents and tools of requests, the generations that they ask for, and the reverse.
 
 Pure; any thread, any process.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -16,7 +16,6 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
-    Vendor,
     sampling_to_wire,
     stop_options_to_wire,
     with_image_rule,
@@ -25,7 +24,7 @@ from api.transport.config import ImageRule
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, InvalidRequest, Message, Tool, ToolCall
 
-# -- what a body asks for ----------------------------------------------------------------------
+# -- generations -------------------------------------------------------------------------------
 
 
 _Params = TypeVar("_Params", bound=WireModel)
@@ -33,7 +32,7 @@ _Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
 
 
 class ReadRequest(Protocol[_Sent]):
-    """Turns a request's body into generations."""
+    """Converts a request's body to generations."""
 
     def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
         """Return the generations that the request asks for; none if it has no prompt."""
@@ -45,14 +44,15 @@ class ParsedRequest(Generic[_Params]):
     """A request's body after parsing.
 
     Attributes:
-        params: The wire model. For a large body it comes without turns, which ``read`` has
-            converted.
-        wanted: The generations that it asks for.
+        params: The wire model.
+        generations: The generations that it asks for.
+        not_applied: The parts of it without effect on the answer.
         refusal: The field that the engine would refuse, with the reason; None if it would accept.
     """
 
     params: _Params
-    wanted: Sequence[GenerationRequest]
+    generations: Sequence[GenerationRequest]
+    not_applied: tuple[str, ...] = ()
     refusal: tuple[str, str] | None = None
 
     def requests(self) -> Sequence[GenerationRequest]:
@@ -63,7 +63,7 @@ class ParsedRequest(Generic[_Params]):
         """
         if self.refusal is not None:
             raise InvalidRequest(*self.refusal)
-        return self.wanted
+        return self.generations
 
 
 def parsed_request(
@@ -74,16 +74,18 @@ def parsed_request(
     strict: bool,
     images: ImageRule = "refuse",
 ) -> ParsedRequest[_Params]:
-    """Return the generations that a body asks for, or what the engine would refuse."""
+    """Return the generations that a body asks for, or the field that the engine would refuse."""
     params = with_image_rule(params, images)
     try:
-        wanted = [without_billing_line(asked) for asked in read(params, strict=strict)]
-        if not_applied:
-            wanted = [replace(one, not_applied=(*not_applied, *one.not_applied)) for one in wanted]
-        return ParsedRequest(params, wanted)
+        requests = [without_billing_line(request) for request in read(params, strict=strict)]
     except InvalidRequest as refusal:
         # Not the error itself: its traceback would keep the request's frames alive.
-        return ParsedRequest(params, (), (refusal.field, refusal.reason))
+        return ParsedRequest(params, (), refusal=(refusal.field, refusal.reason))
+    if requests:
+        not_applied = (*not_applied, *requests[0].not_applied)
+    if not_applied:
+        requests = [replace(request, not_applied=not_applied) for request in requests]
+    return ParsedRequest(params, requests, not_applied)
 
 
 # -- content -----------------------------------------------------------------------------------
@@ -273,7 +275,7 @@ def _is_refused(kind: str) -> bool:
     return any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED)
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
 # From the engine's request to a body that asks for the same; the inspector shows them.
 
 
@@ -285,12 +287,16 @@ def filled(**fields: Any) -> JsonObject:
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
-def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> JsonObject:
-    """Return the sampling and stop fields of a request that all vendors spell the same."""
+def sampling_and_stops(
+    request: GenerationRequest,
+    stop_options: Mapping[str, str],
+    renamed: Mapping[str, str] | None = None,
+) -> JsonObject:
+    """Return the sampling and stop fields of a request, as OpenAI and SGLang spell them."""
     return {
         **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
-        **stop_options_to_wire(request.stops, vendor),
-        **sampling_to_wire(request.sampling, vendor),
+        **stop_options_to_wire(request.stops, stop_options),
+        **sampling_to_wire(request.sampling, renamed),
     }
 
 
@@ -309,8 +315,8 @@ def functions(request: GenerationRequest) -> list[JsonObject]:
     ]
 
 
-def answers_itself(request: GenerationRequest) -> bool:
-    """Whether an answer begins after one of the assistant's, which some APIs would continue."""
+def starts_new_assistant_turn(request: GenerationRequest) -> bool:
+    """Whether the answer follows an assistant turn, which some APIs would continue."""
     return request.messages[-1].role == "assistant" and not request.continues_last
 
 

@@ -156,60 +156,6 @@ def test_prompt_logprobs_have_the_form_of_vllm(site: Site, plain: Plain) -> None
     assert (refused.status, refused.json["error"]["param"]) == (400, "prompt_logprobs")
 
 
-@STREAMED
-def test_generate_reports_the_tokens_of_the_prompt_from_the_requested_position(
-    site: Site, plain: Plain, is_streamed: bool
-) -> None:
-    ids, chosen = plain.ids(TEXT), [65, 300]
-    body = {
-        "text": [TEXT, TEXT],
-        "sampling_params": {"max_new_tokens": 2, "temperature": 0, "ignore_eos": True},
-        "return_logprob": True,
-        "return_text_in_logprobs": True,
-        "logprob_start_len": [0, 3],
-        "top_logprobs_num": 2,
-        "token_ids_logprob": chosen,
-        "stream": is_streamed,
-    }
-    answer = site.send("POST", "/generate", body)
-    assert answer.status == 200, answer.json
-    if is_streamed:
-        frames = [json.loads(data) for _, data in answer.events[:-1]]
-        metas = [[one for one in frames if one["index"] == i][-1]["meta_info"] for i in (0, 1)]
-    else:
-        metas = [one["meta_info"] for one in answer.json]
-    rows = plain.rows(ids)
-    for start, meta in zip((0, 3), metas, strict=True):
-        told = meta["input_token_logprobs"]
-        assert [one[1] for one in told] == ids[start:]
-        assert [one[2] for one in told] == [plain.tokenizer.decode([one]) for one in ids[start:]]
-        expected = [row[token] for row, token in zip(rows, ids[1:], strict=False)][
-            max(start, 1) - 1 :
-        ]
-        values = [one[0] for one in told]
-        if start == 0:
-            assert values.pop(0) is None
-            assert meta["input_top_logprobs"][0] is meta["input_token_ids_logprobs"][0] is None
-        assert values == pytest.approx(expected, abs=1e-4)
-        assert meta["normalized_prompt_logprob"] == pytest.approx(
-            sum(expected) / len(expected), abs=1e-4
-        )
-        for place, (top, some) in enumerate(
-            zip(meta["input_top_logprobs"], meta["input_token_ids_logprobs"], strict=True), start
-        ):
-            if place:
-                row = rows[place - 1]
-                best = sorted(row, reverse=True)[:2]
-                assert [one[0] for one in top] == pytest.approx(best, abs=1e-4)
-                assert [one[1] for one in some] == chosen
-                assert [one[0] for one in some] == pytest.approx([row[i] for i in chosen], abs=1e-4)
-        # The answer's tokens are reported in the same way.
-        assert [one[0] for one in meta["output_token_ids_logprobs"][0]] == pytest.approx(
-            [rows[-1][i] for i in chosen], abs=1e-4
-        )
-        assert len(meta["output_token_logprobs"]) == 2
-
-
 def test_generate_answers_the_requests_of_sglangs_select(site: Site, plain: Plain) -> None:
     """Send the requests of ``RuntimeEndpoint.select`` in SGLang 0.5.23, and check what it reads."""
     context, choices = "Count from 1 to 3:", [" 1", " banana", " one two three"]

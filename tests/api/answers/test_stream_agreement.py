@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.dialects.anthropic.dialect import MessageEncoder, write_message
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat import dialect as chat
-from api.dialects.chat.dialect import ChatEncoder
-from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.completions import CompletionEncoder, CompletionParams, write_completion
+from api.dialects.anthropic.write import MessageEncoder, write_message
+from api.dialects.openai import chat_write as chat
+from api.dialects.openai.chat_wire import ChatCompletionParams
+from api.dialects.openai.chat_write import ChatEncoder
+from api.dialects.openai.completions import CompletionEncoder, CompletionParams, write_completion
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import ResponseEncoder, write_response
 from api.dialects.shared.dialect import Head

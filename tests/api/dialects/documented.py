@@ -105,7 +105,6 @@ ASKED: dict[str, list[dict[str, Any]]] = {
             "return_logprob": True,
             "logprob_start_len": 0,
             "top_logprobs_num": 1,
-            "token_ids_logprob": [5],
             "return_text_in_logprobs": True,
         },
     ],

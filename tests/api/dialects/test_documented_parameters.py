@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from api.dialects.chat.wire import TokenizeParams
 from api.dialects.ollama.wire import EmbedParams, OldEmbedParams
+from api.dialects.openai.chat_wire import TokenizeParams
 from api.dialects.openai.wire import EmbeddingParams
 from api.dialects.shared.body import WireModel, parsed
 from api.transport.answer_text import json_text

@@ -229,14 +229,6 @@ def test_a_raw_prompt_is_a_text_or_ids_or_many_of_them(
     assert [one.prompt for one in requests(api, **fields)] == prompts
 
 
-def test_each_prompt_of_generate_can_have_its_own_parameters() -> None:
-    parameters = [{"stop": "a"}, {"max_new_tokens": 3}]
-    one, two = requests("generate", text=["one", "two"], sampling_params=parameters)
-
-    assert (one.stops.strings, one.max_tokens) == (("a",), 128)
-    assert (two.stops.strings, two.max_tokens) == ((), 3)
-
-
 # -- log-probabilities -------------------------------------------------------------------------
 
 
@@ -279,16 +271,6 @@ def test_log_probabilities_need_a_full_trace(
         ("generate", {"logprob_start_len": -1}, None),
         ("generate", {"logprob_start_len": 0}, PromptScoring()),
         ("generate", {"logprob_start_len": 7, "top_logprobs_num": 2}, PromptScoring(7, 2)),
-        (
-            "generate",
-            {"logprob_start_len": [3], "token_ids_logprob": [5, 6]},
-            PromptScoring(3, 0, (5, 6)),
-        ),
-        (
-            "generate",
-            {"logprob_start_len": 3, "token_ids_logprob": [[5, 6]]},
-            PromptScoring(3, 0, (5, 6)),
-        ),
         # Without an answer, the request means those of the prompt.
         ("generate", {"sampling_params": {"max_new_tokens": 0}}, PromptScoring()),
     ],
@@ -754,7 +736,6 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
     ("generate", {"lora_path": "x"}, ("lora_path",)),
     ("generate", {"input_embeds": [[0.5]]}, ("input_embeds",)),
     ("generate", {"return_hidden_states": True}, ("return_hidden_states",)),
-    ("generate", {"return_logprob": True, "logprob_start_len": [0, 1]}, ("logprob_start_len",)),
     ("generate", {"return_logprob": True, "top_logprobs_num": 21}, ("top_logprobs_num",)),
     ("generate", {"sampling_params": [{}, {}]}, ("sampling_params",)),
     *(

@@ -1,68 +1,54 @@
-"""The table of sampling parameters matches the engine's list, and its rows read what they write."""
+"""Sampling parameters: all of the engine's are read, under the vendors' names."""
 
 import dataclasses
-from typing import get_args
 
 import pytest
 
-from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.ollama.wire import OllamaOptions
-from api.dialects.sglang.wire import SamplingParams
-from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import PARAMETERS, Vendor, sampling_of, sampling_to_wire
+from api.dialects.shared.parameters import sampling_of
+from api.dialects.shared.unknown_parameters import DEFAULTS, NEUTRAL, REFUSED
 from engine import Sampling
+from tests.api.dialects.asking import request
 
-TURNS = [{"role": "user", "content": "Hi"}]
-MODELS: dict[Vendor, tuple[type[WireModel], dict[str, object]]] = {
-    "OpenAI": (ChatCompletionParams, {"model": "m", "messages": TURNS}),
-    "Anthropic": (MessageCreateParams, {"model": "m", "messages": TURNS, "max_tokens": 5}),
-    "SGLang": (SamplingParams, {}),
-    "Ollama": (OllamaOptions, {}),
+VALUES = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 7,
+    "min_p": 0.1,
+    "repetition_penalty": 1.5,
+    "presence_penalty": -0.5,
+    "frequency_penalty": 0.25,
+    "logit_bias": {"5": 1.0, "7": -100.0},
+    "xtc_probability": 0.5,
+    "xtc_threshold": 0.2,
+    "seed": 2**62,
 }
-EACH = Sampling(
-    temperature=0.5,
-    top_p=0.9,
-    top_k=7,
-    min_p=0.1,
-    repetition_penalty=1.5,
-    presence_penalty=-0.5,
-    frequency_penalty=0.25,
-    logit_bias=((5, 1.0), (7, -100.0)),
-    xtc_probability=0.5,
-    xtc_threshold=0.2,
-    seed=2**64 - 3,
-)
+EXPECTED = Sampling(**{**VALUES, "logit_bias": ((5, 1.0), (7, -100.0))})  # type: ignore[arg-type]
+MISSING = {
+    "messages": {"logit_bias", "xtc_probability", "xtc_threshold"},
+    "ollama_chat": {"logit_bias"},
+}
 
 
-def test_only_the_parameters_of_the_engine_have_rows_and_all_have_one() -> None:
-    assert set(PARAMETERS) == {field.name for field in dataclasses.fields(Sampling)}
-
-
-def test_every_vendor_has_a_request_type() -> None:
-    assert set(MODELS) == set(get_args(Vendor))
-
-
-@pytest.mark.parametrize("vendor", MODELS)
-def test_a_written_parameter_is_read_back(vendor: Vendor) -> None:
-    model, rest = MODELS[vendor]
-    fields = sampling_to_wire(EACH, vendor)
-    read = sampling_of(model.model_validate({**rest, **fields}), vendor)
-
-    known = [
-        name
-        for name, by_vendor in PARAMETERS.items()
-        if vendor in by_vendor and not by_vendor[vendor].is_read_only
-    ]
-    unknown = Sampling()
-    assert len(fields) == len(known)
+@pytest.mark.parametrize("api", ["messages", "chat", "completions", "generate", "ollama_chat"])
+def test_sampling_parameters_are_read(api: str) -> None:
+    given = {name: value for name, value in VALUES.items() if name not in MISSING.get(api, set())}
+    body = {"generate": {"sampling_params": given}, "ollama_chat": {"options": given}}
+    found = request(api, **body.get(api, given)).sampling
     for field in dataclasses.fields(Sampling):
-        expected = EACH if field.name in known else unknown
-        assert getattr(read, field.name) == getattr(expected, field.name), field.name
+        expected = EXPECTED if field.name in given else Sampling()
+        assert getattr(found, field.name) == getattr(expected, field.name), field.name
 
 
-@pytest.mark.parametrize("vendor", MODELS)
-def test_a_missing_parameter_means_the_models_own_default(vendor: Vendor) -> None:
-    model, rest = MODELS[vendor]
+def test_every_sampling_parameter_of_the_engine_is_tested() -> None:
+    assert set(VALUES) == {field.name for field in dataclasses.fields(Sampling)}
 
-    assert sampling_of(model.model_validate(rest), vendor) == Sampling()
+
+def test_ollama_seed_minus_one_is_random() -> None:
+    assert request("ollama_chat", options={"seed": -1}).sampling.seed is None
+    assert sampling_of(OllamaOptions(temperature=5000.0)).temperature == 1000
+
+
+def test_unknown_parameter_is_in_one_table_only() -> None:
+    assert not REFUSED.keys() & NEUTRAL
+    assert not DEFAULTS.keys() & (REFUSED.keys() | NEUTRAL)

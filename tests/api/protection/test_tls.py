@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from api.server.access import context_of
+from api.server.tls import context_of
 from api.transport.config import ConfigError, ServerConfig
 from tests.api.conftest import LONG
 from tests.support.outside.certificates import CertificateFiles, write_certificate
@@ -107,17 +107,6 @@ def complaint(cert: Path, key: Path | None) -> ConfigError:
     return refused.value
 
 
-@pytest.mark.parametrize(
-    ("days", "words"), [((-10, -1), "has expired"), ((2, 10), "is not valid yet")]
-)
-def test_a_certificate_of_another_time_is_refused(
-    tmp_path: Path, days: tuple[int, int], words: str
-) -> None:
-    files = write_certificate(tmp_path, from_day=days[0], to_day=days[1])
-    error = complaint(files.cert, files.key)
-
-    assert error.setting == "tls_cert"
-    assert f"{files.cert} {words}" in str(error)
 
 
 def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.server.answering import note_streamed
+from api.transport.record import RequestRecord
 from tests.api.conftest import LONG
 
 ASK = {
@@ -25,13 +25,13 @@ COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a stream has written something: only then can it break off."""
     event = threading.Event()
-    noted = note_streamed
+    add_streamed = RequestRecord.add_streamed
 
-    def note(data: bytes) -> None:
-        noted(data)
+    def add(record: RequestRecord, data: bytes) -> None:
+        add_streamed(record, data)
         event.set()
 
-    monkeypatch.setattr("api.server.answering.note_streamed", note)
+    monkeypatch.setattr(RequestRecord, "add_streamed", add)
     return event
 
 

@@ -11,36 +11,32 @@ from typing import Any
 
 import pytest
 
-from api.server.access import HIDDEN, safe_body, safe_headers, safe_path
-from api.server.application import PendingReports
 from api.server.server import ServerThread
 from api.transport.config import Address, ServerConfig
-from api.transport.observation import (
+from api.transport.record import (
     EVERYTHING,
+    MAX_BODY_BYTES,
     Content,
-    KeptBytes,
-    Observation,
-    RequestAdvanced,
-    RequestBegan,
-    RequestEnded,
+    RecordedBody,
+    RequestObserver,
+    RequestRecord,
 )
-from engine.scheduling.generation import Generation
+from api.transport.redaction import HIDDEN, safe_body, safe_headers, safe_path
 from engine.scheduling.service import Engine
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.stopping.record import StopKind
+from engine.values.request import TraceLevel
 from tests.support.scripted import GO, Stage
 
 COUNT = "Count from 1 to 10, one number per line"
 
 
-class Notebook:
-    """Notes what an observer is told, and on which thread."""
+class Notebook(RequestObserver):
+    """Notes the records that an observer receives, and on which thread."""
 
     def __init__(self) -> None:
-        self.begun: list[RequestBegan] = []
-        self.advanced: list[RequestAdvanced] = []
-        self.ended: list[RequestEnded] = []
+        self.advanced: list[tuple[str, str, int]] = []
+        self.records: list[RequestRecord] = []
+        self.ended: list[RequestRecord] = []
         self.threads: set[str] = set()
 
     trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)
@@ -51,19 +47,19 @@ class Notebook:
     def requested_content(self) -> Content:
         return EVERYTHING
 
-    def request_began(self, began: RequestBegan) -> None:
+    def request_began(self, record: RequestRecord) -> None:
         self.threads.add(threading.current_thread().name)
-        self.begun.append(began)
+        self.records.append(record)
 
-    def request_advanced(self, advanced: RequestAdvanced) -> None:
+    def request_advanced(self, record: RequestRecord) -> None:
         self.threads.add(threading.current_thread().name)
-        self.advanced.append(advanced)
+        self.advanced.append((record.requested_model, record.model, len(record.runs)))
 
-    def request_ended(self, ended: RequestEnded) -> None:
+    def request_ended(self, record: RequestRecord) -> None:
         self.threads.add(threading.current_thread().name)
-        self.ended.append(ended)
+        self.ended.append(record)
 
-    def last(self, count: int = 1, within_s: float = 60) -> RequestEnded:
+    def last(self, count: int = 1, within_s: float = 60) -> RequestRecord:
         deadline_s = time.monotonic() + within_s
         while len(self.ended) < count:
             assert time.monotonic() < deadline_s, "the request has not ended in time"
@@ -77,7 +73,7 @@ def watched(
 ) -> Iterator[tuple[Address, Notebook]]:
     notebook = Notebook()
     notebook.trace = trace
-    server = ServerThread(engine, ServerConfig(**settings), notebook)
+    server = ServerThread(engine, ServerConfig(**settings), [notebook])
     address = server.start()
     try:
         yield address, notebook
@@ -106,15 +102,15 @@ def asked(**more: Any) -> dict[str, Any]:
 def test_an_observer_gets_the_bodies_the_stop_and_the_model_of_an_answer(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         _, answer, headers = post(address, "/v1/messages", asked(), user_agent="curl/8")
-        told = notebook.last()
-    assert told.began.request_id == headers["request-id"]
-    assert (told.began.dialect, told.status, told.is_stream) == ("Messages", 200, False)
-    assert told.began.client == "127.0.0.1"
-    assert dict(told.began.headers)["User-Agent"] == "curl/8"
-    assert json.loads(told.asked.text) == asked()
-    assert told.answered.text == answer.decode()
-    assert told.model == "demo-model"
-    (end,) = told.ends
+        record = notebook.last()
+    assert record.request_id == headers["request-id"]
+    assert (record.dialect, record.status, record.is_stream) == ("Messages", 200, False)
+    assert record.client == "127.0.0.1"
+    assert dict(record.headers)["User-Agent"] == "curl/8"
+    assert json.loads(record.request_body.text) == asked()
+    assert record.response_body.text == answer.decode()
+    assert record.model == "demo-model"
+    (end,) = record.ends
     assert (end.stop.kind, end.stop.value) == (StopKind.STOP_STRING, "4")
     assert notebook.threads == {"api"}
 
@@ -128,26 +124,26 @@ def test_an_observer_learns_the_model_and_may_end_an_answer_that_is_under_way(
         connection.request("POST", "/v1/messages", body, {"content-type": "application/json"})
         answer = connection.getresponse()
         first = answer.readline()
-        named, begun = notebook.advanced[0], notebook.advanced[-1]
-        assert (named.asked_model, named.answers) == ("any", ())
+        [*_, begun] = notebook.records
+        assert notebook.advanced == [("any", "", 0), ("any", begun.model, 1)]
         assert begun.model
-        begun.answers[0].cancel()
+        begun.runs[0].generation.cancel()
         rest = answer.read()
-        told = notebook.last()
+        record = notebook.last()
         connection.close()
     assert first
     assert rest.count(b"content_block_delta") < 9
-    assert told.ends[0].stop.kind is StopKind.CANCELLED
-    assert begun.answers[0].written_tokens >= told.ends[0].usage.output_tokens
+    assert record.ends[0].stop.kind is StopKind.CANCELLED
+    assert begun.runs[0].generation.written_tokens >= record.ends[0].usage.output_tokens
 
 
 def test_an_observer_gets_the_bytes_of_a_stream_as_they_were_sent(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         _, answer, _ = post(address, "/v1/messages", asked(stream=True))
-        told = notebook.last()
-    assert told.is_stream
-    assert told.answered.text == answer.decode()
-    assert len(told.ends) == 1
+        record = notebook.last()
+    assert record.is_stream
+    assert record.response_body.text == answer.decode()
+    assert len(record.ends) == 1
 
 
 @pytest.fixture
@@ -206,15 +202,15 @@ def test_recording_tokens_does_not_change_the_answer(
         usual = notebook.last()
     with watched(slow, (TraceLevel.FULL, 3)) as (address, notebook):
         status, answer, _ = post(address, path, body)
-        told = notebook.last()
+        record = notebook.last()
     assert status == 200
     assert shapes(answer) == shapes(plain)
-    assert told.ends[0].stop == usual.ends[0].stop
-    assert told.ends[0].stop.value == "4"
-    (run,) = told.runs
-    assert len(run.tokens) == told.ends[0].usage.output_tokens
+    assert record.ends[0].stop == usual.ends[0].stop
+    assert record.ends[0].stop.value == "4"
+    (run,) = record.runs
+    assert len(run.tokens) == record.ends[0].usage.output_tokens
     assert run.generation.request.stops.strings == ("4",)
-    assert run.finished == told.ends[0]
+    assert run.finished == record.ends[0]
     assert "".join(run.texts) == "1 2 3 "
 
 
@@ -249,9 +245,9 @@ def test_an_observer_learns_of_a_client_that_left_and_the_tokens_it_cost(tmp_pat
         )
         connection.getresponse().read(1500)
         connection.close()
-        told = notebook.last()
-    assert told.status == 499
-    (end,) = told.ends
+        record = notebook.last()
+    assert record.status == 499
+    (end,) = record.ends
     assert end.stop.kind is StopKind.CANCELLED
     assert end.usage.output_tokens > 0
 
@@ -259,10 +255,10 @@ def test_an_observer_learns_of_a_client_that_left_and_the_tokens_it_cost(tmp_pat
 def test_an_observer_gets_a_request_without_the_key_but_not_its_body(engine: Engine) -> None:
     with watched(engine, api_key="quite-secret") as (address, notebook):
         status, _, _ = post(address, "/v1/messages", asked(), x_api_key="wrong-secret")
-        told = notebook.last()
-    assert (status, told.status) == (401, 401)
-    assert (told.asked.text, told.ends) == ("", ())
-    assert "authentication_error" in told.answered.text
+        record = notebook.last()
+    assert (status, record.status) == (401, 401)
+    assert (record.request_body.text, record.ends) == ("", ())
+    assert "authentication_error" in record.response_body.text
 
 
 def test_keys_are_hidden_in_every_place(engine: Engine) -> None:
@@ -273,35 +269,35 @@ def test_keys_are_hidden_in_every_place(engine: Engine) -> None:
             asked(metadata={"user_id": "me", "api_key": "sk-123"}, note="quite-secret"),
             authorization="Bearer quite-secret",
         )
-        told = notebook.last()
-    assert told.status == 200
-    assert "quite-secret" not in repr(told)
-    assert "sk-123" not in repr(told)
-    assert told.began.path == f"/v1/messages?api_key={HIDDEN}&beta=true"
-    assert json.loads(told.asked.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
+        record = notebook.last()
+    assert record.status == 200
+    assert "quite-secret" not in repr(record)
+    assert "sk-123" not in repr(record)
+    assert record.path == f"/v1/messages?api_key={HIDDEN}&beta=true"
+    assert json.loads(record.request_body.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
 
 
 def test_an_observer_gets_a_request_to_an_unknown_route_without_a_dialect(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         post(address, "/nowhere", {})
-        told = notebook.last()
-    assert (told.status, told.began.dialect, told.began.path) == (404, "", "/nowhere")
+        record = notebook.last()
+    assert (record.status, record.dialect, record.path) == (404, "", "/nowhere")
 
 
 def test_an_observer_gets_an_end_for_each_of_several_choices(engine: Engine) -> None:
     body = {"model": "m", "n": 2, "max_tokens": 5, "messages": asked()["messages"]}
     with watched(engine) as (address, notebook):
         post(address, "/v1/chat/completions", body)
-        told = notebook.last()
-    assert [end.stop.kind for end in told.ends] == [StopKind.MAX_TOKENS] * 2
+        record = notebook.last()
+    assert [end.stop.kind for end in record.ends] == [StopKind.MAX_TOKENS] * 2
 
 
-def test_an_observer_gets_the_first_part_of_a_long_body_and_its_size() -> None:
-    kept = KeptBytes(max_bytes=5)
-    kept.add("aé".encode())
-    kept.add("éb".encode())
-    body = kept.body(str.upper)
-    assert (body.text, body.size_bytes, body.is_whole) == ("AÉÉ", 6, False)
+def test_recorded_body_is_a_prefix_with_the_whole_size() -> None:
+    body = RecordedBody("é".encode() * MAX_BODY_BYTES)
+    assert body.size_bytes == 2 * MAX_BODY_BYTES
+    assert body.text == "é" * (MAX_BODY_BYTES // 2)
+    assert not body.is_whole
+    assert RecordedBody(b"a").is_whole
 
 
 @pytest.mark.parametrize(
@@ -327,44 +323,3 @@ def test_headers_that_carry_keys_lose_their_values() -> None:
         ("Accept", "c"),
         ("X-Note", f"has {HIDDEN} in it"),
     )
-
-
-async def test_an_observer_learns_of_a_client_that_left_after_its_answer_has_ended(
-    engine: Engine,
-) -> None:
-    """The server waits for the end, however long it takes."""
-
-    told: list[list[Finished | None]] = []
-    observation = Observation()
-    generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
-    observation.listen_to(generation, hides_traces=True)
-    reading = asyncio.ensure_future(generation.collect())
-    PendingReports().add(
-        observation, lambda _: told.append([run.finished for run in observation.runs])
-    )
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert told == []
-    end = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
-    generation.push([end])
-    generation.wake()
-    await reading
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert told == [[end]]
-
-
-def test_a_server_that_ends_first_reports_each_request_once() -> None:
-    told: list[list[Finished | None]] = []
-
-    async def play() -> None:
-        observation = Observation()
-        generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
-        observation.listen_to(generation, hides_traces=True)
-        PendingReports().add(
-            observation, lambda _: told.append([run.finished for run in observation.runs])
-        )
-        await asyncio.sleep(0)
-
-    asyncio.run(play())
-    assert told == [[None]]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from api.server.openapi import document, text
+from api.server.openapi import document, openapi_text
 from api.server.routes import ROUTES
 
 
@@ -25,7 +25,7 @@ def test_the_server_makes_the_document_once_on_a_thread(
         return document(table)
 
     monkeypatch.setattr("api.server.openapi.document", made)
-    text.cache_clear()
+    openapi_text.cache_clear()
     site = serve()
     replies = [site.send("GET", "/openapi.json") for _ in range(3)]
     assert [one.status for one in replies] == [200] * 3

@@ -13,16 +13,9 @@ from typing import Any
 
 import pytest
 
-from api.transport.observation import (
-    EVERYTHING,
-    Content,
-    RequestAdvanced,
-    RequestBegan,
-    RequestEnded,
-)
+from api.transport.record import EVERYTHING, Content, RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
 from engine.scheduling.service import Engine
-from engine.values.request import TraceLevel
 from tests.support.outside.collector import AT_ONCE, collecting, plain
 from tests.support.scripted import Stage
 from ui.preferences import ServerPreferences
@@ -257,24 +250,15 @@ def test_an_invalid_origin_is_reported_at_the_start() -> None:
 def test_a_collector_gets_the_requests_that_the_windows_log_gets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Log:
+    class Log(RequestObserver):
         def __init__(self) -> None:
-            self.ended: list[RequestEnded] = []
-
-        def requested_trace(self) -> tuple[TraceLevel, int]:
-            return TraceLevel.OFF, 0
+            self.ended: list[RequestRecord] = []
 
         def requested_content(self) -> Content:
             return EVERYTHING
 
-        def request_began(self, began: RequestBegan) -> None:
-            pass
-
-        def request_advanced(self, advanced: RequestAdvanced) -> None:
-            pass
-
-        def request_ended(self, ended: RequestEnded) -> None:
-            self.ended.append(ended)
+        def request_ended(self, record: RequestRecord) -> None:
+            self.ended.append(record)
 
     log = Log()
 
@@ -292,7 +276,7 @@ def test_a_collector_gets_the_requests_that_the_windows_log_gets(
         asyncio.run(use())
     (span,) = collector.spans
     assert plain(span.attributes)["error.type"] == "invalid_request"
-    assert [(one.status, one.asked.text) for one in log.ended] == [(400, "{}")]
+    assert [(record.status, record.request_body.text) for record in log.ended] == [(400, "{}")]
 
 
 def post(url: str) -> int:

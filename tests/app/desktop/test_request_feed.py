@@ -1,8 +1,8 @@
 import asyncio
 import threading
 
-from api.transport.observation import Body, ObservedRun, RequestBegan, RequestEnded
-from app.desktop.server import RequestFeed, entry_of
+from api.transport.record import MAX_BODY_BYTES, RecordedBody, RecordedRun, RequestRecord
+from app.desktop.server import RequestFeed, ended_entry_of, entry_of
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
@@ -22,27 +22,22 @@ ASKED = GenerationRequest((Message("user", "go"),), max_tokens=7)
 CALL = ToolCall("call_1", "look", "{}")
 
 
-def began(request_id: str = "req_1") -> RequestBegan:
-    return RequestBegan(request_id, 12.5, "127.0.0.1", "POST", "/v1/messages", "Messages", HEADERS)
+def began(request_id: str = "req_1") -> RequestRecord:
+    return RequestRecord(request_id, 12.5, "127.0.0.1", "POST", "/v1/messages", "Messages", HEADERS)
 
 
-def ended(note: RequestBegan) -> RequestEnded:
-    return RequestEnded(
-        began=note,
-        took_s=0.25,
-        status=200,
-        is_stream=True,
-        model="demo",
-        asked=Body("{}", 2),
-        answered=Body("data", 9, is_whole=False),
-        answer_headers=(("X", "y"),),
-        runs=(observed(),),
-    )
+def ended(record: RequestRecord) -> RequestRecord:
+    record.took_s, record.status, record.is_stream, record.model = 0.25, 200, True, "demo"
+    record.request_body = RecordedBody(b"{}")
+    record.response_body = RecordedBody(b"x" * MAX_BODY_BYTES + b"y")
+    record.response_headers = (("X", "y"),)
+    record.runs = [observed()]
+    return record
 
 
-def observed() -> ObservedRun:
+def observed() -> RecordedRun:
     loop = asyncio.new_event_loop()
-    run = ObservedRun(Generation(ASKED, loop, lambda _: None))
+    run = RecordedRun(Generation(ASKED, loop, lambda _: None))
     loop.close()
     run.record([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")])
     run.record([ToolCallCompleted(0, CALL, "{}"), END])
@@ -50,7 +45,7 @@ def observed() -> ObservedRun:
 
 
 def test_everything_observed_arrives_in_the_windows_record() -> None:
-    assert entry_of(ended(began())) == RequestEntry(
+    assert ended_entry_of(ended(began())) == RequestEntry(
         id="req_1",
         began_at=12.5,
         client="127.0.0.1",
@@ -64,7 +59,7 @@ def test_everything_observed_arrives_in_the_windows_record() -> None:
         status=200,
         took_s=0.25,
         asked=RequestBody("{}", 2),
-        answered=RequestBody("data", 9, is_whole=False),
+        answered=RequestBody("x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1, is_whole=False),
         answer_headers=(("X", "y"),),
         answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,), "req_1/1"),),
     )

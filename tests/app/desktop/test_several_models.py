@@ -10,10 +10,13 @@ from typing import cast
 
 import pytest
 
-from api.dialects.chat.dialect import detokenize, tokenize
-from api.dialects.chat.wire import DetokenizeParams, TokenizeParams
+from api.dialects.openai.chat import detokenize, tokenize
+from api.dialects.openai.chat_wire import DetokenizeParams, TokenizeParams
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.service import Service, addressed, check_model, running
+from api.transport.generations import running
+from api.transport.models import addressed, check_model
+from api.transport.record import RequestRecord
+from api.transport.service import Service
 from app.composition import offered_models
 from app.desktop.server import LocalServer, keep_offered, offer_found
 from engine.errors import UnknownModel
@@ -40,7 +43,9 @@ def served(engine: Engine, is_chosen: Callable[[], bool] = lambda: True) -> Serv
 
 async def answered_by(service: Service, name: str) -> str:
     """Return the model that answers a request."""
-    async with running(service, addressed(service, [asking(name)], name)) as [answer]:
+    async with running(service, RequestRecord(), addressed(service, [asking(name)], name)) as [
+        answer
+    ]:
         async for _ in answer.batches():
             pass
     assert answer.setting is not None
@@ -97,8 +102,8 @@ def test_texts_are_read_and_ids_written_by_the_model_that_a_request_names(
     monkeypatch.setattr(several, "detokenize", text_of)
     read = [GenerationRequest(prompt="Hello")]
     params = TokenizeParams(model="alpha", prompt="Hello", add_special_tokens=False)
-    assert run(tokenize(service, ParsedRequest(params, read)))
-    assert run(detokenize(service, DetokenizeParams(model="alpha", tokens=[65])))
+    assert run(tokenize(service, RequestRecord(), ParsedRequest(params, read)))
+    assert run(detokenize(service, RequestRecord(), DetokenizeParams(model="alpha", tokens=[65])))
     assert names == ["alpha", "alpha"]
 
 

@@ -12,10 +12,9 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Severity
-from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.body import parsed
 from api.dialects.shared.dialect import Dialect
-from api.server.routes import DIALECTS
+from api.server.routes import CHAT, DIALECTS
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import body_of, wire_views
@@ -39,7 +38,7 @@ from ui.records.runs import Run
 TITLES = [dialect.title for dialect in DIALECTS]
 RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules.of("6"), max_tokens=20)
 # Requests of the other dialects contain a conversation.
-WITH_PROMPTS = [one for one in DIALECTS if one.ask(RAW, "model", "") is not None]
+WITH_PROMPTS = [one for one in DIALECTS if one.request_body(RAW, "model", "") is not None]
 WITH_TURNS = [one for one in DIALECTS if one not in WITH_PROMPTS]
 COUNT = "Count from 1 to 10, one number per line"
 WEATHER = Tool("get_weather", "Get the weather", {"type": "object", "properties": {}})

@@ -45,7 +45,6 @@ _FIELDS = (
         for path in ("/v1/chat/completions", "/v1/completions")
     ),
     ("/generate", "sampling_params.logit_bias", lambda i: {str(i): -3.0}),
-    ("/generate", "token_ids_logprob", lambda i: [i]),
     ("/v1/completions", "prompt", lambda i: [1, i]),
     ("/v1/completions", "prompt", lambda i: [[1, 2], [i]]),
     ("/generate", "input_ids", lambda i: [1, i]),

@@ -125,7 +125,6 @@ BODIES: dict[str, dict[str, Any]] = {
         "return_logprob": True,
         "top_logprobs_num": 2,
         "logprob_start_len": 0,
-        "token_ids_logprob": [5, 6],
         "stream": True,
         "rid": "r",
     },
@@ -246,7 +245,7 @@ MORE_BODIES: list[tuple[str, dict[str, Any]]] = [
     ("/generate", _GENERATE | {"sampling_params": {**_LIMIT, "ebnf": 'root ::= "a" | "b"'}}),
     (
         "/generate",
-        {"input_ids": [[5, 6], [7]], "sampling_params": [_LIMIT, _LIMIT], "return_logprob": True},
+        {"input_ids": [[5, 6], [7]], "sampling_params": _LIMIT, "return_logprob": True},
     ),
     (
         "/api/chat",

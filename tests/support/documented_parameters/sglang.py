@@ -31,7 +31,7 @@ GENERATE: Documented = {
     "session_params": ({"id": "a"}, "refused"),
     "stream": (True, "honoured"),
     "text": ("Ho", "honoured"),
-    "token_ids_logprob": (Beside([5], _SCORED), "honoured"),
+    "token_ids_logprob": ([5], "refused"),
     "top_logprobs_num": (Beside(2, _SCORED), "honoured"),
     "video_data": ("a.mp4", "refused"),
     **{

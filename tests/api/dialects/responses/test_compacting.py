@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from api.dialects.responses.read import TASK, requests_from_wire, summary_asked
+from api.dialects.responses.read import TASK, requests_from_wire, summary_requests
 from api.dialects.responses.wire import CompactParams, ResponseParams
 from api.dialects.shared.sealed import SUMMARY_MARK, opened, sealed
 from tests.api.conftest import Site, acting
@@ -88,7 +88,7 @@ def test_a_conversation_is_compacted_again_with_its_summary() -> None:
     items = [{"role": "user", "content": "One"}, {"type": "compaction", "id": "x"}]
     items[1]["encrypted_content"] = sealed("It was two.", SUMMARY_MARK)
     params = CompactParams.model_validate({"model": "m", "input": items})
-    [asked] = summary_asked(params)
+    [asked] = summary_requests(params)
     [(_, text)] = said(asked)
     assert "It was two." in text
     assert text.endswith(TASK)

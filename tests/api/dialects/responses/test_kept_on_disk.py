@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 from api.transport.config import ConfigError
-from api.transport.response_store import KeptResponse, KeptResponses, prepared
+from api.transport.response_store import ResponseStore, StoredResponse, prepare_folder
 from engine.inference.cache.disk import CacheFolder
 
 URL = "/v1/responses"
 
 
-def made(its_id: str, previous: str = "", text: str = "“x”\u2028") -> KeptResponse:
+def made(its_id: str, previous: str = "", text: str = "“x”\u2028") -> StoredResponse:
     sent = ('{"role":"user","content":"a\\nb"}', "{}")
-    return KeptResponse(
+    return StoredResponse(
         its_id, previous, sent, ("in_1", f"in_{its_id}"), text, (f"out_{its_id}",), ""
     )
 
 
-def opened(folder: Path, **options: Any) -> KeptResponses:
-    return KeptResponses(**{"max_bytes": 10**6, "max_s": 60, **options}, folder=folder)
+def opened(folder: Path, **options: Any) -> ResponseStore:
+    return ResponseStore(**{"max_bytes": 10**6, "max_s": 60, **options}, folder=folder)
 
 
 @contextlib.contextmanager
-def keeping(folder: Path, **options: Any) -> Iterator[KeptResponses]:
+def keeping(folder: Path, **options: Any) -> Iterator[ResponseStore]:
     with contextlib.closing(opened(folder, **options)) as kept:
         yield kept
 
@@ -37,7 +37,7 @@ def test_kept_responses_are_read_back_unchanged_and_only_by_their_owner(tmp_path
     both = [made("a"), made("b", "a", text="\ud800 “x”")]
     with keeping(tmp_path / "kept") as kept:
         for response in both:
-            kept.keep(response)
+            kept.put(response)
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
     with keeping(tmp_path / "kept") as again:
         files = list((tmp_path / "kept").iterdir())
@@ -48,18 +48,11 @@ def test_kept_responses_are_read_back_unchanged_and_only_by_their_owner(tmp_path
         assert again.of_item("another", "out_a") is None
 
 
-def test_responses_that_refer_to_one_another_in_a_circle_are_none(tmp_path: Path) -> None:
-    with keeping(tmp_path) as kept:
-        kept.keep(made("a", "b"))
-        kept.keep(made("b", "a"))
-        assert kept.chain("", "a") is None
-
-
 def test_a_forgotten_response_leaves_nothing_on_disk(tmp_path: Path) -> None:
     with keeping(tmp_path) as kept:
-        kept.keep(made("a", text="a-secret-text" * 9))
-        kept.keep(made("b"))
-        assert kept.forget("a")
+        kept.put(made("a", text="a-secret-text" * 9))
+        kept.put(made("b"))
+        assert kept.delete("a")
     with keeping(tmp_path) as again:
         assert [its_id for its_id in "ab" if again.get("", its_id)] == ["b"]
     assert all(b"a-secret-text" not in file.read_bytes() for file in tmp_path.iterdir())
@@ -70,7 +63,7 @@ def test_smaller_limits_apply_to_the_responses_of_an_earlier_server(tmp_path: Pa
     with keeping(tmp_path, clock=lambda: now[0]) as kept:
         for its_id in "abc":
             now[0] += 10
-            kept.keep(made(its_id, text="x" * 10_000))
+            kept.put(made(its_id, text="x" * 10_000))
         now[0] += 10
         kept.get("", "a")
     with keeping(tmp_path, clock=lambda: now[0], max_bytes=25_000) as kept:
@@ -86,55 +79,32 @@ def test_a_damaged_file_is_replaced(
 ) -> None:
     with keeping(tmp_path) as kept:
         for number in range(20):
-            kept.keep(made(f"{number}", text="x" * 5_000))
+            kept.put(made(f"{number}", text="x" * 5_000))
     [file] = tmp_path.iterdir()
     content = file.read_bytes()
     changed = content[:4096] + b"\xff" * 9000 + content[13096:]
     file.write_bytes({"cut": content[:50_000], "changed": changed, "empty": b""}[damage])
     with keeping(tmp_path) as kept:
-        kept.keep(made("a"))
+        kept.put(made("a"))
         assert kept.get("", "a") == made("a")
     assert ("is damaged" in caplog.text) is (damage != "empty")
 
 
-def test_answers_of_earlier_versions_are_read_once_and_their_files_deleted(tmp_path: Path) -> None:
-    name = f"response-{'0' * 32}-{'f' * 64}.txt"
-    texts = {
-        name: '["a", "", ["in_1"], ["out_a"], "me"]\n{"output": []}\n{"role":"user"}',
-        name.replace("0", "1", 1): '["b", "", [], []]\n{}',
-        name.replace("0", "2", 1): "[" * 100_000,
-        f"{name}.broken": "x",
-        f".{name}.abc": "x",
-        "response-notes.txt": "kept",
-    }
-    for file, text in texts.items():
-        (tmp_path / file).write_text(text)
-    expected = KeptResponse(
-        "a", "", ('{"role":"user"}',), ("in_1",), '{"output": []}', ("out_a",), "me"
-    )
-    for _ in range(2):
-        with keeping(tmp_path) as kept:
-            assert kept.get("me", "a") == kept.of_item("me", "out_a") == expected
-            assert kept.get("", "b") is not None
-    names = sorted(file.name for file in tmp_path.iterdir())
-    assert names == ["response-notes.txt", "responses.sqlite3"]
-
-
 def test_a_full_disk_keeps_what_was_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with keeping(tmp_path) as kept:
-        kept.keep(made("a"))
+        kept.put(made("a"))
         [(pages,)] = kept._database.execute("PRAGMA page_count")
         kept._database.execute(f"PRAGMA max_page_count = {pages}")
-        kept.keep(made("b", text="x" * 100_000))
+        kept.put(made("b", text="x" * 100_000))
         assert kept.get("", "b") is None
         assert kept.get("", "a") == made("a")
-    assert "not kept" in caplog.text
+    assert "not stored" in caplog.text
 
 
 def test_new_parent_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        prepared(tmp_path / "one" / "two")
+        prepare_folder(tmp_path / "one" / "two")
         with CacheFolder(tmp_path / "three" / "four").unfinished(0):
             pass
     finally:
@@ -166,7 +136,7 @@ def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfigError, match="cannot be used") as refusal:
-        prepared(tmp_path / "file" / "folder")
+        prepare_folder(tmp_path / "file" / "folder")
     assert refusal.value.setting == "kept_responses_folder"
 
 

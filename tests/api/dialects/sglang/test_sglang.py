@@ -1,6 +1,5 @@
 """The /generate dialect: the meaning of its requests, and the content of its frames."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from api.dialects.sglang.wire import GenerateAnswer
-from api.transport.answer_text import json_text
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
 from tests.api.conftest import LONG
@@ -119,20 +117,3 @@ def test_clients_can_ask_about_the_model_and_its_health(site: Any) -> None:
     assert site.send("GET", "/health_generate").status == 200
 
 
-def test_a_long_answer_with_log_probabilities_does_not_block_the_loop(
-    staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has_loop: list[bool] = []
-
-    def noted(value: Any) -> str:
-        has_loop.append(asyncio._get_running_loop() is not None)
-        return json_text(value)
-
-    monkeypatch.setattr("api.server.answering.long_json_text", noted)
-    stage = staged(step_s=0)
-    site = stage.site
-    ask = {"text": PROMPT, "return_logprob": True, "sampling_params": {"max_new_tokens": 300}}
-    answer = site.send("POST", "/generate", ask).json
-
-    assert len(answer["meta_info"]["output_token_logprobs"]) == 300
-    assert has_loop == [False]

@@ -35,7 +35,7 @@ def told(collector: Collector, engine: Engine) -> Told:
         config = ServerConfig(**settings)
         telemetry = telemetry_for(os.environ, "1.2.3", config.api_key)
         assert telemetry is not None
-        thread = ServerThread(other or engine, config, telemetry)
+        thread = ServerThread(other or engine, config, [telemetry])
         address = thread.start()
         try:
             yield Site(address, other or engine, thread)

@@ -109,7 +109,7 @@ def test_a_collector_that_hangs_delays_neither_answers_nor_the_end(
     collector.answers.clear()
     telemetry = telemetry_for(os.environ, "1", None)
     assert telemetry is not None
-    server = ServerThread(engine, ServerConfig(), telemetry)
+    server = ServerThread(engine, ServerConfig(), [telemetry])
     site = Site(server.start(), engine, server)
     assert site.send("POST", "/v1/messages", CHAT).status == 200
     server.stop()

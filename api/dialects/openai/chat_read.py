@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, assert_never
 
-from api.dialects.chat.wire import (
+from api.dialects.openai.chat_wire import (
     AssistantMessage,
     ChatCompletionParams,
     ChatTool,
@@ -33,6 +33,7 @@ from api.dialects.openai.read import (
     last_turn_fields,
     offered_custom,
     offered_function,
+    openai_sampling_and_stops,
     refuse_in_stream,
     scoring_fields,
     stops_of,
@@ -59,7 +60,6 @@ from api.dialects.shared.requests import (
     media_type_of,
     note_of,
     reasoning_text,
-    sampling_and_stops,
 )
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
@@ -109,7 +109,7 @@ def requests_from_wire(
             params, None if params.reasoning is None else params.reasoning.max_tokens
         ),
         effort=effort_of(effort),
-        sampling=sampling_of(params, "OpenAI"),
+        sampling=sampling_of(params),
         stops=stops_of(params, strict=strict),
         max_tokens=token_limit(*(getattr(params, name) for name in MAX_TOKENS)),
         constraint=guided(params),
@@ -217,8 +217,8 @@ def _refuse_beside_prediction(params: ChatCompletionParams) -> None:
     given = {
         "n": (params.n or 1) > 1,
         "logprobs": bool(params.logprobs),
-        "presence_penalty": (sampling_of(params, "OpenAI").presence_penalty or 0) > 0,
-        "frequency_penalty": (sampling_of(params, "OpenAI").frequency_penalty or 0) > 0,
+        "presence_penalty": (sampling_of(params).presence_penalty or 0) > 0,
+        "frequency_penalty": (sampling_of(params).frequency_penalty or 0) > 0,
         "max_completion_tokens": params.max_completion_tokens is not None,
         "tools": bool(params.tools),
     }
@@ -341,17 +341,17 @@ def _note(part: ImagePart | FilePart | MediaPart, path: FieldPath, has_notes: bo
     return note_of(path, media_type_of(url), is_allowed=has_notes)
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation; None if the API cannot express it."""
     if not request.messages:
         return None
     return {
         "model": model,
         "messages": [_asked_turn(message) for message in request.messages],
-        **sampling_and_stops(request, "OpenAI"),
+        **openai_sampling_and_stops(request),
         **last_turn_fields(request),
         **filled(
             max_tokens=request.max_tokens,

@@ -5,9 +5,9 @@ and by its open relatives. Pure except for the encoder's own state. Any thread.
 """
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -16,6 +16,7 @@ from api.dialects.openai.read import (
     allows_more,
     form_names,
     guided,
+    openai_sampling_and_stops,
     refuse_in_stream,
     scoring_fields,
     stops_of,
@@ -53,9 +54,9 @@ from api.dialects.shared.parameters import (
     token_limit,
     with_template_options,
 )
-from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
+from api.dialects.shared.requests import JsonObject, filled
 from api.transport.answer_text import json_text
-from api.transport.errors import invalid, unsupported
+from api.transport.errors import ApiError, invalid, unsupported
 from engine import (
     Channel,
     Event,
@@ -146,7 +147,7 @@ def requests_from_wire(
     """
     _refuse_unsupported(params)
     common = GenerationRequest(
-        sampling=sampling_of(params, "OpenAI"),
+        sampling=sampling_of(params),
         stops=stops_of(params, strict=strict),
         max_tokens=token_limit(
             params.max_tokens, params.max_new_tokens, params.n_predict, _DEFAULT_MAX_TOKENS
@@ -190,16 +191,16 @@ def _refuse_unsupported(params: CompletionParams) -> None:
     refuse_in_stream(params)
 
 
-# -- the way back ------------------------------------------------------------------------------
+# -- the reverse -------------------------------------------------------------------------------
 
 
-def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, with its prompt as text or as token ids."""
     raw = request.prompt
     return {
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
-        **sampling_and_stops(request, "OpenAI"),
+        **openai_sampling_and_stops(request),
         **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
     }
 
@@ -230,7 +231,7 @@ def write_completion(
         ]
     ends = [finished for _, finished in answers]
     return {
-        "id": answer_id(params, head),
+        "id": answer_id(head),
         "object": "text_completion",
         "created": int(head.created_s),
         "model": head.model,
@@ -239,7 +240,7 @@ def write_completion(
     }
 
 
-def answer_id(params: object, head: Head) -> str:
+def answer_id(head: Head) -> str:
     """Return the id of an answer."""
     return f"cmpl-{head.unique}"
 
@@ -306,7 +307,7 @@ class CompletionEncoder(ChoicesEncoder):
         per_prompt = choices_per_prompt(params)
         count = len(params.prompt) * per_prompt
         empty: Completion = {
-            "id": answer_id(params, head),
+            "id": answer_id(head),
             "object": "text_completion",
             "created": int(head.created_s),
             "model": head.model,
@@ -529,34 +530,55 @@ class EveryToken:
 # -- the dialect -------------------------------------------------------------------------------
 
 
-DIALECT = Dialect(
-    name="Completions",
-    title="OpenAI Completions",
-    vendor="OpenAI",
-    reference="https://platform.openai.com/docs/api-reference/completions",
-    render_error=error_to_wire,
-    error_type=ErrorAnswer,
-    field_names={
+class CompletionsRoute(AnswerRoute[CompletionParams]):
+    """``POST /v1/completions``."""
+
+    path = "/v1/completions"
+    summary = "OpenAI Completions"
+    request = CompletionParams
+    answer = Completion
+    event = CompletionEvent
+    operation = "text_completion"
+
+    def read(self, params: CompletionParams, *, strict: bool) -> Sequence[GenerationRequest]:
+        return requests_from_wire(params, strict=strict)
+
+    def write_whole(
+        self, answers: Sequence[Collected], params: CompletionParams, head: Head
+    ) -> Completion:
+        return write_completion(answers, params, head)
+
+    def encoder(self, params: CompletionParams, head: Head) -> CompletionEncoder:
+        return CompletionEncoder(params, head)
+
+    def field_names(self, params: CompletionParams) -> Mapping[str, str]:
+        return form_names(params)
+
+    def answer_id(self, params: CompletionParams, head: Head) -> str:
+        return answer_id(head)
+
+
+class Completions(Dialect):
+    """OpenAI's Completions API."""
+
+    name = "Completions"
+    title = "OpenAI Completions"
+    vendor = "OpenAI"
+    reference = "https://platform.openai.com/docs/api-reference/completions"
+    error_type = ErrorAnswer
+    field_names: ClassVar[Mapping[str, str]] = {
         **FIELD_NAMES,
         "messages": "prompt",
         "top_logprobs": "logprobs",
         "prompt_scoring.top": "prompt_logprobs",
-    },
-    ask=ask,
-    stream_fields={"stream_options": {"include_usage": True}},
-    answers=(
-        AnswerRoute(
-            path="/v1/completions",
-            operation="text_completion",
-            summary="OpenAI Completions",
-            request=CompletionParams,
-            read=requests_from_wire,
-            answer=Completion,
-            write_whole=write_completion,
-            event=CompletionEvent,
-            encoder=CompletionEncoder,
-            answer_id=answer_id,
-            own_names=form_names,
-        ),
-    ),
-)
+    }
+    stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
+    answers = (CompletionsRoute(),)
+
+    def render_error(self, error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
+        return error_to_wire(error, request_id)
+
+    def request_body(
+        self, request: GenerationRequest, model: str, prompt: str
+    ) -> dict[str, Any] | None:
+        return request_body(request, model, prompt)

@@ -1,7 +1,7 @@
 """Chat Completions' requests and answers, spelled as in OpenAI's reference and its open relatives.
 
 https://platform.openai.com/docs/api-reference/chat
-Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
+Only the shapes: ``chat_read`` converts requests, ``chat_write`` makes the answers. Unknown fields
 are ignored. Any thread.
 """
 

@@ -1,1 +1,0 @@
-"""OpenAI's Chat Completions API, ``POST /v1/chat/completions``."""

@@ -1,0 +1,259 @@
+"""Writes the answers of Ollama's API, whole and as lines. Pure but for the encoders' state.
+
+https://github.com/ollama/ollama/blob/main/docs/api.md
+"""
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, assert_never
+
+from api.dialects.ollama.models import tagged, time_text
+from api.dialects.ollama.wire import (
+    AnswerParams,
+    ChatParams,
+    DoneReason,
+    OllamaAnswer,
+    OllamaCall,
+    OllamaChatAnswer,
+    OllamaErrorAnswer,
+    OllamaGenerateAnswer,
+    OllamaMessage,
+    PromptParams,
+)
+from api.dialects.openai.write import answer_tokens, entries_to_wire
+from api.dialects.shared.answers import (
+    AnswerEncoder,
+    not_an_ending,
+    raw_text_of,
+    reasoning_of,
+    report_to_wire,
+    text_of,
+    with_field,
+)
+from api.dialects.shared.dialect import Collected, Head
+from api.dialects.shared.parameters import is_report_wanted
+from api.transport.answer_text import json_text
+from api.transport.errors import ApiError, ContextOverflow, status_of
+from engine import (
+    Event,
+    Finished,
+    StopInfo,
+    StopKind,
+    TokenTrace,
+    ToolCallCompleted,
+)
+
+NS = 1_000_000_000
+
+_Answer = OllamaChatAnswer | OllamaGenerateAnswer
+
+
+class JsonLine(NamedTuple):
+    """One line of the stream, not yet serialised."""
+
+    value: _Answer | OllamaErrorAnswer
+
+    def frame(self) -> str:
+        """Return the line as text of the stream."""
+        return f"{json_text(self.value)}\n"
+
+
+def done_reason_to_wire(stop: StopInfo) -> DoneReason:
+    """Return ``done_reason``; this API has no field for the stop that matched."""
+    match stop.kind:
+        case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
+            return "stop"
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
+            return "length"
+        case StopKind.ERROR | StopKind.CANCELLED:
+            raise not_an_ending(stop)
+        case _:
+            assert_never(stop.kind)
+
+
+class LineEncoder(AnswerEncoder[JsonLine]):
+    """Turns the events of one generation into the lines of one answer."""
+
+    def __init__(self, params: AnswerParams, head: Head) -> None:
+        super().__init__()
+        # The requested name, which the reference repeats.
+        self._model = params.model or tagged(head.model)
+        self._clock = head.clock
+        self._reports = is_report_wanted(params.fullstop)
+        self._has_logprobs = bool(params.logprobs)
+        self._texts = head.vocabulary
+        # Text that waits for the trace of its token.
+        self._text_due = ""
+
+    @abstractmethod
+    def line(self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()) -> _Answer:
+        """Return a line that does not end the answer."""
+
+    def end(self, answer: OllamaAnswer, finished: Finished) -> None:
+        """Add the end of an answer: its reason, counts and durations (nanoseconds)."""
+        usage, timing = finished.usage, finished.timing
+        answer["done"] = True
+        answer["done_reason"] = done_reason_to_wire(finished.stop)
+        if self._reports:
+            answer["fullstop"] = report_to_wire(finished)
+        answer["total_duration"] = round(timing.total_s * NS)
+        answer["load_duration"] = 0
+        answer["prompt_eval_count"] = usage.prompt_tokens
+        answer["prompt_eval_duration"] = round(timing.prefill_s * NS)
+        answer["eval_count"] = usage.output_tokens
+        answer["eval_duration"] = round(timing.decode_s * NS)
+
+    def without_prompt(self, reason: Literal["load", "unload"]) -> _Answer:
+        """Return the answer to a request that only loads or unloads the model."""
+        answer = self.line()
+        answer["done"], answer["done_reason"] = True, reason
+        return answer
+
+    def keepalive(self) -> str:
+        """Return a line without content; a blank line would not be JSON for the clients."""
+        return JsonLine(self.line()).frame()
+
+    def logprobs(self, answer: OllamaAnswer, events: Iterable[Event]) -> None:
+        """Add the logprobs of an answer's tokens, if the request asks for them."""
+        if self._has_logprobs:
+            answer["logprobs"] = entries_to_wire(answer_tokens(events), self._texts)
+
+    def _text(self, text: str, choice: int) -> None:
+        if self._has_logprobs:
+            self._text_due += text
+        else:
+            self._send(JsonLine(self.line(text=text)))
+
+    def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
+        """Send the text that an event completes, with its logprobs if the request asks for them."""
+        text, self._text_due = self._text_due, ""
+        if self._has_logprobs and (text or answer_tokens([trace])):
+            answer = self.line(text=text)
+            self.logprobs(answer, [trace])
+            self._send(JsonLine(answer))
+
+    def _thinking(self, text: str, choice: int) -> None:
+        self._send(JsonLine(self.line(thinking=text)))
+
+    def _end(self, finished: Finished, choice: int) -> None:
+        self._token(finished, choice)
+        answer = self.line()
+        self.end(answer, finished)
+        self._send(JsonLine(answer))
+
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        failure = error_to_wire(error, "")[1]
+        if finished is None:
+            self._send(JsonLine(failure))
+        else:
+            answer = self.line()
+            answer["done"], answer["done_reason"] = True, "error"
+            answer["error"] = failure["error"]
+            self._send(JsonLine(answer))
+
+
+class ChatLineEncoder(LineEncoder):
+    """Writes the lines of ``/api/chat``."""
+
+    def line(
+        self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
+    ) -> OllamaChatAnswer:
+        """Return a line with new content in ``message``."""
+        message: OllamaMessage = {"role": "assistant", "content": text}
+        if thinking:
+            message["thinking"] = thinking
+        if calls:
+            message["tool_calls"] = list(calls)
+        return {
+            "model": self._model,
+            "created_at": time_text(self._clock()),
+            "message": message,
+            "done": False,
+        }
+
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
+        self._send(JsonLine(self.line(calls=[call_to_wire(call)])))
+
+
+class PromptLineEncoder(LineEncoder):
+    """Writes the lines of ``/api/generate``, which takes no tools, so that a call is text."""
+
+    def line(
+        self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
+    ) -> OllamaGenerateAnswer:
+        """Return a line with new content in ``response``."""
+        if thinking:
+            return {
+                "model": self._model,
+                "created_at": time_text(self._clock()),
+                "response": text,
+                "thinking": thinking,
+                "done": False,
+            }
+        return {
+            "model": self._model,
+            "created_at": time_text(self._clock()),
+            "response": text,
+            "done": False,
+        }
+
+
+def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:
+    """Return the whole answer of ``/api/chat``."""
+    [(events, finished)] = answers
+    encoder = ChatLineEncoder(params, head)
+    calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallCompleted)]
+    answer = encoder.line(text_of(events), reasoning_of(events), calls)
+    encoder.logprobs(answer, [*events, finished])
+    encoder.end(answer, finished)
+    return answer
+
+
+def write_response(
+    answers: Sequence[Collected], params: PromptParams, head: Head
+) -> OllamaGenerateAnswer:
+    """Return the whole answer of ``/api/generate``."""
+    [(events, finished)] = answers
+    encoder = PromptLineEncoder(params, head)
+    answer = encoder.line(raw_text_of(events, has_thinking=True), reasoning_of(events))
+    encoder.logprobs(answer, [*events, finished])
+    encoder.end(answer, finished)
+    return answer
+
+
+def call_to_wire(event: ToolCallCompleted) -> OllamaCall:
+    """Return a call as this API spells it: arguments are an object."""
+    call = event.call
+    return {
+        "id": f"call_{call.id}",
+        "function": {
+            "index": event.index,
+            "name": call.name,
+            "arguments": _arguments(call.arguments),
+        },
+    }
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {"arguments": text}
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+# -- errors ------------------------------------------------------------------------------------
+
+
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaErrorAnswer]:
+    """Return the status and the body of an error answer: one text, as clients expect."""
+    return status_of(error.kind), {"error": _message(error)}
+
+
+def _message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for exactly this text.
+        excess = error.prompt_tokens - error.max_tokens
+        return f"prompt too long; exceeded max context length by {excess} tokens"
+    return with_field(error)

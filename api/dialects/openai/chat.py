@@ -1,0 +1,183 @@
+"""OpenAI's Chat Completions API, and its queries: tokens (for vLLM's clients) and embeddings.
+
+Queries run on the server's loop. https://platform.openai.com/docs/api-reference/chat
+"""
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from api.dialects.openai.chat_read import (
+    MAX_TOKENS,
+    prompt_from_wire,
+    request_body,
+    requests_from_wire,
+)
+from api.dialects.openai.chat_wire import (
+    ChatCompletion,
+    ChatCompletionParams,
+    ChatEvent,
+    DetokenizeAnswer,
+    DetokenizeParams,
+    TokenizeAnswer,
+    TokenizeParams,
+)
+from api.dialects.openai.chat_write import ChatEncoder, answer_id, write_completion
+from api.dialects.openai.read import form_names
+from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnswer
+from api.dialects.openai.write import FIELD_NAMES, error_to_wire
+from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
+from api.dialects.shared.requests import ParsedRequest
+from api.transport.answer_text import long_json_text
+from api.transport.errors import ApiError
+from api.transport.generations import embedded
+from api.transport.models import addressed, check_model, engine_name, loaded_model
+from api.transport.record import RequestRecord
+from api.transport.service import Service
+from engine import EmbeddingRequest, Embeddings, GenerationRequest
+
+
+class ChatRoute(AnswerRoute[ChatCompletionParams]):
+    """``POST /v1/chat/completions``."""
+
+    path = "/v1/chat/completions"
+    summary = "OpenAI Chat Completions"
+    request = ChatCompletionParams
+    answer = ChatCompletion
+    event = ChatEvent
+
+    def read(self, params: ChatCompletionParams, *, strict: bool) -> Sequence[GenerationRequest]:
+        return requests_from_wire(params, strict=strict)
+
+    def write_whole(
+        self, answers: Sequence[Collected], params: ChatCompletionParams, head: Head
+    ) -> ChatCompletion:
+        return write_completion(answers, params, head)
+
+    def encoder(self, params: ChatCompletionParams, head: Head) -> ChatEncoder:
+        return ChatEncoder(params, head)
+
+    def field_names(self, params: ChatCompletionParams) -> Mapping[str, str]:
+        given = (name for name in MAX_TOKENS if getattr(params, name) is not None)
+        return {**form_names(params), "max_tokens": next(given, "max_tokens")}
+
+    def answer_id(self, params: ChatCompletionParams, head: Head) -> str:
+        return answer_id(head)
+
+
+async def tokenize(
+    service: Service, record: RequestRecord, body: ParsedRequest[TokenizeParams]
+) -> str:
+    """Return the tokens of a prompt as the model would read them."""
+    params = body.params
+    check_model(service, params.model)
+    model = await loaded_model(service, params.model)
+    [request] = addressed(service, body.requests(), params.model)
+    if request.prompt == "" or (request.prompt is not None and params.add_special_tokens is False):
+        pieces = await service.engine.tokenize(str(request.prompt), request.model)
+    else:
+        pieces = await service.engine.prompt_pieces(request)
+    answer: TokenizeAnswer = {
+        "count": len(pieces),
+        "max_model_len": model.context_length,
+        "tokens": [token_id for token_id, _ in pieces],
+        "token_strs": [text for _, text in pieces] if params.return_token_strs else None,
+    }
+    return await asyncio.to_thread(long_json_text, answer)
+
+
+async def detokenize(
+    service: Service, record: RequestRecord, params: DetokenizeParams
+) -> DetokenizeAnswer:
+    """Return the text of some tokens."""
+    check_model(service, params.model)
+    name = engine_name(service, params.model)
+    return {"prompt": await service.engine.detokenize(params.tokens, name)}
+
+
+async def embed(service: Service, record: RequestRecord, params: EmbeddingParams) -> str:
+    """Answer ``POST /v1/embeddings``."""
+    check_model(service, params.model)
+    request = EmbeddingRequest(
+        tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
+        params.dimensions,
+    )
+    embeddings, model = await embedded(service, record, request, params.model)
+    return await asyncio.to_thread(_embedding_json, embeddings, model, params)
+
+
+def _embedding_json(embeddings: Embeddings, model: str, params: EmbeddingParams) -> str:
+    tokens, is_base64 = sum(embeddings.tokens), params.encoding_format == "base64"
+    answer: EmbeddingAnswer = {
+        "object": "list",
+        "data": [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": (
+                    base64.b64encode(vector.tobytes()).decode() if is_base64 else list(vector)
+                ),
+            }
+            for index, vector in enumerate(embeddings.vectors)
+        ],
+        "model": model,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+    return long_json_text(answer)
+
+
+class ChatCompletions(Dialect):
+    """OpenAI's Chat Completions API."""
+
+    name = "Chat Completions"
+    title = "OpenAI Chat Completions"
+    vendor = "OpenAI"
+    reference = "https://platform.openai.com/docs/api-reference/chat"
+    error_type = ErrorAnswer
+    field_names: ClassVar[Mapping[str, str]] = {
+        **FIELD_NAMES,
+        "prompt_scoring.top": "prompt_logprobs",
+        "tool_choice.name": "tool_choice",
+        "constraint.json_schema": "response_format.json_schema.schema",
+        "constraint": "response_format",
+    }
+    stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
+    answers = (ChatRoute(),)
+    queries = (
+        QueryRoute(
+            method="POST",
+            path="/tokenize",
+            summary="The tokens of a text or of a conversation, for vLLM's clients",
+            reply=tokenize,
+            request=TokenizeParams,
+            read=prompt_from_wire,
+            answer=TokenizeAnswer,
+        ),
+        QueryRoute(
+            method="POST",
+            path="/detokenize",
+            summary="The text of token ids, for vLLM's clients",
+            reply=detokenize,
+            request=DetokenizeParams,
+            answer=DetokenizeAnswer,
+        ),
+        QueryRoute(
+            method="POST",
+            path="/v1/embeddings",
+            summary="OpenAI Embeddings: texts as vectors",
+            request=EmbeddingParams,
+            reply=embed,
+            answer=EmbeddingAnswer,
+            operation="embeddings",
+            field_names={"inputs": "input"},
+        ),
+    )
+
+    def render_error(self, error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
+        return error_to_wire(error, request_id)
+
+    def request_body(
+        self, request: GenerationRequest, model: str, prompt: str
+    ) -> dict[str, Any] | None:
+        return request_body(request, model, prompt)

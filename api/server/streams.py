@@ -1,0 +1,118 @@
+"""Writes one streamed answer, with keepalives. Runs on the server's loop."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from api.dialects.shared.dialect import LINES
+from api.transport.answer_text import StreamFrame
+from api.transport.config import ServerConfig
+from api.transport.record import RequestRecord
+
+
+class StreamWriter:
+    """One open stream. The response's headers are sent with the first bytes.
+
+    These may be a keepalive. Until then a failure can still be answered with its own status.
+
+    Args:
+        request: The HTTP request.
+        record: Its record.
+        config: The settings of the server.
+        keepalive: Returns the text that is sent during silence.
+        content_type: The media type of the stream.
+    """
+
+    def __init__(
+        self,
+        request: web.Request,
+        record: RequestRecord,
+        config: ServerConfig,
+        keepalive: Callable[[], str],
+        content_type: str,
+    ) -> None:
+        self.response = web.StreamResponse(
+            headers={
+                "Content-Type": content_type,
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+            }
+        )
+        self.keepalive = keepalive
+        self._request = request
+        self._record = record
+        # Some clients of line streams parse each piece that arrives as one object.
+        self._writes_lines = content_type == LINES
+        self._silence_s, self._timeout_s = config.keepalive_s, config.write_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._begun_at = self._written_at = self._loop.time()
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.Task[None] | None = None
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the headers have been sent."""
+        return self.response.prepared
+
+    async def __aenter__(self) -> Self:
+        self._timer = asyncio.create_task(self._keep_alive())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            await asyncio.wait((self._timer,))
+
+    async def write(self, events: Sequence[StreamFrame]) -> None:
+        """Write some events together, lines one by one; waits while the client reads slowly."""
+        frames = [event.frame() for event in events]
+        for data in frames if self._writes_lines else filter(None, ["".join(frames)]):
+            await self._write(data.encode())
+
+    async def finish(self) -> None:
+        """End the stream."""
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            await self.response.write_eof()
+            self._record.is_delivered = True
+
+    async def _write(self, data: bytes) -> None:
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            if not self.response.prepared:
+                await self.response.prepare(self._request)
+            # Returns at once while the client has less than some 64 kB unread.
+            await self.response.write(data)
+            self._written_at = self._loop.time()
+            self._record.add_streamed(data)
+
+    async def _keep_alive(self) -> None:
+        """Send keepalives, and disconnect a client that has stopped reading.
+
+        One task watches, because a timer for each write would cost more than the write.
+        """
+        with suppress(ConnectionError, TimeoutError):
+            while True:
+                now = self._loop.time()
+                if self._lock.locked():
+                    # The client is slow, not the server: it has unread bytes.
+                    if now - self._begun_at >= self._timeout_s:
+                        break
+                    await asyncio.sleep(min(self._silence_s, self._timeout_s))
+                elif now - self._written_at < self._silence_s:
+                    due_s = self._silence_s - (now - self._written_at)
+                    await asyncio.sleep(min(due_s, self._timeout_s))
+                else:
+                    async with asyncio.timeout(self._timeout_s):
+                        await self._write(self.keepalive().encode())
+        if self._request.transport is not None:
+            self._request.transport.abort()

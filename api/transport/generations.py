@@ -1,0 +1,123 @@
+"""Runs the generations of one request: all or none, and never longer than the client waits."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from api.transport.errors import failure_of
+from api.transport.models import engine_name, model_name
+from api.transport.record import RequestRecord
+from api.transport.service import Service
+from engine import (
+    CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
+    Event,
+    Finished,
+    Generation,
+    GenerationRequest,
+    PromptProgress,
+    merge_deltas,
+)
+
+
+@asynccontextmanager
+async def running(
+    service: Service, record: RequestRecord, requests: Sequence[GenerationRequest]
+) -> AsyncIterator[Sequence[Generation]]:
+    """Start generations together; cancel those still running when the block is left.
+
+    Raises:
+        EngineError: The engine refused them.
+    """
+    client = record.client_id
+    owner = CacheOwner(client, kept_with=client if service.config.keeps_prompts else None)
+    generations = await service.engine.generate_together(
+        [replace(record.traced(request), cache_owner=owner) for request in requests]
+    )
+    model = model_name(service, requests[0].model or "")
+    prompts: set[object] = set()
+    for generation, request in zip(generations, requests, strict=True):
+        service.add_running(generation, model, counts_prompt=request.prompt_key not in prompts)
+        prompts.add(request.prompt_key)
+        hides_traces = generation.request.trace is not request.trace
+        record.add_run(generation, model, hides_traces=hides_traces)
+    try:
+        yield generations
+    finally:
+        for generation in generations:
+            service.remove_running(generation)
+
+
+async def embedded(
+    service: Service, record: RequestRecord, request: EmbeddingRequest, model: str
+) -> tuple[Embeddings, str]:
+    """Return the vectors of texts, and the model that made them; ends when the client disconnects.
+
+    Args:
+        service: The service that the server answers from.
+        record: The HTTP request.
+        request: The texts.
+        model: The model that the client named; empty if it named none.
+
+    Raises:
+        EngineError: The engine refused them.
+    """
+    record.requested_model = model
+    request = replace(request, model=engine_name(service, model))
+    embeddings = await service.engine.embed(request)
+    record.model = model_name(service, model)
+    record.embedded_tokens = sum(embeddings.tokens)
+    return embeddings, record.model
+
+
+async def collected(generation: Generation) -> tuple[list[Event], Finished]:
+    """Read a generation to its end; return its deltas, adjacent ones merged, and the end.
+
+    If its request asks for traces, each token's trace follows the deltas of that token.
+
+    Raises:
+        ApiError: It did not end normally.
+    """
+    events: list[Event] = []
+    async for batch in generation.batches():
+        events.extend(batch)
+    finished = events.pop()
+    if not isinstance(finished, Finished):
+        raise AssertionError("every generation ends in Finished")
+    failure = failure_of(finished)
+    if failure is not None:
+        raise failure
+    deltas: list[Event] = [event for event in events if not isinstance(event, PromptProgress)]
+    return merge_deltas(deltas), finished
+
+
+async def batches_of(
+    generations: Sequence[Generation],
+) -> AsyncGenerator[tuple[int, list[Event]], None]:
+    """Yield the batches of several generations as they arrive, each with its generation's index."""
+    if len(generations) == 1:
+        async for batch in generations[0].batches():
+            yield 0, batch
+        return
+    # At most one batch of each waits here; further events are merged in the generation.
+    queue: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue(maxsize=1)
+
+    async def pump(index: int, generation: Generation) -> None:
+        async for batch in generation.batches():
+            await queue.put((index, batch))
+
+    pumps = [
+        asyncio.create_task(pump(index, generation)) for index, generation in enumerate(generations)
+    ]
+    try:
+        unfinished = len(generations)
+        while unfinished:
+            index, batch = await queue.get()
+            unfinished -= isinstance(batch[-1], Finished)
+            yield index, batch
+    finally:
+        for task in pumps:
+            task.cancel()
+        await asyncio.wait(pumps)

@@ -1,0 +1,250 @@
+"""The record of one HTTP request, and the observers that receive it.
+
+Runs on the server's loop. Without an observer no content is recorded.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Flag, auto
+
+from api.transport.errors import ErrorKind
+from api.transport.redaction import safe_body
+from engine import (
+    Event,
+    Finished,
+    Generation,
+    GenerationRequest,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallCompleted,
+    TraceLevel,
+)
+
+MAX_BODY_BYTES = 256 * 1024
+MAX_TOKENS = 20_000
+# The status of a request whose client disconnected before the end of the answer.
+CLIENT_GONE = 499
+
+
+class Content(Flag):
+    """How much of a request's content is recorded for an observer."""
+
+    NONE = 0
+    TEXTS = auto()
+    BODIES = auto()
+
+
+EVERYTHING = Content.TEXTS | Content.BODIES
+
+
+class RecordedBody:
+    """The first part of a body, and its whole size; ``secret`` is never in its text."""
+
+    def __init__(self, data: bytes = b"", secret: str | None = None) -> None:
+        self.size_bytes = 0
+        self._secret = secret
+        self._prefix = bytearray()
+        self.add(data)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether ``text`` is the whole body."""
+        return len(self._prefix) == self.size_bytes
+
+    @property
+    def text(self) -> str:
+        """The recorded part, decoded, without secrets."""
+        text = self._prefix.decode("utf-8", "replace")
+        return safe_body(text if self.is_whole else text.rstrip("\ufffd"), self._secret)
+
+    def add(self, data: bytes | bytearray) -> None:
+        """Add the next bytes."""
+        self.size_bytes += len(data)
+        self._prefix += data[: MAX_BODY_BYTES - len(self._prefix)]
+
+
+@dataclass(eq=False, slots=True)
+class RecordedRun:
+    """A generation with its events.
+
+    Attributes:
+        generation: The generation. Its texts are those that the model read: secrets are not removed
+            from them.
+        texts: The answer, piece by piece.
+        thoughts: The reasoning, piece by piece.
+        calls: The tool calls.
+        tokens: The newest tokens, with the requested details.
+        finished: Why it ended; None until that is known.
+    """
+
+    generation: Generation
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[ToolCallCompleted] = field(default_factory=list)
+    tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MAX_TOKENS))
+    finished: Finished | None = None
+
+    def record_finish(self, batch: list[Event]) -> None:
+        """Record only how it ended."""
+        if isinstance(batch[-1], Finished):
+            self.finished = batch[-1]
+
+    def record(self, batch: list[Event]) -> None:
+        """Record the events that the generation's reader receives."""
+        for event in batch:
+            match event:
+                case TokenTrace():
+                    self.tokens.append(event)
+                case TextDelta():
+                    self.texts.append(event.text)
+                case ThinkingDelta():
+                    self.thoughts.append(event.text)
+                case ToolCallCompleted():
+                    self.calls.append(event)
+                case Finished():
+                    self.finished = event
+                case _:
+                    pass
+
+
+@dataclass(eq=False, slots=True)
+class RequestRecord:
+    """One HTTP request, from its arrival to the last byte of its answer.
+
+    Attributes:
+        request_id: Its id, as in the response's headers.
+        began_at: Seconds since the epoch.
+        client: The client's address.
+        method: The HTTP method.
+        path: Path and query, without secrets.
+        dialect: Name of its dialect; empty for routes that belong to no dialect.
+        headers: Names and values, in their order, without secrets.
+        route: The route's path as the table spells it; empty for an unknown route.
+        operation: The operation's name in OpenTelemetry's conventions; empty for routes whose
+            answer the model does not generate.
+        server: The address and the port at which it arrived; None if not known.
+        trace: How much detail of each token the observers want, and how many alternatives.
+        content: How much content the observers want.
+        observers: The observers.
+        client_id: The client's name in caches and kept answers: others get nothing of it.
+        took_s: From its arrival to the last byte of the answer.
+        status: The HTTP status; ``CLIENT_GONE`` if the client disconnected before the end.
+        is_stream: Whether the answer was written as a stream.
+        is_delivered: Whether the end of a stream was written.
+        wants_stream: Whether the client asked for a stream.
+        model: Id of the model that answered; empty if none did.
+        requested_model: The model that the client named; empty if it named none.
+        requests: The generations that it asks for, accepted or not.
+        runs: The generations that answer it.
+        failure: The kind of error that the client received; None if there was none.
+        answer_id: The id of the answer as the client gets it; empty if it has none.
+        embedded_tokens: How many tokens became vectors; None if none did.
+        tools_left_out: The types of the tools that it was read without.
+        not_applied: The parts of it without effect on the answer.
+        task_limit: The limit of a background task that sets none.
+        request_body: The request's body.
+        response_body: The response's body.
+        response_headers: Names and values of the response's headers, without secrets.
+    """
+
+    request_id: str = ""
+    began_at: float = 0.0
+    client: str = ""
+    method: str = ""
+    path: str = ""
+    dialect: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    route: str = ""
+    operation: str = ""
+    server: tuple[str, int] | None = None
+    trace: tuple[TraceLevel, int] = (TraceLevel.OFF, 0)
+    content: Content = Content.NONE
+    observers: Sequence["RequestObserver"] = ()
+    client_id: str = ""
+    took_s: float = 0.0
+    status: int = 500
+    is_stream: bool = False
+    is_delivered: bool = False
+    wants_stream: bool = False
+    model: str = ""
+    requested_model: str = ""
+    requests: Sequence[GenerationRequest] = ()
+    runs: list[RecordedRun] = field(default_factory=list)
+    failure: ErrorKind | None = None
+    answer_id: str = ""
+    embedded_tokens: int | None = None
+    tools_left_out: tuple[str, ...] = ()
+    not_applied: tuple[str, ...] = ()
+    task_limit: int | None = None
+    request_body: RecordedBody = field(default_factory=RecordedBody)
+    response_body: RecordedBody = field(default_factory=RecordedBody)
+    response_headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ends(self) -> tuple[Finished, ...]:
+        """The ends of its generations."""
+        return tuple(run.finished for run in self.runs if run.finished is not None)
+
+    def traced(self, request: GenerationRequest) -> GenerationRequest:
+        """Return a request with as much detail of each token as the observers want."""
+        level, count = self.trace
+        if level is TraceLevel.OFF or request.trace is not TraceLevel.OFF:
+            return request
+        return replace(request, trace=level, top_logprobs=count if level is TraceLevel.FULL else 0)
+
+    def advance(self) -> None:
+        """Report to the observers that the model is named, or that an answer begins."""
+        for observer in self.observers:
+            observer.request_advanced(self)
+
+    def add_run(self, generation: Generation, model: str, *, hides_traces: bool) -> None:
+        """Record a generation and its events.
+
+        Args:
+            generation: The generation.
+            model: Id of its model.
+            hides_traces: Whether only the observers want its traces of tokens.
+        """
+        self.model = model
+        if not self.observers:
+            return
+        run = RecordedRun(generation)
+        if self.trace[0] is TraceLevel.OFF:
+            run.tokens = deque(maxlen=0)  # the traces that the client wants are not recorded
+        self.runs.append(run)
+        listener = run.record if Content.TEXTS in self.content else run.record_finish
+        generation.listen(listener, hides_traces=hides_traces)
+        self.advance()
+
+    def add_streamed(self, data: bytes) -> None:
+        """Record a part of a stream that was written."""
+        self.is_stream = True
+        if Content.BODIES in self.content:
+            self.response_body.add(data)
+
+
+class RequestObserver:
+    """Receives the record of each request when it begins, advances and ends.
+
+    Called on the server's loop; must return at once. ``request_ended`` is called exactly once for
+    each request that began.
+    """
+
+    def requested_trace(self) -> tuple[TraceLevel, int]:
+        """Return how much detail of each token is wanted, and how many alternatives."""
+        return TraceLevel.OFF, 0
+
+    def requested_content(self) -> Content:
+        """Return how much of a request's content to record."""
+        return Content.NONE
+
+    def request_began(self, record: RequestRecord) -> None:
+        """A request has arrived."""
+
+    def request_advanced(self, record: RequestRecord) -> None:
+        """A request has named its model, or the engine has accepted an answer to it."""
+
+    def request_ended(self, record: RequestRecord) -> None:
+        """A request has been answered, or its client has disconnected."""
