@@ -107,8 +107,6 @@ def complaint(cert: Path, key: Path | None) -> ConfigError:
     return refused.value
 
 
-
-
 def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, passphrase=b"secret")
     error = complaint(files.cert, files.key)

@@ -115,5 +115,3 @@ def test_clients_can_ask_about_the_model_and_its_health(site: Any) -> None:
     assert told["model_path"] == "demo-model"
     assert told["is_generation"] is True
     assert site.send("GET", "/health_generate").status == 200
-
-
