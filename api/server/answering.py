@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from aiohttp import web
 
-from api.dialects.shared.body import parsed
+from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.dialect import (
     EVENTS,
     AnswerRoute,
@@ -53,6 +53,25 @@ SHOULD_RETRY = "x-should-retry"
 _MAX_EVENTS_IN_PLACE = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route."""
+
+    method: str
+    path: str
+    handler: Handler
+    description: str
+    dialect: Dialect | None = None
+    needs_key: bool = True
+    request: type[WireModel] | None = None
+    answer: Any = None
+    media_type: str | None = "application/json"
+    other_answers: Mapping[int, Any] = field(default_factory=dict)
+    stream: str | None = None
+    event: Any = None
+    operation: str = ""
 
 
 def failure_response(

@@ -5,7 +5,6 @@ Pure; everything comes from the routes. Any thread; making it takes some 200 ms.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
+from api.dialects.openai.chat import ChatCompletions
 from api.dialects.shared.dialect import Dialect
-from api.server.routes import CHAT, ROUTES, Route
-from api.transport.answer_text import json_text
+from api.server.answering import Route
 from api.transport.errors import ApiError, ErrorKind
 
 EVENT_SCHEMA = "x-event-schema"
+_CHAT = ChatCompletions()
 
 # The type of a body, and whether the server reads it or writes it.
 _Used = tuple[Any, JsonSchemaMode]
@@ -65,7 +65,7 @@ def _types_of(route: Route) -> Iterator[_Used]:
 
 def _dialect(route: Route) -> Dialect:
     """Return the dialect of a route's errors for requests that do not show their own."""
-    return route.dialect if route.dialect is not None else CHAT
+    return route.dialect if route.dialect is not None else _CHAT
 
 
 def _operation(route: Route, references: _References) -> dict[str, Any]:
@@ -141,9 +141,3 @@ def _version() -> str:
         return version(_DISTRIBUTION)
     except PackageNotFoundError:
         return "0"
-
-
-@cache
-def openapi_text() -> str:
-    """Return the document of this program's routes as JSON."""
-    return json_text(document(ROUTES))

@@ -6,9 +6,9 @@ To add a dialect, add its class to ``DIALECTS``.
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Literal
 
 from aiohttp import web
 from pydantic import Field
@@ -20,9 +20,9 @@ from api.dialects.openai.chat import ChatCompletions
 from api.dialects.openai.completions import Completions
 from api.dialects.responses.dialect import Responses
 from api.dialects.sglang.dialect import Generate
-from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import Dialect
-from api.server.answering import SERVICE, Handler, answering, replying
+from api.server.answering import SERVICE, Route, answering, replying
+from api.server.openapi import document
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind, shown
 from api.transport.metrics import CONTENT_TYPE
@@ -174,11 +174,14 @@ async def metrics(request: web.Request) -> web.StreamResponse:
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
+@cache
+def openapi_text() -> str:
+    """Return the document of this program's routes as JSON."""
+    return json_text(document(ROUTES))
+
+
 async def get_openapi(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /openapi.json``."""
-    # Imported here because the document is made from this module's table.
-    from api.server.openapi import openapi_text
-
     text = await asyncio.to_thread(openapi_text)
     return web.Response(text=text, content_type="application/json")
 
@@ -192,25 +195,6 @@ DIALECTS: tuple[Dialect, ...] = (
     Generate(),
     Ollama(),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One route."""
-
-    method: str
-    path: str
-    handler: Handler
-    description: str
-    dialect: Dialect | None = None
-    needs_key: bool = True
-    request: type[WireModel] | None = None
-    answer: Any = None
-    media_type: str | None = "application/json"
-    other_answers: Mapping[int, Any] = field(default_factory=dict)
-    stream: str | None = None
-    event: Any = None
-    operation: str = ""
 
 
 def _routes_of(dialect: Dialect) -> Iterator[Route]:

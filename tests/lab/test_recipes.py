@@ -193,12 +193,12 @@ def _near_the_top(wanted: Sampling) -> list[Any]:
 
 
 """
-    row = '    "top_n_sigma": {"OpenAI": Spelled(_from(0, 10))},\n'
+    row = "    top_n_sigma: Annotated[float, Field(ge=0, le=10)] | None = None\n"
     changed(
         tree,
         ("engine/values/request.py", "    min_p: float | None = _option(", field),
         ("engine/inference/sampling.py", "def processors(", near_the_top),
-        ("api/dialects/shared/parameters.py", '    "min_p": {"OpenAI"', row),
+        ("api/dialects/openai/wire.py", "    min_p: Probability", row),
     )
     calls = "    return list(\n        make_logits_processors("
     with_mask = calls.replace("return ", "return _near_the_top(wanted) + ")
@@ -502,31 +502,6 @@ class PlainError(TypedDict):
     problem: str
 
 
-def requests_from_wire(params: PlainParams, *, strict: bool) -> list[GenerationRequest]:
-    """Return what a request asks for."""
-    stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))
-    messages = (Message("user", params.question),)
-    return [GenerationRequest(messages, stops=stops, max_tokens=params.longest)]
-
-
-def ask(request: GenerationRequest, model: str, prompt: str) -> dict[str, Any] | None:
-    """Return the body that asks the same."""
-    if not request.messages:
-        return None
-    return {"question": request.messages[-1].content, "marks": list(request.stops.strings)}
-
-
-def write_answer(answers: Sequence[Collected], params: PlainParams, head: Head) -> PlainAnswer:
-    """Return the whole answer."""
-    events, finished = answers[0]
-    return _answer(raw_text_of(events), finished)
-
-
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, PlainError]:
-    """Return the status and the body of an error."""
-    return status_of(error.kind), {"problem": with_field(error)}
-
-
 class PlainEncoder(AnswerEncoder[SseEvent]):
     """Sends the pieces of the text, then the whole answer."""
 
@@ -565,28 +540,50 @@ def _why(stop: StopInfo) -> Why:
             assert_never(stop.kind)
 
 
-DIALECT = Dialect(
-    name="Plain",
-    title="Plain",
-    vendor="OpenAI",
-    reference="https://plain.example/reference",
-    render_error=error_to_wire,
-    error_type=PlainError,
-    field_names={"stops.strings": "marks"},
-    ask=ask,
-    answers=(
-        AnswerRoute(
-            path="/plain",
-            summary="Plain",
-            request=PlainParams,
-            read=requests_from_wire,
-            answer=PlainAnswer,
-            write_whole=write_answer,
-            event=PlainPiece,
-            encoder=PlainEncoder,
-        ),
-    ),
-)
+class PlainRoute(AnswerRoute[PlainParams]):
+    """``POST /plain``."""
+
+    path = "/plain"
+    summary = "Plain"
+    request = PlainParams
+    answer = PlainAnswer
+    event = PlainPiece
+
+    def read(self, params: PlainParams, *, strict: bool) -> Sequence[GenerationRequest]:
+        stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))
+        messages = (Message("user", params.question),)
+        return [GenerationRequest(messages, stops=stops, max_tokens=params.longest)]
+
+    def write_whole(
+        self, answers: Sequence[Collected], params: PlainParams, head: Head
+    ) -> PlainAnswer:
+        events, finished = answers[0]
+        return _answer(raw_text_of(events), finished)
+
+    def encoder(self, params: PlainParams, head: Head) -> PlainEncoder:
+        return PlainEncoder(params, head)
+
+
+class Plain(Dialect):
+    """A vendor that answers one question with one text."""
+
+    name = "Plain"
+    title = "Plain"
+    vendor = "OpenAI"
+    reference = "https://plain.example/reference"
+    error_type = PlainError
+    field_names = {"stops.strings": "marks"}
+    answers = (PlainRoute(),)
+
+    def render_error(self, error: ApiError, request_id: str) -> tuple[int, PlainError]:
+        return status_of(error.kind), {"problem": with_field(error)}
+
+    def request_body(
+        self, request: GenerationRequest, model: str, prompt: str
+    ) -> dict[str, Any] | None:
+        if not request.messages:
+            return None
+        return {"question": request.messages[-1].content, "marks": list(request.stops.strings)}
 '''
 
 
@@ -601,10 +598,10 @@ def test_a_dialect_of_one_module_and_its_name_answers_streams_refuses_and_is_doc
         (
             routes,
             "from api.dialects.responses.dialect import",
-            "from api.dialects.plain import DIALECT as PLAIN\n",
+            "from api.dialects.plain import Plain\n",
         ),
     )
-    replaced(tree, routes, "GENERATE, OLLAMA)", "GENERATE, OLLAMA, PLAIN)")
+    replaced(tree, routes, "    Ollama(),\n", "    Ollama(),\n    Plain(),\n")
 
     ask = {"question": _COUNT, "longest": 40}
     with served(tree) as address:

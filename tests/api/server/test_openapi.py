@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from api.server.openapi import document, openapi_text
-from api.server.routes import ROUTES
+from api.server.openapi import document
+from api.server.routes import ROUTES, openapi_text
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_the_server_makes_the_document_once_on_a_thread(
         threads.append(threading.current_thread())
         return document(table)
 
-    monkeypatch.setattr("api.server.openapi.document", made)
+    monkeypatch.setattr("api.server.routes.document", made)
     openapi_text.cache_clear()
     site = serve()
     replies = [site.send("GET", "/openapi.json") for _ in range(3)]
