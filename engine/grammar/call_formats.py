@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.grammar.lark_text import Spell, quoted, spelled_marks
-from engine.output.channels import BARE_NAME
+from engine.output.bare_calls import BARE_NAME
 from engine.output.families import Family
 from engine.output.tool_calls.styles import (
     COMMAND,

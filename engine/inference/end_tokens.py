@@ -12,7 +12,7 @@ from typing import Any
 from engine.errors import ModelLoadFailed
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import EosToken, read_json
-from engine.output.families import is_inner_end
+from engine.output.harmony import is_inner_end
 from engine.stopping.record import TEMPLATE_SOURCE
 
 _ANSWER = "ANSWER"

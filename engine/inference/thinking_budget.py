@@ -22,8 +22,8 @@ from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler, foreseen
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.text import encoded
-from engine.output.channels import Splitter, read_token
 from engine.output.families import Family, Marks
+from engine.output.prompt_end import Splitter, read_token
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd

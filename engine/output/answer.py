@@ -9,9 +9,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from engine.output.channel_text import ChannelText, SpanTracker
+from engine.output.channel_text import ChannelText
 from engine.output.channels import Beginning, Part, Switch
 from engine.output.families import PLAIN, Family
+from engine.output.spans import SpanTracker
 from engine.output.tool_calls.call_text import Ending as CallEnding
 from engine.output.tool_calls.call_text import NewReader, not_a_call
 from engine.output.tool_calls.calls import OpenCalls
@@ -272,10 +273,14 @@ class TokenReader:
             part = self._own_text(token_id)
         if part is None:
             return None
-        text = self.splitter.preview(part)
-        if text is None:
-            return StopKind.TOOL_CALL
-        return StopKind.STOP_STRING if self.text.would_match(text) else None
+        splitter = self.splitter.fork()
+        text = ""
+        for found in splitter.feed(part):
+            if isinstance(found, str):
+                text += found
+            elif found.tag or found.to is not self.splitter.channel:
+                return StopKind.TOOL_CALL
+        return StopKind.STOP_STRING if self.text.would_match(text + splitter.held) else None
 
     def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
         """Note the end; first send the text that was held back before its token."""

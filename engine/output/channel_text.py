@@ -1,210 +1,14 @@
-"""Writes the text of one answer by channel: strips white space, matches stops, makes events."""
+"""The text of the channels of one answer, from which tags have been removed."""
 
-from collections import deque
-from itertools import groupby
+import copy
 
+from engine.output.spans import SpanTracker
 from engine.output.tool_calls.call_text import Ending
 from engine.output.tool_calls.calls import OpenCalls
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, ThinkingDelta
-from engine.values.tokens import TokenSpan, TokenStats
-
-# Characters enter in the order of their tokens and leave in the same order: as text that is sent,
-# or as something that is never sent (a tag, a call, white space of the template, a stop). A
-# character whose bytes come from several tokens belongs to all of them. A token is settled once
-# none of its characters can still be sent. Used only by runs that ask how likely their tokens
-# were.
-
-
-class _Token:
-    """A sampled token, and the part of it that was sent."""
-
-    __slots__ = ("index", "raw", "spans", "stats", "token_id")
-
-    def __init__(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
-        self.index = index
-        self.token_id = token_id
-        self.raw = raw
-        self.stats = stats
-        self.spans: list[TokenSpan] = []
-
-    def add(self, channel: Channel, start: int, text: str, raw: bytes) -> None:
-        """Note characters, and bytes of characters, that were sent."""
-        if self.spans and self.spans[-1].channel is channel:
-            before = self.spans.pop()
-            start, text, raw = before.start, before.text + text, before.raw + raw
-        self.spans.append(
-            TokenSpan(self.index, self.token_id, channel, start, text, raw, self.stats)
-        )
-
-
-_Shares = list[tuple[_Token, bytes]]
-"""The tokens that one character comes from, each with its bytes of the character."""
-
-
-class _Run:
-    """Consecutive characters of one token, or one character of several tokens."""
-
-    __slots__ = ("shares", "text", "token")
-
-    def __init__(self, text: str, token: _Token, shares: _Shares | None = None) -> None:
-        self.text = text
-        self.token = token
-        self.shares = shares
-
-    @property
-    def first(self) -> int:
-        """The index of the earliest token that it comes from."""
-        return self.token.index if self.shares is None else self.shares[0][0].index
-
-
-class SpanTracker:
-    """The tokens of one answer's text."""
-
-    __slots__ = ("_coming", "_lengths", "_open", "_token", "_tokens", "_written")
-
-    def __init__(self) -> None:
-        self._tokens: deque[_Token] = deque()
-        self._token = _Token(-1, -1, b"", None)
-        # Bytes at the end that do not form a character yet.
-        self._open: _Shares = []
-        self._coming: deque[_Run] = deque()
-        self._written: dict[Channel, deque[_Run]] = {channel: deque() for channel in Channel}
-        self._lengths = dict.fromkeys(Channel, 0)
-
-    def begin(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
-        """Take the next token; text that is added from now on comes from it."""
-        self._token = _Token(index, token_id, raw, stats)
-        self._tokens.append(self._token)
-
-    def add(self, text: str) -> None:
-        """Take the text that the token completed."""
-        token, before = self._token, self._open
-        if not before and token.raw == text.encode():
-            if text:
-                self._coming.append(_Run(text, token))
-            return
-        joined = [*before, (token, token.raw)]
-        self._open = []
-        if not text:
-            self._open = joined
-        elif not (self._divide(text, joined) or self._divide(text, before)):
-            # The tokenizer's text for its pieces differs from their bytes.
-            self._coming.append(_Run(text, token))
-
-    def add_truncated(self, text: str) -> None:
-        """Take text that earlier tokens left unfinished, without bytes of the current token."""
-        before, self._open = self._open, []
-        if not text:
-            self._open = before
-        elif not self._divide(text, before):
-            self._coming.append(_Run(text, self._token))
-
-    def _divide(self, text: str, held: _Shares) -> bool:
-        """Take text whose bytes come from several tokens; return whether they spell it."""
-        characters, rest = _characters(held)
-        if rest and len(characters) < len(text):
-            characters, rest = [*characters, rest], []
-        if len(characters) != len(text) or any(
-            char != b"".join(raw for _, raw in shares).decode("utf-8", "replace")
-            for char, shares in zip(text, characters, strict=True)
-        ):
-            return False
-        self._open = rest
-        for char, shares in zip(text, characters, strict=True):
-            self._coming.append(_Run(char, shares[-1][0], shares))
-        return True
-
-    def skip(self, count: int) -> None:
-        """Note that the next characters are structure, or white space of the template."""
-        _take(self._coming, count)
-
-    def deliver(self, count: int, channel: Channel) -> None:
-        """Note that the next characters belong to a channel."""
-        self._written[channel] += _take(self._coming, count)
-
-    def take_back_call(self) -> None:
-        """Note that the open call turned out to be text: its characters come next."""
-        self._coming.extendleft(reversed(self._written[Channel.TOOL]))
-        self._written[Channel.TOOL].clear()
-
-    def drop_call(self, kept: int) -> None:
-        """Note that the open call is complete, so its characters but the last are not text."""
-        written = self._written[Channel.TOOL]
-        _take(written, sum(len(run.text) for run in written) - kept)
-
-    def release(self, count: int, channel: Channel) -> None:
-        """Note that the next characters of a channel were sent."""
-        start = self._lengths[channel]
-        for run in _take(self._written[channel], count):
-            if run.shares is None:
-                run.token.add(channel, start, run.text, run.text.encode())
-            else:
-                for token, raw in run.shares:
-                    text = run.text if token is run.shares[-1][0] else ""
-                    token.add(channel, start, text, raw)
-            start += len(run.text)
-        self._lengths[channel] = start
-
-    def settle(self, *, is_over: bool) -> tuple[TokenSpan, ...]:
-        """Return the spans of the tokens that have been settled since the last call."""
-        end = self._token.index + 1
-        if not is_over:
-            queues = (self._coming, *self._written.values())
-            end = min([end, *(queue[0].first for queue in queues if queue)])
-            if self._open:
-                end = min(end, self._open[0][0].index)
-        spans: list[TokenSpan] = []
-        while self._tokens and self._tokens[0].index < end:
-            spans += self._tokens.popleft().spans
-        return tuple(spans)
-
-
-def _take(queue: deque[_Run], count: int) -> list[_Run]:
-    """Remove the next characters from a queue and return them."""
-    taken: list[_Run] = []
-    while count > 0 and queue:
-        run = queue.popleft()
-        if len(run.text) > count:
-            queue.appendleft(_Run(run.text[count:], run.token))
-            run = _Run(run.text[:count], run.token)
-        count -= len(run.text)
-        taken.append(run)
-    return taken
-
-
-def _characters(held: _Shares) -> tuple[list[_Shares], _Shares]:
-    """Split bytes into characters (an invalid sequence counts as one) and an incomplete rest."""
-    owners = [token for token, raw in held for _ in raw]
-    data = b"".join(raw for _, raw in held)
-    ends: list[int] = []
-    place = 0
-    while place < len(data):
-        lead = data[place]
-        size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        try:
-            data[place : place + size].decode()
-        except UnicodeDecodeError as error:
-            if error.reason == "unexpected end of data" and place + size > len(data):
-                break
-            size = max(error.end - error.start, 1)
-        place += size
-        ends.append(place)
-    characters: list[_Shares] = []
-    begin = 0
-    for end in [*ends, len(data)]:
-        shares: _Shares = []
-        for token, group in groupby(range(begin, end), key=owners.__getitem__):
-            places = list(group)
-            shares.append((token, data[places[0] : places[-1] + 1]))
-        characters.append(shares)
-        begin = end
-    return characters[:-1], characters[-1]
-
-
-# Text that arrives here belongs to the open channel; tags have been removed.
 
 # Read at every token: looking up a name is faster than a member of an enumeration.
 _TEXT = Channel.TEXT
@@ -253,7 +57,9 @@ class ChannelText:
         """Return whether a stop would complete in this text; nothing changes."""
         if self._matcher is None:
             return False
-        return self._matcher.would_match(text.lstrip() if self._strips_space else text)
+        matcher = copy.copy(self._matcher)
+        matcher.feed(text.lstrip() if self._strips_space else text)
+        return matcher.match is not None
 
     def deliver(self, text: str, is_armed: bool) -> None:
         """Take text of the open channel; the stop that completes in it becomes ``match``."""

@@ -3,26 +3,16 @@
 Pure; any thread.
 """
 
-import copy
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from engine.files.json_fields import Fields
-from engine.output.channels import (
-    JSON_OBJECT,
-    PYTHON_LIST,
-    BareCallSplitter,
-    Beginning,
-    Part,
-    Splitter,
-    Switch,
-    TagSplitter,
-    end_of_last,
-    read_turn,
-    unquoted,
-)
+from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, BareCallSplitter
+from engine.output.channels import Beginning, TagSplitter
+from engine.output.harmony import CONSTRAIN, MARKERS, HeaderSplitter
+from engine.output.prompt_end import end_of_last, read_turn, unquoted
 from engine.output.tool_calls.styles import (
     CODER,
     COMMAND,
@@ -59,130 +49,8 @@ class OutputFrame:
     after: Marks = ()
 
 
-class Family(Protocol):
-    """How the models of one family mark the channels of their output. Immutable."""
-
-    @property
-    def tags(self) -> Mapping[int, str]:
-        """Tokens that are structure by themselves, with their text."""
-        ...
-
-    @property
-    def has_headers(self) -> bool:
-        """Whether every message has a header, which names its channel."""
-        ...
-
-    @property
-    def think_start(self) -> str | None:
-        """The tag that opens reasoning inside an answer; None where there is none."""
-        ...
-
-    @property
-    def think_end(self) -> str | None:
-        """The tag that closes reasoning."""
-        ...
-
-    @property
-    def think_start_id(self) -> int | None:
-        """The token that is exactly the tag which opens reasoning."""
-        ...
-
-    @property
-    def think_end_id(self) -> int | None:
-        """The token that is exactly the tag which closes reasoning."""
-        ...
-
-    @property
-    def call_start_id(self) -> int | None:
-        """The token that is exactly the tag which opens a tool call."""
-        ...
-
-    @property
-    def call_style(self) -> str:
-        """The name of the format of tool calls; empty where the model has none that is known."""
-        ...
-
-    @property
-    def json_marks(self) -> tuple[str, str]:
-        """What is written around a call that is an object in JSON; empty for other formats."""
-        ...
-
-    @property
-    def call_tags(self) -> tuple[str | None, str | None]:
-        """The tags before and behind a tool call; None where there is none."""
-        ...
-
-    @property
-    def needs_tools(self) -> bool:
-        """Whether a call is written without tags, so that it may continue a begun answer's text."""
-        ...
-
-    @property
-    def answer_frame(self) -> OutputFrame:
-        """The marks around an answer that a grammar constrains."""
-        ...
-
-    @property
-    def reasoning_frame(self) -> OutputFrame | None:
-        """The marks around reasoning that is a message of its own; None where it is not."""
-        ...
-
-    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
-        """Return the marks that end reasoning and begin what follows, and those that open it.
-
-        Both are empty where the model has no reasoning.
-
-        Args:
-            leaves_choice: Whether something other than the answer may follow, such as a call.
-            is_held: Whether a grammar constrains what follows.
-        """
-        ...
-
-    def splitter(self, beginning: Beginning) -> Splitter:
-        """Return a fresh splitter for an answer that begins there."""
-        ...
-
-    def beginning(
-        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
-    ) -> Beginning:
-        """Return where the answer to a request begins.
-
-        Args:
-            request: The request, which has messages.
-            tokens: Its prompt.
-            vocabulary: The model's token ids.
-        """
-        ...
-
-    def narrowed(self, *, thinks: bool, calls: bool) -> "Family":
-        """Return the family without the tags that cannot occur in an answer.
-
-        Args:
-            thinks: Whether the answer may open reasoning.
-            calls: Whether it may call a tool.
-        """
-        ...
-
-    def with_untagged_calls(self, names: Iterable[str]) -> "Family":
-        """Return the family of an answer in which calls of these tools may lack their tag."""
-        ...
-
-    def call_header(self, name: str) -> OutputFrame | None:
-        """Return the header of a message that is a call; None where calls are no messages.
-
-        Raises:
-            ValueError: A tool of this name cannot be called.
-        """
-        ...
-
-    def saved(self) -> dict[str, object]:
-        """Return the fields of a saved run from which the family can be made again."""
-        ...
-
-
-# A model without tags belongs here as well: its answers are plain text.
-
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
+_CALLABLE = re.compile(r"[^\s<]+")
 
 # Styles whose calls need no tag.
 _BARE_CALLS = {LLAMA: JSON_OBJECT, GEMMA: PYTHON_LIST}
@@ -453,28 +321,6 @@ def _by_id(fields: Fields, name: str) -> dict[int, str]:
     return {int(token_id): text for token_id, text in texts.items()}
 
 
-# A header is the text between ``<|start|>`` and ``<|message|>``. ``analysis`` is reasoning,
-# ``commentary`` with a recipient is a tool call, everything else is the answer. Markers are
-# special tokens, recognised by id; text outside of headers and messages belongs to the answer.
-#
-# The format: https://cookbook.openai.com/articles/openai-harmony
-
-_MARKERS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
-_INNER_END = "<|end|>"
-_CONSTRAIN = "<|constrain|>"
-_MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
-_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
-_CALLABLE = re.compile(r"[^\s<]+")
-_ROLE = "assistant"
-# What a header goes on with behind the role; any other text there is an answer without a header.
-_RECIPIENTS = ("to=", "analysis to=", "commentary to=", "final to=")
-
-
-def is_inner_end(token: str, vocabulary: Container[str]) -> bool:
-    """Whether a token that closes an answer may also stand between two messages of one."""
-    return token == _INNER_END and all(mark in vocabulary for mark in _MARKERS)
-
-
 @dataclass(frozen=True, slots=True)
 class HeaderFamily:
     """The markers of a model; see ``engine.output.families``."""
@@ -553,7 +399,7 @@ class HeaderFamily:
         )
 
     def _json_mark(self) -> tuple[int | str, ...]:
-        return (" ", self.markers[_CONSTRAIN], "json") if _CONSTRAIN in self.markers else ()
+        return (" ", self.markers[CONSTRAIN], "json") if CONSTRAIN in self.markers else ()
 
     def _id(self, name: str) -> int:
         return self.markers[f"<|{name}|>"]
@@ -565,8 +411,8 @@ class HeaderFamily:
 
 def headers_of(vocabulary: Vocabulary) -> HeaderFamily | None:
     """Return the family of a model whose vocabulary has all markers; None where one is missing."""
-    known = {text: i for i, text in vocabulary.special.items() if text in (*_MARKERS, _CONSTRAIN)}
-    return HeaderFamily(known) if known.keys() >= set(_MARKERS) else None
+    known = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
+    return HeaderFamily(known) if known.keys() >= set(MARKERS) else None
 
 
 def saved_headers(fields: Fields) -> HeaderFamily | None:
@@ -575,162 +421,8 @@ def saved_headers(fields: Fields) -> HeaderFamily | None:
     return HeaderFamily(markers) if markers else None
 
 
-class HeaderSplitter:
-    """Follows the messages of one answer; see ``engine.output.channels.Splitter``."""
-
-    def __init__(
-        self,
-        markers: Mapping[int, str],
-        header: str | None = None,
-        channel: Channel = Channel.TEXT,
-    ) -> None:
-        self.channel = channel
-        self.closes_calls = True
-        self.keeps_specials = False
-        self.parts: Mapping[int, str] = {}
-        self.tags = markers
-        self.scans_text = header is not None
-        self._header = [header or ""]
-        self._tokens = 0
-        # Characters of the open header that may be text, and whether it has more than a role.
-        self._undecided = 0
-        self._has_marker = any(one in self._header[0] for one in _MARKERS[1:])
-
-    @property
-    def held(self) -> str:
-        """The text behind a role, which may still become a header."""
-        return self._free_text() or ""
-
-    @property
-    def header(self) -> str | None:
-        """The text of the open header so far; None outside of headers."""
-        return "".join(self._header) if self.scans_text else None
-
-    @property
-    def in_header(self) -> bool:
-        """Whether a header is open that is certainly one; none of it is text."""
-        return self.scans_text and self._free_text() is None
-
-    def _free_text(self) -> str | None:
-        """Return what follows the role where nothing shows that it is a header; else None."""
-        if not self.scans_text:
-            return None
-        role = "".join(self._header).removeprefix("<|start|>").lstrip()
-        text = role.removeprefix(_ROLE)
-        is_header = text == role or " ".join(text.split()).startswith(_RECIPIENTS)
-        return None if is_header or self._has_marker else text
-
-    def feed(self, piece: str) -> Iterator[Part]:
-        """Take text; yield the parts in order."""
-        if not self.scans_text:
-            yield piece
-            return
-        was_free = self._free_text() is not None
-        self._header.append(piece)
-        self._tokens += 1
-        self._undecided += len(piece) if was_free else 0
-        text = self._free_text()
-        if text is None:
-            yield from self._skip()
-        elif not any(one.startswith(" ".join(text.split())) for one in _RECIPIENTS):
-            self._close_header()
-            yield text
-
-    def _skip(self) -> Iterator[Part]:
-        """Note that the text behind the role is part of a header."""
-        if self._undecided:
-            yield Switch(self.channel, visible=self._undecided)
-            self._undecided = 0
-
-    def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take a marker; yield the parts that follow from it."""
-        marker = self.tags[token_id]
-        if marker in _MESSAGE_ENDS:
-            yield from self._end_message()
-        elif marker == "<|message|>":
-            if self.scans_text:
-                yield from self._skip()
-                yield self._open_message()
-        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.scans_text):
-            was_thinking = self.channel is Channel.THINKING
-            yield from self._end_message()
-            self.scans_text = True
-            # A token that ends reasoning counts as reasoning.
-            self._tokens = 0 if was_thinking else 1
-            self._header.append(marker)
-            self._has_marker = marker != "<|start|>"
-        elif self.scans_text:
-            yield from self._skip()
-            self._header.append(marker)
-            self._has_marker = True
-            self._tokens += 1
-
-    def _end_message(self) -> Iterator[Part]:
-        if text := self.held:
-            yield text
-        self._close_header()
-        if self.channel is Channel.TOOL:
-            yield self._enter(Channel.TEXT)
-        # A call that turned out to be text is a message, which ends here as well.
-        yield self._enter(Channel.TEXT)
-
-    def opens(self, token_id: int) -> Switch | None:
-        """Return the switch to the channel that a marker would open now."""
-        if self.tags[token_id] != "<|message|>" or not self.scans_text:
-            return None
-        channel, name = self._meaning()
-        return Switch(channel, tokens=self._tokens, tool_name=name)
-
-    def is_text(self, token_id: int) -> bool:
-        """Return False: a marker is never text."""
-        return False
-
-    def preview(self, piece: str) -> str:
-        """Return the text that would come out if this piece were the last."""
-        if not self.scans_text:
-            return piece
-        after = HeaderSplitter(self.tags, "".join([*self._header, piece]), self.channel)
-        return after.held
-
-    def _close_header(self) -> None:
-        self._header.clear()
-        self.scans_text = False
-        self._tokens = self._undecided = 0
-
-    def _open_message(self) -> Switch:
-        channel, name = self._meaning()
-        tokens = self._tokens
-        self._close_header()
-        return self._enter(channel, tokens, name)
-
-    def _meaning(self) -> tuple[Channel, str | None]:
-        """Return the channel that the header names, and the tool that it calls."""
-        header = "".join(self._header)
-        recipient = _RECIPIENT.search(header)
-        name = "" if recipient is None else recipient[1].removeprefix("functions.")
-        if name:
-            return Channel.TOOL, name
-        words = header.rpartition("<|channel|>")[2].partition(_CONSTRAIN)[0].split()
-        is_named = "<|channel|>" in header
-        return (Channel.THINKING if is_named and "analysis" in words else Channel.TEXT), None
-
-    def _enter(self, channel: Channel, tokens: int = 0, tool_name: str | None = None) -> Switch:
-        self.channel = channel
-        return Switch(channel, tokens=tokens, tool_name=tool_name)
-
-    def finish(self) -> str:
-        """Return the text that was held back; no part of an unfinished header is text."""
-        text = self.held
-        if text:
-            self._close_header()
-        return text
-
-    def fork(self) -> "HeaderSplitter":
-        """Return an independent copy in the same state."""
-        fork = copy.copy(self)
-        vars(fork).update(_header=self._header.copy())
-        return fork
-
+Family = TagFamily | HeaderFamily
+"""How the models of one family mark the channels of their output. Immutable."""
 
 PLAIN: Family = TagFamily()
 """A family without tags: the answer is the text that was generated, whatever it looks like."""

@@ -123,14 +123,6 @@ class StopMatcher:
         self._reset()
         return text[:begin]
 
-    def would_match(self, piece: str) -> bool:
-        """Return whether a stop would complete in this piece; nothing changes."""
-        held, progress, seen = self.held, self.progress, self.seen
-        self.feed(piece)
-        has_matched = self.match is not None
-        self.held, self.progress, self.seen, self.match = held, progress, seen, None
-        return has_matched
-
 
 def matcher_of(rules: StopRules, numbers: tuple[int, ...]) -> StopMatcher:
     """Return a matcher of a request's stops with these numbers."""

@@ -1,7 +1,7 @@
 """Calls whose arguments are JSON. Pure; any thread."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.output.tool_calls.call_text import (
     ENDINGS,
@@ -25,10 +25,9 @@ _CONTINUED = frozenset(",:\"'}]")
 # What may stand where another call could begin.
 _CALL_ENDS = (*ENDINGS, "}", "]")
 _BARE_KEY = re.compile(r"\w+")
-_KIMI_HEAD = re.compile(r"\s*(?:functions\.)?([^\s<>]+?)(?::\d+)?\s*")
-_DEEPSEEK_NAME = re.compile(r"[^\s<>{}`\"]+")
-_MISTRAL_HEAD = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\][^\[\]]*)?")
-_GEMMA_NAME = re.compile(r"[\w.-]+")
+_NAME = re.compile(r"[^\s<>{}`\"\[\]]+")
+_KIMI_NUMBER = re.compile(r":\d+$")
+_MISTRAL_ID = re.compile(r"\[CALL_ID\][^\[\]]*$")
 
 
 def named_call(name: str) -> Format:
@@ -238,51 +237,69 @@ class _JsonCall:
         self._out.write(text)
 
 
+Head = Callable[[StreamBuffer], Waiting[str]]
+"""Reads what stands before the arguments of a call; returns its name."""
+
+
+def _named_format(read_head: Head, ends: Sequence[str] = (), *, is_section: bool = False) -> Format:
+    """Return the format of calls with a head each: ``f[ARGS]{…}`` and the like.
+
+    Args:
+        read_head: Reads a head.
+        ends: What may stand behind a call.
+        is_section: Whether nothing but calls may stand in the text.
+    """
+
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        char = yield from text.skip_marks(ends)
+        while True:
+            name = yield from read_head(text)
+            if not _NAME.fullmatch(name):
+                raise IrregularCall("the call has no name")
+            yield from _arguments(name, text, out)
+            char = yield from text.skip_marks(ends)
+            if is_section:
+                out.keep(text)
+                if char in ENDINGS:
+                    return
+            elif char in _CALL_ENDS:
+                break
+            elif char not in _CONTINUED:
+                out.keep(text)
+        yield from _end(text)
+
+    return read
+
+
 def kimi_k2(types: ToolTypes, marks: Sequence[str]) -> Format:
     """Return the format of Kimi K2's section of calls.
 
     Each is ``<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>``.
     """
-    begin, middle, end = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
 
-    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        char = ""
-        while char not in ENDINGS:
-            yield from text.skip_space()
-            yield from text.expect(begin)
-            head = _KIMI_HEAD.fullmatch((yield from text.until(middle)))
-            if head is None:
-                raise IrregularCall("the call has no name")
-            yield from _arguments(head[1], text, out)
-            char = yield from text.skip_marks((end, *marks))
-            out.keep(text)
+    def read_head(text: StreamBuffer) -> Waiting[str]:
+        yield from text.expect("<|tool_call_begin|>")
+        head = yield from text.until("<|tool_call_argument_begin|>")
+        return _KIMI_NUMBER.sub("", head.strip()).removeprefix("functions.")
 
-    return read
+    return _named_format(read_head, ("<|tool_call_end|>", *marks), is_section=True)
 
 
 def mistral(types: ToolTypes, marks: Sequence[str]) -> Format:
     """Return the format of Mistral's calls: ``f[ARGS]{…}``, which can repeat, or a list in JSON."""
     as_json = json_format(types, marks)
 
+    def read_head(text: StreamBuffer) -> Waiting[str]:
+        parts: list[str] = []
+        mark = yield from text.pass_until(("[ARGS]", "{"), parts.append)
+        text.skip(len(mark) if mark == "[ARGS]" else 0)
+        return _MISTRAL_ID.sub("", "".join(parts)).strip()
+
+    as_named = _named_format(read_head, marks)
+
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(marks)
-        if char in "[{":
-            yield from as_json(text, out)
-            return
-        while True:
-            parts: list[str] = []
-            mark = yield from text.pass_until(("[ARGS]", "{"), parts.append)
-            head = _MISTRAL_HEAD.fullmatch("".join(parts))
-            if head is None:
-                raise IrregularCall("the call has no name")
-            text.skip(len(mark) if mark == "[ARGS]" else 0)
-            yield from _arguments(head[1], text, out)
-            char = yield from text.skip_marks(marks)
-            if char in _CALL_ENDS:
-                break
-            if char not in _CONTINUED:
-                out.keep(text)
-        yield from _end(text)
+        yield from (as_json if char in "[{" else as_named)(text, out)
 
     return read
 
@@ -294,26 +311,17 @@ def deepseek(types: ToolTypes, marks: Sequence[str]) -> Format:
     followed by a line end and the arguments were in a fence, with ``function`` before the
     separator.
     """
-    begin, middle, end = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 
-    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        char = ""
-        while char not in ENDINGS:
+    def read_head(text: StreamBuffer) -> Waiting[str]:
+        yield from text.expect("<｜tool▁call▁begin｜>")
+        name = yield from text.until("<｜tool▁sep｜>")
+        if (yield from text.skip_space()) != "{":
+            name = yield from text.until("\n")
             yield from text.skip_space()
-            yield from text.expect(begin)
-            name = yield from text.until(middle)
-            if (yield from text.skip_space()) != "{":
-                name = yield from text.until("\n")
-                yield from text.skip_space()
-                yield from text.expect("```json")
-            name = name.strip()
-            if not _DEEPSEEK_NAME.fullmatch(name):
-                raise IrregularCall("the call has no name")
-            yield from _arguments(name, text, out)
-            char = yield from text.skip_marks(("```", end, *marks))
-            out.keep(text)
+            yield from text.expect("```json")
+        return name.strip()
 
-    return read
+    return _named_format(read_head, ("```", "<｜tool▁call▁end｜>", *marks), is_section=True)
 
 
 def gemma(types: ToolTypes, marks: Sequence[str]) -> Format:
@@ -322,21 +330,10 @@ def gemma(types: ToolTypes, marks: Sequence[str]) -> Format:
     It is JSON with bare keys, and with strings between marks of its own.
     """
 
-    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        yield from text.skip_marks(marks)
-        while True:
-            yield from text.expect("call:")
-            parts: list[str] = []
-            yield from text.pass_until(("{",), parts.append)
-            name = "".join(parts)
-            if not _GEMMA_NAME.fullmatch(name):
-                raise IrregularCall("the call has no name")
-            yield from _arguments(name, text, out)
-            char = yield from text.skip_marks(marks)
-            if char in _CALL_ENDS:
-                break
-            if char not in _CONTINUED:
-                out.keep(text)
-        yield from _end(text)
+    def read_head(text: StreamBuffer) -> Waiting[str]:
+        yield from text.expect("call:")
+        parts: list[str] = []
+        yield from text.pass_until(("{",), parts.append)
+        return "".join(parts)
 
-    return read
+    return _named_format(read_head, marks)

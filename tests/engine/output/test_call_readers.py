@@ -309,6 +309,39 @@ def test_well_formed_calls_are_read_exactly_and_never_abandoned(
     assert stray == ""
 
 
+_REFERRED = {
+    "$ref": "#/$defs/all",
+    "$defs": {
+        "all": {
+            "allOf": [{"$ref": "#/$defs/all"}, {"properties": TOOLS[0].parameters["properties"]}]
+        }
+    },
+}
+SCHEMAS: dict[str, tuple[Tool, ...]] = {
+    "declared": TOOLS,
+    "by reference to itself": (Tool("weather", "", _REFERRED),),
+    "of alternatives": (Tool("weather", "", {"anyOf": [True, TOOLS[0].parameters, None]}),),
+    "undeclared": (Tool("weather", "", {}),),
+    "no such tool": (),
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("style", sorted(STYLES))
+def test_well_formed_call_is_never_abandoned(style: str, schema: str) -> None:
+    given = {"city": "Paris", "days": 3, "near": [1, "a"], "more": {"a": "b"}, "on": True}
+    raw = WRITERS[style]([("weather", given)])
+    for pieces in ([raw], list(raw)):
+        events, stray = read(style, pieces, tools=SCHEMAS[schema])
+        assert not [event for event in events if isinstance(event, ToolCallAbandoned)]
+        [(name, arguments)] = check(events)
+        assert (name, stray) == ("weather", "")
+        read_back = json.loads(arguments)
+        assert read_back.keys() == given.keys()
+        if schema in ("declared", "by reference to itself", "of alternatives"):
+            assert read_back == given
+
+
 @settings(max_examples=cases(150), deadline=None)
 @given(st.sampled_from(sorted(STYLES)), CALLS, st.sampled_from(Ending), st.data())
 def test_damaged_calls_are_the_same_however_they_are_cut_and_no_text_is_lost(

@@ -85,15 +85,3 @@ async def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_pat
         assert second.text == "c"
         # "…<|end|><|go|>" ends the first prompt; the second repeats all but the last of it.
         assert second.finished.usage.cached_tokens >= first.prompt_tokens - 2
-
-
-def test_the_engine_speaks_of_a_family_in_its_own_module_only() -> None:
-    """Only the file format of saved runs, which older versions wrote, may name it as well."""
-    root = Path(__file__).parents[3]
-    saying = {
-        file.relative_to(root).as_posix()
-        for room in ("engine", "api", "ui", "app")
-        for file in (root / room).rglob("*.py")
-        if "harmony" in file.read_text(encoding="utf-8").lower()
-    }
-    assert saying == {"engine/output/families.py", "engine/recording/saved_run.py"}

@@ -1,0 +1,206 @@
+"""Calls without tags: how such a call begins, and where it ends. Pure; any thread."""
+
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.output.channels import Part, Switch, TagSplitter
+from engine.stopping.record import Channel
+
+SEPARATORS = " \t\r\n;"
+"""What may stand between two calls, or before the first."""
+
+_NAME = r"[\w.-]{1,64}"
+BARE_NAME = re.compile(_NAME)
+"""Matches a name that such a call can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class BareCalls:
+    """How a call without tags begins.
+
+    Attributes:
+        whole: Matches text that begins a call for certain.
+        begun: Matches text that may still become that.
+    """
+
+    whole: re.Pattern[str]
+    begun: re.Pattern[str]
+
+
+def _beginnings(*heads: Sequence[str]) -> BareCalls:
+    """Return beginnings, each as a sequence of expressions."""
+    whole, begun = [], []
+    for head in heads:
+        parts = (r"[\s;]*", *head)
+        whole.append("".join(parts))
+        nested = ""
+        for part in reversed(parts):
+            nested = f"(?:{part}{nested})?"
+        begun.append(nested)
+    return BareCalls(re.compile("|".join(whole)), re.compile("|".join(begun)))
+
+
+def _object_head(*fields: Sequence[str]) -> list[str]:
+    """Return the expressions of an object's first fields, each its key and value."""
+    parts = [r"\{"]
+    for number, (key, *value) in enumerate(fields):
+        parts += [r"\s*", ","] if number else []
+        parts += [r"\s*", *f'"{key}"', r"\s*", ":", r"\s*", *value]
+    return parts
+
+
+_NAMED = ("name", '"', _NAME, '"')
+_TYPED = ("type", *'"function"')
+_GIVEN = tuple((key, r"\{") for key in ("parameters", "arguments"))
+
+JSON_OBJECT = _beginnings(
+    *(_object_head(_NAMED, given) for given in _GIVEN),
+    *(_object_head(_TYPED, _NAMED, given) for given in _GIVEN),
+)
+"""``{"name": "f", "parameters": {`` at the beginning of an answer, as Llama 3.1 writes it."""
+
+_CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
+
+PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"\s*", "="))
+"""``[f(a=`` at the beginning of an answer, as Gemma 3 writes it."""
+
+_MARK = re.compile(r"""[{}\[\]()"'\\]""")
+
+
+class CallEnd:
+    """Finds where the brackets of a call are closed; brackets in strings do not count."""
+
+    __slots__ = ("_depth", "_is_escaped", "_quote")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quote = ""
+        self._is_escaped = False
+
+    def feed(self, text: str) -> int:
+        """Take more text; return the place in it after the last bracket, or -1."""
+        place = 0
+        if self._is_escaped and text:
+            self._is_escaped = False
+            place = 1
+        while match := _MARK.search(text, place):
+            mark, place = match[0], match.end()
+            if mark == "\\":
+                self._is_escaped = place == len(text)
+                place += 1
+            elif self._quote:
+                if mark == self._quote:
+                    self._quote = ""
+            elif mark in "\"'":
+                self._quote = mark
+            elif mark in "{[(":
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if self._depth <= 0:
+                    return place
+        return -1
+
+
+class BareCallSplitter(TagSplitter):
+    """Channels of a model whose calls need no tag: an answer that begins like one is a call.
+
+    Such a call ends with its last bracket; another may follow. Text is held back as long as it may
+    become the beginning of a call.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[int, str],
+        parts: Mapping[int, str],
+        edges: Mapping[Channel, Mapping[str, Channel]],
+        starts_in: Channel,
+        calls: BareCalls,
+    ) -> None:
+        super().__init__(ids, parts, edges, starts_in)
+        self.closes_calls = True
+        self._calls = calls
+        self._scans_tags = self.scans_text
+        self._begun: str | None = None
+        self._end: CallEnd | None = None
+        self._follow(starts_in)
+
+    def _follow(self, channel: Channel) -> None:
+        """Note that a channel begins."""
+        self._begun = "" if channel is Channel.TEXT else None
+        by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
+        self._end = CallEnd() if channel is Channel.TOOL and not by_tag else None
+        self.scans_text = True
+
+    @property
+    def held(self) -> str:
+        """The text that is held back because it could become a tag or a call."""
+        return (self._begun or "") + super().held
+
+    def _enter(
+        self,
+        channel: Channel,
+        tag: str = "",
+        visible: int = 0,
+        tokens: int = 0,
+        call_ends: tuple[str, ...] = (),
+    ) -> Switch:
+        self._follow(channel)
+        return super()._enter(channel, tag, visible, tokens, call_ends)
+
+    def _scan(self, text: str) -> Iterator[Part]:
+        if self._end is not None:
+            yield from self._go_on(text, self._end)
+        elif self._begun is not None:
+            yield from self._begin(text)
+        else:
+            yield from super()._scan(text)
+
+    def _begin(self, text: str) -> Iterator[Part]:
+        text = self._take_begun() + text
+        if self._calls.whole.match(text):
+            call = text.lstrip(SEPARATORS)
+            yield self._enter(Channel.TOOL, visible=len(text) - len(call))
+            self._end = CallEnd()
+            yield from self._go_on(call, self._end)
+        elif self._calls.begun.fullmatch(text):
+            self._begun = text
+            self._forget(len(text))
+        else:
+            self.scans_text = self._scans_tags
+            yield from super()._scan(text)
+
+    def _go_on(self, text: str, end: CallEnd) -> Iterator[Part]:
+        place = end.feed(text)
+        if place < 0:
+            self._pieces.clear()
+            yield text
+            return
+        yield text[:place]
+        yield self._enter(Channel.TEXT)
+        yield from self._begin(text[place:])
+
+    def _take_begun(self) -> str:
+        begun, self._begun = self._begun or "", None
+        return begun
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take one of ``tags``; yield the parts that follow from it."""
+        opening = self.opens(token_id)
+        separators = 0
+        if opening is not None and not (self._begun or "").strip(SEPARATORS):
+            separators = len(self._take_begun())
+        for part in super().take_tag(token_id):
+            yield replace(part, visible=separators) if isinstance(part, Switch) else part
+
+    def finish(self) -> str:
+        """Return the text that was held back; it can no longer become a tag or a call."""
+        return self._take_begun() + super().finish()
+
+    def fork(self) -> TagSplitter:
+        """Return an independent copy in the same state."""
+        fork = super().fork()
+        vars(fork).update(_end=copy.copy(self._end))
+        return fork
