@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.conversation.template_check import TemplateReport
+    from engine.engine import Engine
     from engine.errors import (
         DraftLoadFailed,
         EngineClosed,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         RequestCancelled,
         UnknownModel,
     )
+    from engine.generation import Answer, Generation, merge_deltas
     from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.disk import DiskCache
     from engine.inference.loader import (
@@ -39,9 +41,7 @@ if TYPE_CHECKING:
     from engine.library.models import ModelInfo
     from engine.output.answer import RunSetting
     from engine.output.vocabulary import Vocabulary
-    from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering, untagged
-    from engine.scheduling.service import Engine
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
         MAX_STOP_CHARS,
@@ -161,9 +161,9 @@ _NAMES_BY_MODULE = {
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
-    "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
+    "engine.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.model_list": ("ModelStatus", "OfferedModel", "Offering", "untagged"),
-    "engine.scheduling.service": ("Engine",),
+    "engine.engine": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.rules": (
         "MAX_STOPS",

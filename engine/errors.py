@@ -113,17 +113,17 @@ class MemoryShort(EngineError):
     """Memory for an answer is missing, because other programs or models use it; try again later.
 
     Args:
-        wanted: The memory that the context of the request takes, in words.
-        free: The memory that is free for that, in words.
+        needed: The memory that the context of the request takes, with its unit.
+        free: The memory that is free for that, with its unit.
     """
 
     # A guess of when more may be free.
     retry_after_s = MEMORY_RETRY_S
 
-    def __init__(self, wanted: str, free: str) -> None:
+    def __init__(self, needed: str, free: str) -> None:
         super().__init__(
-            f"the context of this request takes {wanted} of memory, and only {free} are free for "
-            "that now, because other programs or models use the rest; try again later"
+            f"not enough memory: the request needs {needed}, {free} is free now; other programs or "
+            "models use the rest. Try again later."
         )
 
 

@@ -4,7 +4,6 @@ No MLX is imported here, and settings that a system does not have are left out.
 """
 
 import contextlib
-import ctypes
 import gc
 import os
 import resource
@@ -321,20 +320,6 @@ def collector_paused() -> Iterator[None]:
                 gc.set_threshold(_threshold, *older)
 
 
-# Gives memory that this process has freed back to the system.
-
-
-def return_freed_memory() -> None:
-    """Give freed memory, which the C library keeps, back to the system.
-
-    Large answers leave holes between memory that is still used, and glibc never returns their pages
-    by itself. Other threads that allocate wait meanwhile, some 20 ms for 100 MB.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
-
-
 # Native work at a low priority.
 
 _NICENESS = 10
@@ -382,7 +367,7 @@ def _lower_priority() -> None:
 _TURN_S = 0.001
 
 
-def take_short_turns() -> None:
+def set_switch_interval() -> None:
     """Let threads wait at most one millisecond for the interpreter's lock, instead of five.
 
     A step takes the lock several times. While another thread renders the template of a long
@@ -392,7 +377,7 @@ def take_short_turns() -> None:
         sys.setswitchinterval(_TURN_S)
 
 
-def work_in_long_turns() -> None:
+def set_batch_scheduling() -> None:
     """Ask Linux not to interrupt this thread whenever one of MLX's threads has work.
 
     MLX's threads, which inherit the setting, wake up about a hundred times per token. On a core

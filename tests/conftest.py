@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from app.desktop.application import collect_if_due
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.random_cases import cases
 
 ROOT = Path(__file__).parents[1]
@@ -179,7 +179,7 @@ def no_engine_thread_dies(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     deaths = _Deaths()
-    log = logging.getLogger("engine.scheduling.worker")
+    log = logging.getLogger("engine.scheduling.engine_thread")
     log.addHandler(deaths)
     yield
     log.removeHandler(deaths)

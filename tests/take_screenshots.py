@@ -24,7 +24,7 @@ from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import inspector_tools
 from app.paths import library_folders
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import TraceLevel
 from tests.support.hub import Hub
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models

@@ -21,7 +21,7 @@ from typing import Any
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.desktop.window import server_window
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.rules import StopScope
 from engine.values.request import TraceLevel
 from tests.support.answers.said import finished_run

@@ -1,6 +1,6 @@
 """Rank 0's loader of models: the other processes load their shards at the same time.
 
-A loader for ``engine.scheduling.service.Engine``. Engine thread, except for ``end``.
+A loader for ``engine.engine.Engine``. Engine thread, except for ``end``.
 """
 
 import logging

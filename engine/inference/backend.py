@@ -28,8 +28,6 @@ class Prompt:
         prediction: The text that the answer is expected to repeat, if there is one.
         owner: Whose caches it may use.
         loaded: Its first tokens as they were read from disk.
-        answered: The tokens of the answer that another batch has given already; this one goes on
-            after them.
         not_applied: Parts of the request that this model's template or grammar cannot apply.
     """
 
@@ -38,7 +36,6 @@ class Prompt:
     prediction: PredictedText | None = None
     owner: CacheOwner = PERSON
     loaded: "DiskPrefix | None" = None
-    answered: tuple[int, ...] = ()
     not_applied: tuple[str, ...] = ()
 
     @property

@@ -83,7 +83,7 @@ class Drafting:
             if sequence.is_ahead:
                 sequence.is_ahead = False
             elif sequence.sources:
-                sequence.tell((token,))
+                sequence.extend_sources((token,))
 
     def is_due(self, numbers: abc.Sequence[int]) -> bool:
         """Return whether it probably pays to wait for the pending tokens and to guess
@@ -104,7 +104,7 @@ class Drafting:
             sequence = self._sequences[number]
             if sequence.sources and not sequence.is_ahead:
                 sequence.is_ahead = True
-                sequence.tell((token,))
+                sequence.extend_sources((token,))
         width, sources = self._planned(numbers)
         if not width:
             return None
@@ -277,7 +277,7 @@ class Drafting:
             ]
             sequence = self._sequences[number]
             if sequence.sources:
-                sequence.tell([*verified.tokens, verified.pending][1:])
+                sequence.extend_sources([*verified.tokens, verified.pending][1:])
                 sequence.is_ahead = True
             if guessed and verified.tokens:
                 accepted = len(verified.tokens) - 1

@@ -265,25 +265,22 @@ class MlxBackend:
         cache.read(list(needed.values()), finish)
         return True
 
-    def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Sequence:
-        """Make the sequence of a request and add it to the batch.
-
-        Args:
-            prompt: What ``render`` returned for the request.
-            request: The request.
-            form: The form that constrains its answer; None where the answer is free.
-        """
-        wanted = sampling.with_defaults(request.sampling, self._defaults)
+    def join(self, sequence: Sequence) -> None:
+        """Add an accepted request to the batch, with its sampler, constraint and drafts."""
+        prompt, generation = sequence.prompt, sequence.generation
+        request = generation.request
+        params = sampling.with_defaults(request.sampling, self._defaults)
         if request.tool_choice.mode == "none":
-            wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
-        processors = sampling.processors(wanted)
+            params = replace(params, logit_bias=(*params.logit_bias, *self._no_calls()))
+        processors = sampling.processors(params)
+        form = generation.form
         constraint = self._forms.constrain(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         sampler = sampling.sampler(
-            wanted,
+            params,
             self.info.vocabulary_size,
-            exempt=self._exempt_from_xtc() if wanted.xtc_probability else (),
+            exempt=self._exempt_from_xtc() if params.xtc_probability else (),
             is_foreseen=self._budgets.budget_of(request) is not None,
         )
         budget = self._budgets.processor(
@@ -295,32 +292,18 @@ class MlxBackend:
         )
         if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
-            budget.resume(prompt.answered)
-        sources, draft = self._guesses(prompt, request, constraint)
-        if isinstance(sampler, sampling.SeededSampler):
-            sampler.skip(len(prompt.answered))
-        scoring = request.prompt_scoring
-        size = self.info.vocabulary_size
+        sequence.turn_end = turn_end(prompt.tokens, self._eos)
+        sequence.message_ends = self._message_ends(prompt.tokens)
+        sequence.sampler, sequence.processors = sampler, processors
+        sequence.constraint, sequence.budget = constraint, budget
+        if (scoring := request.prompt_scoring) is not None:
+            sequence.scorer = PromptScorer(prompt.tokens, scoring, self.info.vocabulary_size)
+        sequence.sources, sequence.draft = self._guesses(prompt, request, constraint)
         try:
-            sequence = Sequence(
-                [*prompt.tokens, *prompt.answered],
-                turn_end=turn_end(prompt.tokens, self._eos),
-                message_ends=self._message_ends(prompt.tokens),
-                sampler=sampler,
-                processors=processors,
-                owner=request.cache_owner,
-                loaded=prompt.loaded,
-                scorer=None if scoring is None else PromptScorer(prompt.tokens, scoring, size),
-                sources=sources,
-                draft=draft,
-                constraint=constraint,
-                budget=budget,
-            )
             self.batch.insert(sequence)
-            return sequence
         except BaseException:
-            if draft is not None:  # it counts the answers that it guesses for
-                draft.forget()
+            if sequence.draft is not None:  # it counts the answers that it drafts for
+                sequence.draft.forget()
             raise
 
     def _message_ends(self, tokens: abc.Sequence[int]) -> abc.Sequence[int]:
@@ -334,8 +317,7 @@ class MlxBackend:
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
     ) -> tuple[list[DraftSource], ModelDrafts | None]:
         """Return all sources of guesses for an answer, and the draft model's one among them."""
-        # The sources have not seen the beginning of an answer that only goes on here.
-        if not self.batch.can_guess or request.max_tokens == 0 or prompt.answered:
+        if not self.batch.can_guess or request.max_tokens == 0:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:

@@ -100,12 +100,6 @@ class SeededSampler:
         self._min_p = min_p
         self._xtc = xtc
 
-    def skip(self, draws: int) -> None:
-        """Set the random state to that after a number of draws."""
-        for _ in range(draws):
-            self.state = mx.random.split(self.state)[0]
-        mx.eval(self.state)
-
     def __call__(self, logprobs: mx.array) -> mx.array:
         """Draw an id for log-probabilities of shape (1, vocabulary)."""
         if 0 < self._top_p < 1:

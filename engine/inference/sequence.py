@@ -1,25 +1,43 @@
-"""A request in the batch; it owns all that it needs from its arrival until it leaves.
+"""A request in the batch: its prompt, its answer so far, and its row in mlx-lm's generator. No MLX.
 
-Belongs to the thread of the batch.
+Times are ``time.perf_counter()`` seconds. Engine thread.
 """
 
 from collections import abc
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
+from engine.generation import Generation
+from engine.inference.backend import Prompt
+from engine.output.answer import AnswerBuilder, traced
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import (
+    BudgetEnd,
+    CacheMiss,
+    Event,
+    Finished,
+    PromptProgress,
+    Speculation,
+    Timing,
+    Usage,
+    VerifiedDrafts,
+    counted,
+)
+from engine.values.request import PERSON, CacheOwner, TraceLevel
+from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
-from engine.grammar.masks import TokenConstraint
-from engine.inference.cache.disk import Ticket
-from engine.inference.cache.index import DiskPrefix, key_of
-from engine.inference.prompt_scoring import PromptScorer
-from engine.inference.sampling import greedy
-from engine.inference.speculation.draft_model import ModelDrafts
-from engine.inference.speculation.sources import DraftSource
-from engine.inference.thinking_budget import BudgetProcessor
-from engine.values.events import CacheMiss
-from engine.values.request import PERSON, CacheOwner
+if TYPE_CHECKING:
+    from engine.grammar.masks import TokenConstraint
+    from engine.inference.cache.disk import Ticket
+    from engine.inference.cache.index import DiskPrefix
+    from engine.inference.prompt_scoring import PromptScorer
+    from engine.inference.speculation.draft_model import ModelDrafts
+    from engine.inference.speculation.sources import DraftSource
+    from engine.inference.thinking_budget import BudgetProcessor
+
+# The tokens that an answer without ``max_tokens`` is expected to need.
+_USUAL_ANSWER = 2048
 
 
 @dataclass(slots=True, eq=False)
@@ -27,11 +45,11 @@ class Sequence:
     """One request in the batch.
 
     Attributes:
-        tokens: Its prompt, at least one token, and what another batch has answered already.
+        tokens: Its prompt, at least one token.
         turn_end: The number of tokens up to the end of the prompt's last turn, where that is near
             the prompt's end; 0 where it is not known.
         message_ends: Where messages of the prompt end, in order, as numbers of tokens.
-        sampler: Draws its tokens.
+        sampler: Draws its tokens; None for the likeliest.
         processors: Change its logits before that.
         owner: The owner of the caches that it uses and leaves.
         loaded: The cache of its first tokens that was read from disk.
@@ -41,7 +59,7 @@ class Sequence:
         draft: The draft model's part of it.
         constraint: What its tokens must meet.
         budget: Ends its reasoning.
-        number: The number by which mlx-lm and the scheduler know it.
+        number: The number by which mlx-lm and the scheduler know it; -1 while it waits.
         ticket: The right to store its cache on disk.
         cache: The cache with which it joins, of its first ``cached`` tokens; once it has left the
             batch, that of the tokens that were ``held`` there.
@@ -54,26 +72,32 @@ class Sequence:
         reader: The sequence that reads for it what both share; None where it reads itself.
         waiting: The sequences that wait for it, each with how many tokens both share.
         is_joined: Whether it is in the batch: waiting, read or decoding.
-        is_ahead: Whether its sources have been told a token that the batch has not returned.
+        is_ahead: Whether its sources have the token that the batch has not returned.
         last_token: The token that the batch returned last; -1 before the first.
         is_invalid: Whether its logits are not numbers, so that its cache must not be used again.
+        key: Its tokens as a key of the prefix index, once it is in the batch.
+        generation: The reader's handle. This and the next ones: set by ``begin_answer``.
+        prompt: The prompt as it was rendered.
+        builder: Decodes the answer.
+        submitted_at: When the request arrived.
+        budget_end: Where a budget has ended its reasoning.
     """
 
     tokens: list[int]
     turn_end: int = 0
     message_ends: abc.Sequence[int] = ()
-    sampler: Callable[[mx.array], mx.array] = greedy
+    sampler: Callable[[Any], Any] | None = None
     processors: list[Any] = field(default_factory=list)
     owner: CacheOwner = PERSON
-    loaded: DiskPrefix | None = None
-    scorer: PromptScorer | None = None
-    sources: abc.Sequence[DraftSource] = ()
-    draft: ModelDrafts | None = None
-    constraint: TokenConstraint | None = None
-    budget: BudgetProcessor | None = None
+    loaded: "DiskPrefix | None" = None
+    scorer: "PromptScorer | None" = None
+    sources: "abc.Sequence[DraftSource]" = ()
+    draft: "ModelDrafts | None" = None
+    constraint: "TokenConstraint | None" = None
+    budget: "BudgetProcessor | None" = None
 
     number: int = field(default=-1, init=False)
-    ticket: Ticket | None = field(default=None, init=False)
+    ticket: "Ticket | None" = field(default=None, init=False)
     cache: list[Any] | None = field(default=None, init=False)
     held: list[int] | None = field(default=None, init=False)
     cached: int = field(default=0, init=False)
@@ -88,10 +112,21 @@ class Sequence:
     is_ahead: bool = field(default=False, init=False)
     last_token: int = field(default=-1, init=False)
     is_invalid: bool = field(default=False, init=False)
-    key: bytes = field(init=False, repr=False)
+    key: bytes = field(default=b"", init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        self.key = key_of(self.tokens)
+    generation: Generation = field(init=False, repr=False)
+    prompt: Prompt = field(init=False, repr=False)
+    builder: AnswerBuilder = field(init=False, repr=False)
+    submitted_at: float = field(default=0.0, init=False)
+    budget_end: BudgetEnd | None = field(default=None, init=False)
+    _trace: TraceLevel = field(default=TraceLevel.OFF, init=False)
+    _expected_tokens: int = field(default=0, init=False)
+    # Tokens read beyond the cached ones, as its reader knows.
+    _progress: int = field(default=0, init=False)
+    _joined_at: float | None = field(default=None, init=False)
+    _first_at: float | None = field(default=None, init=False)
+    _last_at: float = field(default=0.0, init=False)
+    _speculation: Speculation = field(default_factory=Speculation, init=False)
 
     def __len__(self) -> int:
         """Return how many tokens its prompt has."""
@@ -102,7 +137,143 @@ class Sequence:
         """How many tokens of its prompt it has not read yet; at least 1."""
         return max(1, len(self.tokens) - self.read)
 
-    def tell(self, tokens: abc.Sequence[int]) -> None:
-        """Tell the sources of its draft tokens the next tokens of its answer."""
+    def extend_sources(self, tokens: abc.Sequence[int]) -> None:
+        """Append the next tokens of its answer to the sources of its draft tokens."""
         for source in self.sources:
             source.extend(tokens)
+
+    # -- the answer ------------------------------------------------------------------------
+
+    def begin_answer(
+        self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
+    ) -> None:
+        """Attach the reader and the decoder of an accepted request."""
+        self.generation, self.builder = generation, builder
+        self.loaded, self.prompt = prompt.loaded, replace(prompt, loaded=None)
+        self.owner = generation.request.cache_owner
+        self.submitted_at = self._last_at = submitted_at
+        request, setting = generation.request, generation.setting
+        self._trace = request.trace
+        room = setting.context_room if setting.memory_room is None else setting.memory_room
+        answer = _USUAL_ANSWER if request.max_tokens is None else request.max_tokens
+        self._expected_tokens = len(self) + min(room, answer)
+
+    @property
+    def is_fully_traced(self) -> bool:
+        """Whether its reader gets the likelihoods of its tokens."""
+        return self._trace is TraceLevel.FULL
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of the prompt and of the answer up to now."""
+        return len(self) + self.builder.count
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Tokens for which memory is reserved: the expected final ``total_tokens``."""
+        return max(self._expected_tokens, self.total_tokens)
+
+    @property
+    def is_prefill_only(self) -> bool:
+        """Whether nothing is to be generated, and the prompt has been read as far as needed.
+
+        The model need not read the last token, because no token follows it.
+        """
+        if self.generation.request.max_tokens != 0:
+            return False
+        return self.cached + self._progress >= len(self) - 1
+
+    def start(self, now: float) -> list[Event]:
+        """Note that it has joined the batch; return the events for its reader."""
+        self._joined_at = now
+        events: list[Event] = [PromptProgress(self.cached, len(self), self.cached)]
+        scoring = self.generation.request.prompt_scoring
+        if scoring is not None and not scoring.start:
+            events.append(PromptScores(0, tuple(self.tokens[:1])))  # the first token has no score
+        return events
+
+    def progress(self, tokens: int) -> Event:
+        """Note ``tokens`` read beyond the cached ones; return the event."""
+        self._progress = tokens
+        return PromptProgress(self.cached + tokens, len(self), self.cached)
+
+    def take(
+        self,
+        token_id: int,
+        now: float,
+        stats: TokenStats | Exception | None = None,
+        origin: TokenOrigin = TokenOrigin.SAMPLED,
+    ) -> StopInfo | None:
+        """Take the next token; return the record if it is the last."""
+        if self._first_at is None:
+            self._first_at = now
+        self._last_at = now
+        self.generation.written_tokens += 1
+        if self._trace is TraceLevel.OFF:
+            return self.builder.add(token_id)
+        if isinstance(stats, Exception):
+            raise stats
+        end = self.budget_end
+        if end and end.token_index <= self.builder.count < end.token_index + end.forced:
+            origin = TokenOrigin.BUDGET
+        return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
+
+    def count_drafts(self, drafts: VerifiedDrafts, taken: int | None = None) -> None:
+        """Count the draft tokens of a pass; ``taken`` as for ``counted``."""
+        self._speculation = counted(self._speculation, drafts, taken)
+
+    def take_events(self) -> list[Event]:
+        """Return the events that the pipeline has made since the last call."""
+        return self.builder.take_events()
+
+    def finish(
+        self,
+        stop: StopInfo,
+        now: float,
+        error: str | None = None,
+        *,
+        is_request_at_fault: bool = False,
+    ) -> Finished:
+        """Return the last event."""
+        joined = self._joined_at if self._joined_at is not None else now
+        first = self._first_at
+        spans = self.builder.spans
+        end = self.budget_end
+        return Finished(
+            stop=stop,
+            usage=Usage(
+                prompt_tokens=len(self),
+                cached_tokens=self.cached,
+                output_tokens=self.builder.count,
+                thinking_tokens=self.builder.reader.thinking_tokens,
+                disk_tokens=self.from_disk,
+                cache_miss=self.cache_miss,
+            ),
+            timing=Timing(
+                queued_s=joined - self.submitted_at,
+                prefill_s=(first if first is not None else now) - joined,
+                first_token_s=None if first is None else first - self.submitted_at,
+                decode_s=0.0 if first is None else self._last_at - first,
+                total_s=now - self.submitted_at,
+            ),
+            error=error,
+            is_request_at_fault=is_request_at_fault,
+            unfinished_tool_call=self.builder.unfinished_call,
+            residue=self.builder.reader.residue,
+            settled=() if spans is None else spans.settle(is_over=True),
+            speculation=self._speculation,
+            budget_end=end if end and self.builder.count > end.token_index else None,
+            context_length=len(self) + self.generation.setting.context_room,
+        )
+
+    def end(
+        self,
+        kind: StopKind,
+        now: float,
+        error: str | None = None,
+        *,
+        is_request_at_fault: bool = False,
+    ) -> Finished:
+        """End the answer for a reason outside its text; its last events are in ``take_events``."""
+        stop = self.builder.end(kind)
+        return self.finish(stop, now, error, is_request_at_fault=is_request_at_fault)

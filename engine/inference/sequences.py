@@ -55,6 +55,7 @@ class Sequences:
         Its ``cached`` has grown where it took a beginning from another at once.
         """
         sequence.number = self._next_number
+        sequence.key = key_of(sequence.tokens)
         self._next_number += 1
         self._place(sequence)
         self.by_number[sequence.number] = sequence

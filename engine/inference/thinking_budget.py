@@ -144,14 +144,6 @@ class BudgetProcessor:
         forced = len(self._edges.rest(self._forced_after))
         return BudgetEnd(count.ended_at + self._forced_after, forced, self._budget)
 
-    def resume(self, answered: Sequence[int]) -> None:
-        """Take the tokens of an answer that goes on in another batch."""
-        for token_id in answered:
-            self.take(token_id)
-        begun = self._after[: len(self._edges.closing)]
-        if begun and begun == [*self._edges.closing[: len(begun)]]:
-            self._forced_after = 0
-
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
         place = context.size - self._prompt_tokens

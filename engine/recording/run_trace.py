@@ -6,11 +6,11 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
+from engine.generation import Generation
 from engine.output.answer import RunSetting
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import RecordedToken, Recording, by_id, replay
 from engine.recording.saved_run import setting_from, setting_to_fields
-from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import StopRules
 from engine.values.events import (

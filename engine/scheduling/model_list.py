@@ -5,9 +5,8 @@ thread.
 """
 
 import difflib
-import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -18,7 +17,7 @@ from engine.library.local_models import FoundModel
 from engine.library.models import ModelInfo, model_name
 
 _MAX_NEAR = 3
-_LIKENESS = 0.5
+_MIN_SIMILARITY = 0.5
 _TAG = ":latest"
 
 
@@ -115,10 +114,10 @@ class Offering:
             for model in reversed(self.models)
             for text in (model.id, model.last_part, *model.aliases)
         }
-        asked = name.lower()
+        lower = name.lower()
         near = [
-            *(text for text in names if asked and asked in text),
-            *difflib.get_close_matches(asked, names, _MAX_NEAR, _LIKENESS),
+            *(text for text in names if lower and lower in text),
+            *difflib.get_close_matches(lower, names, _MAX_NEAR, _MIN_SIMILARITY),
         ]
         return list(dict.fromkeys(names[text] for text in near))[:_MAX_NEAR]
 
@@ -148,8 +147,8 @@ class ModelStatus:
         unloads_at: When it is unloaded if nobody uses it, in Unix seconds; None for never.
         is_pinned: Whether it stays in memory when another model needs room.
         is_default: Whether it answers requests that name no model.
-        is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
-            answers no request until it is restarted or responds again.
+        is_stuck: Whether it hung. ``message`` is the cause; it answers no request until it is
+            restarted or its thread returns.
     """
 
     id: str = ""
@@ -183,25 +182,25 @@ class ModelStatus:
 
 
 class ModelList:
-    """The models that requests may name, and what each model of the engine thread is doing.
+    """The models that requests may name, and the status of each model of the engine thread.
 
-    Until models are offered, one model answers every request. The engine thread writes what its
-    models do, or the thread that gives it up; any thread reads.
+    Until models are offered, one model answers every request. The engine thread posts the statuses
+    of its models; any thread reads.
+
+    Attributes:
+        status: The status of the default model.
     """
 
     def __init__(self) -> None:
         self.status = ModelStatus()
         self._lock = threading.Lock()
         self._offering: Offering | None = None
-        self._numbers = itertools.count(1)
-        # A model that is not here posts nothing any more: its thread was given up.
-        self._posted: dict[int, ModelStatus | None] = {}
-        self._default = 0
-
-    # -- for those who ask -----------------------------------------------------------------
+        # By model object. Posts of others are ignored: their thread has ended.
+        self._posted: dict[object, ModelStatus] = {}
+        self._default: object = None
 
     @property
-    def is_one(self) -> bool:
+    def has_single_model(self) -> bool:
         """Whether one model answers all requests, whatever they name."""
         return self._offering is None
 
@@ -215,10 +214,10 @@ class ModelList:
         offering = self._offering
         return None if offering is None or not name else offering.find(name)
 
-    def loading(self, folder: Path, draft: Path | None) -> OfferedModel | None:
+    def add_offer(self, folder: Path, draft: Path | None) -> OfferedModel | None:
         """Return which of several models is to be loaded; None where there is only one.
 
-        A folder that was not offered becomes offered, because its owner asks to load it.
+        A folder that was not offered becomes offered, because its owner loads it.
         """
         with self._lock:
             if self._offering is None:
@@ -227,14 +226,12 @@ class ModelList:
             model = known or OfferedModel(model_name(folder.resolve()), folder)
             if draft is not None or known is None:
                 model = replace(model, draft=draft)
-                rest = [other for other in self._offering.models if other.id != model.id]
-                self._offering = Offering([*rest, model])
+                others = [other for other in self._offering.models if other.id != model.id]
+                self._offering = Offering([*others, model])
             return model
 
     def status_of(self, name: str | None) -> ModelStatus | None:
-        """Return the status of the model that a request names; None if there is no default
-        model.
-        """
+        """Return the status of the model that a request names; None without a default model."""
         model = self.find(name)
         if model is None:
             return next((status for status in self.statuses if status.is_default), None)
@@ -246,74 +243,69 @@ class ModelList:
         with self._lock:
             offered = () if self._offering is None else self._offering.models
             default = self._default
-            posted = {
-                number: status for number, status in self._posted.items() if status is not None
-            }
+            posted = self._posted.copy()
         statuses: dict[str, ModelStatus] = {}
         for model in offered:
-            own = next((number for number in posted if _is_of(posted[number], model)), None)
+            own = next((key for key in posted if _belongs_to(posted[key], model)), None)
             status = ModelStatus(is_pinned=model.is_pinned) if own is None else posted.pop(own)
             statuses[model.id] = replace(
                 status,
                 id=model.id,
                 folder=model.folder,
                 offered=model,
-                is_default=own == default,
+                is_default=own is default and own is not None,
             )
-        for number, status in posted.items():
+        for key, status in posted.items():
             if status.id and status.id not in statuses:
-                statuses[status.id] = replace(status, is_default=number == default)
+                statuses[status.id] = replace(status, is_default=key is default)
         return tuple(statuses.values())
 
     # -- for the engine thread -------------------------------------------------------------
 
-    def add(self) -> int:
-        """Return the number of a new model."""
+    def begin(self, statuses: Mapping[object, ModelStatus], default: object) -> None:
+        """Replace all models by those of a new thread."""
         with self._lock:
-            number = next(self._numbers)
-            self._posted[number] = None
-            return number
+            self._posted, self._default = dict(statuses), default
+            if (status := self._posted.get(default)) is not None:
+                self.status = status
 
-    def post(self, number: int, status: ModelStatus) -> None:
-        """Note what a model is doing."""
+    def add(self, model: object) -> None:
+        """Add a model, whose posts are taken from now on."""
         with self._lock:
-            if number not in self._posted:
+            self._posted[model] = ModelStatus()
+
+    def post(self, model: object, status: ModelStatus) -> None:
+        """Publish the status of a model."""
+        with self._lock:
+            if model not in self._posted:
                 return
-            self._posted[number] = status
-            if number == self._default:
+            self._posted[model] = status
+            if model is self._default:
                 self.status = status
 
-    def begin(self, first: int) -> None:
-        """Forget the models of an earlier thread, once those of the next one have been posted.
-
-        The status of the default model stays until another one is posted.
-        """
+    def set_default(self, model: object) -> None:
+        """Set the model that answers requests that name no model."""
         with self._lock:
-            for number in [number for number in self._posted if number < first]:
-                del self._posted[number]
-
-    def choose(self, number: int) -> None:
-        """Note the model that answers requests that name no model."""
-        with self._lock:
-            self._default = number
-            if (status := self._posted.get(number)) is not None:
+            self._default = model
+            if (status := self._posted.get(model)) is not None:
                 self.status = status
 
-    def remove(self, number: int) -> None:
-        """Forget a model."""
+    def remove(self, model: object) -> None:
+        """Remove a model."""
         with self._lock:
-            self._posted.pop(number, None)
+            self._posted.pop(model, None)
 
-    def clear(self, status: ModelStatus) -> None:
-        """Note that no model is in memory any more, and the status of the default one."""
+    def end(self, status: ModelStatus) -> None:
+        """Publish the last status of the default model: the engine has ended."""
         with self._lock:
             if (last := self._posted.get(self._default)) is not None:
                 status = replace(status, offered=last.offered)
+            self._default = object()
             self._posted = {self._default: status}
             self.status = status
 
 
-def _is_of(status: ModelStatus, model: OfferedModel) -> bool:
+def _belongs_to(status: ModelStatus, model: OfferedModel) -> bool:
     if status.offered is not None:
         return status.offered.id == model.id
     info = status.info

@@ -1,172 +1,54 @@
-"""The requests of one loaded model: they are rendered, wait for a place, run, and end.
+"""The requests of one loaded model: they are rendered, wait for the batch, run, and end.
 
-Belongs to the engine thread. Prompts are rendered, and read from disk, on other threads.
+Belongs to the engine thread. Prompts are rendered, and caches read from disk, on other threads.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import islice
+from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Sequence as AbstractSequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, NotNumbers, QueueFull
-from engine.inference.backend import Prompt, Step
-from engine.scheduling.admission import AnswerMemory, Wanted, admit, check, wanted
-from engine.scheduling.generation import (
-    Generation,
-    Outbox,
-    cause_of,
-    log_failure,
-    raise_endings,
-    refusal,
-    settle,
-    wake_up_distance_s,
-)
-from engine.scheduling.inbox import Ask, Embed, Inbox, Rendered, Submit
-from engine.scheduling.preparation import Job, Preparation, choices_field
-from engine.scheduling.sequence import ScheduledSequence, SharedScores, drop_loaded
+from engine.generation import Generation
+from engine.inference.backend import Prompt, PromptCacheUse, Step
+from engine.inference.sequence import Sequence
+from engine.scheduling.admission import admit, check
+from engine.scheduling.call_queue import settle
+from engine.scheduling.context import EngineContext
+from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
+from engine.scheduling.memory import MemoryPlan, MemoryRequest, memory_request
+from engine.scheduling.outbox import wake_up_interval_s
+from engine.scheduling.preparation import choices_field, prompts_size, render_all
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished
-from engine.values.request import Embeddings, GenerationRequest, Limits, TraceLevel, Vector
+from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest, Limits, Vector
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
-# The texts that become vectors beside one model's answers are tokenised, and read in turn, each for
-# a short while between two steps of the batch.
-
-
-class EmbeddingQueue:
-    """The requests for vectors of one model."""
-
-    def __init__(
-        self,
-        backend: "MlxBackend",
-        limits: Limits,
-        preparation: Preparation,
-        inbox: Inbox,
-    ) -> None:
-        self._backend = backend
-        self._limits = limits
-        self._preparation = preparation
-        self._inbox = inbox
-        # In order of arrival; the value of a request is None until it is tokenised.
-        self._requests: dict[Embed, Iterator[Embeddings | None] | None] = {}
-        self._turns: deque[Embed] = deque()
-
-    def __len__(self) -> int:
-        return len(self._requests)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether there is anything to read."""
-        return bool(self._turns)
-
-    def holds(self, command: object) -> bool:
-        """Whether a request is here."""
-        return command in self._requests
-
-    def begin(self, command: Embed) -> None:
-        """Have the texts of a request tokenised on another thread, or refuse it."""
-        waiting = len(self._requests)
-        if waiting >= self._limits.max_waiting:
-            command.reply.send(QueueFull(waiting))
-            return
-        self._requests[command] = None
-
-        def send(outcome: object) -> None:
-            self._inbox.send(Rendered(command, outcome))  # one that is closed has refused it
-
-        texts = partial(self._backend.embedding_texts, command.request)
-        self._preparation.aside(texts, send)
-
-    def finish(self, command: Embed, outcome: object, max_tokens: Callable[[int], int]) -> None:
-        """Let a tokenised request be read."""
-        if command not in self._requests:
-            return
-        if command.gives_up.is_set():
-            del self._requests[command]
-        elif isinstance(outcome, BaseException):
-            self._refuse(command, outcome)
-        elif isinstance(outcome, list):
-            try:
-                limit = max_tokens(max(map(len, outcome)))
-                parts = self._backend.embed(outcome, command.request.dimensions, limit)
-            except BaseException as error:
-                self._refuse(command, error)
-                return
-            self._requests[command] = _embeddings(outcome, parts)
-            self._turns.append(command)
-
-    def read(self) -> None:
-        """Read a part of the request whose turn it is."""
-        while self._turns:
-            command = self._turns.popleft()
-            reading = self._requests.get(command)
-            if reading is None or command.gives_up.is_set():
-                self._requests.pop(command, None)
-                continue
-            try:
-                embeddings = next(reading)
-            except BaseException as error:
-                self._refuse(command, error)
-                return
-            if embeddings is None:
-                self._turns.append(command)
-            else:
-                self._requests.pop(command, None)
-                command.reply.send(embeddings)
-            return
-
-    def _refuse(self, command: Embed, why: BaseException) -> None:
-        self._requests.pop(command, None)
-        command.reply.send(refusal(why))
-
-    def hand_over(self) -> list[Embed]:
-        """Give up all requests, for another thread; return them in order. Any thread."""
-        commands = list(self._requests)
-        self._requests.clear()
-        self._turns.clear()
-        return commands
-
-    def refuse_all(self, why: EngineError) -> None:
-        """Refuse every request. Any thread."""
-        for command in self.hand_over():
-            command.reply.send(why)
-
-
-def _embeddings(
-    texts: Sequence[Sequence[int]], parts: Iterator[Sequence[tuple[int, Vector]]]
-) -> Iterator[Embeddings | None]:
-    """Read a part with each item; yield all vectors once they are complete."""
-    vectors: dict[int, Vector] = {}
-    for part in parts:
-        vectors.update(part)
-        if len(vectors) == len(texts):
-            yield Embeddings(
-                tuple(vectors[place] for place in range(len(texts))), tuple(map(len, texts))
-            )
-        else:
-            yield None
-
-
 _log = logging.getLogger(__name__)
 # Steps between two checks of the memory that answers without a limit take.
-_MEASURE_EVERY = 64
-# A request counts as short if it needs at most this fraction of the memory of the first in line,
-# which so many of them may overtake. It is looked for among the first ones.
-_SHORT_SHARE = 2
-_MAX_OVERTAKEN = 8
-_MAX_COMPARED = 64
-# Caches read from disk that are kept for answers that wait.
-_MAX_LOADED = 4
+_CHECK_MEMORY_EVERY = 64
+# Waiting requests whose caches are read from disk ahead of their turn: each takes memory.
+_MAX_READ_AHEAD = 4
 # Characters of prompts that are rendered, or wait for that, at the same time.
 _MAX_RENDERING = 64_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Submission:
+    """The choices of one request while its prompts are rendered."""
+
+    generations: AbstractSequence[Generation]
+    submitted_at: float
+    size: int
+    future: "Future[Any]"
 
 
 class Scheduler:
@@ -174,286 +56,307 @@ class Scheduler:
 
     Attributes:
         backend: The model.
-        memory: The memory for its answers.
+        plan: The memory for its answers, set by ``Models``.
         running: The sequences in the batch, by their numbers.
         waiting: The sequences that wait for a place in it, in order.
-        behind: The sequences that wait until another has had their prompt scored.
-        embeddings: The texts that are read beside the batch.
-        is_held: Whether no answer joins those that run.
+        is_admission_paused: Whether no answer joins those that run.
     """
 
-    def __init__(
-        self,
-        backend: "MlxBackend",
-        limits: Limits,
-        memory: AnswerMemory,
-        inbox: Inbox,
-        outbox: Outbox,
-        preparation: Preparation,
-    ) -> None:
+    def __init__(self, backend: "MlxBackend", context: EngineContext) -> None:
         self.backend = backend
-        self.memory = memory
-        self.running = memory.running
-        self.behind = SharedScores()
-        self.waiting: deque[ScheduledSequence] = deque()
-        self.embeddings = EmbeddingQueue(backend, limits, preparation, inbox)
-        self.is_held = False
-        self._limits = limits
-        self._inbox = inbox
-        self._outbox = outbox
-        self._preparation = preparation
-        self._rendering: dict[Submit, Job] = {}
-        self._gathered_s = 0.0
-        self._steps_unmeasured = 0
+        self.plan = MemoryPlan(0, 0, 0)
+        self.running: dict[int, Sequence] = {}
+        self.waiting: deque[Sequence] = deque()
+        self.is_admission_paused = False
+        self._context = context
+        self._limits: Limits = context.limits
+        self._outbox = context.outbox
+        self._rendering: dict[_Submission, Future[Any]] = {}
+        # The texts that become vectors: None until they are tokenised; read in turn.
+        self._embeddings: dict[Future[Any], Iterator[Embeddings | None] | None] = {}
+        self._turns: deque[Future[Any]] = deque()
+        self._put_at = 0.0
+        self._unchecked_steps = 0
         # Since when no answer runs because memory is waited for.
         self._starved_at: float | None = None
 
     @property
     def has_answers(self) -> bool:
         """Whether answers run, or wait for a place."""
-        return bool(self.running or self.waiting or self.behind)
+        return bool(self.running or self.waiting)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is rendered, waits, runs or is read."""
-        return not (self.has_answers or self._rendering or self.embeddings)
+        return not (self.has_answers or self._rendering or self._embeddings)
 
     @property
     def is_running(self) -> bool:
         """Whether answers are in the batch, or texts are read beside it."""
-        return bool(self.running) or self.embeddings.is_due
+        return bool(self.running) or bool(self._turns)
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether no answer runs, and one waits for memory that other models use."""
+        return bool(self.waiting) and not self.is_running
 
     @property
     def waiting_answers(self) -> int:
         """How many answers and texts wait, those included whose prompt is being rendered."""
-        texts = len(self.embeddings)
-        return len(self.waiting) + len(self.behind) + self._rendering_choices + texts
+        return len(self.waiting) + self._rendering_choices + len(self._embeddings)
+
+    @property
+    def cache_use(self) -> PromptCacheUse:
+        """The use of the prompt cache."""
+        return self.backend.batch.cache_use
 
     @property
     def running_bytes(self) -> int:
         """The memory that the caches of the answers in the batch take."""
-        return self.memory.bytes_of(
-            max((sequence.tokens for sequence in self.running.values()), default=0)
-        )
+        return self._bytes_of([sequence.total_tokens for sequence in self.running.values()])
+
+    @property
+    def reserved_bytes(self) -> int:
+        """The memory that the caches of the answers in the batch will take."""
+        return self._bytes_of([sequence.reserved_tokens for sequence in self.running.values()])
+
+    def _bytes_of(self, lengths: Collection[int]) -> int:
+        longest = max(lengths, default=0)
+        return len(lengths) * self.backend.info.answer_cache.allocated_bytes(longest)
 
     # -- before the batch ------------------------------------------------------------------
 
     @property
     def _rendering_choices(self) -> int:
-        return sum(len(submit.generations) for submit in self._rendering)
+        return sum(len(submission.generations) for submission in self._rendering)
 
-    def is_rendering(self, request: object) -> bool:
-        """Whether a request is rendered or tokenised here."""
-        return request in self._rendering or self.embeddings.holds(request)
+    def submit(
+        self,
+        generations: AbstractSequence[Generation],
+        submitted_at: float,
+        future: "Future[Any]",
+    ) -> None:
+        """Render the choices of a request on another thread; accept all of them, or none.
 
-    def begin(self, submit: Submit) -> None:
-        """Have a request rendered on another thread, or refuse it."""
-        generations = submit.generations
+        Args:
+            generations: The choices.
+            submitted_at: When the request arrived.
+            future: Gets None once they are accepted, or the error.
+        """
+        requests = [generation.request for generation in generations]
+        submission = _Submission(generations, submitted_at, prompts_size(requests), future)
         try:
             self._check(generations)
             size = sum(other.size for other in self._rendering)
-            if size and size + submit.size > _MAX_RENDERING:
+            if size and size + submission.size > _MAX_RENDERING:
                 raise QueueFull(self._rendering_choices)
         except Exception as error:
-            settle(generations, refusal(error))
+            settle(future, request_error(error))
             return
-        self._rendering[submit] = self._preparation.render(
-            self.backend,
-            [generation.request for generation in generations],
-            submit.size,
-            lambda outcome: self._send_rendered(Rendered(submit, outcome)),
+        task = self._context.prompts.submit(lambda: render_all(self.backend, requests))
+        self._rendering[submission] = task
+        task.add_done_callback(
+            lambda done: self._call_soon(lambda: self._on_rendered(submission, done))
         )
 
-    def _send_rendered(self, rendered: Rendered) -> None:
-        """Give rendered prompts to the engine thread; called on another thread."""
-        submit = rendered.request
-        if not self._inbox.send(rendered) and submit in self._rendering:
-            assert isinstance(submit, Submit)
-            settle(submit.generations, self._inbox.why_closed)
+    def _call_soon(self, call: Callable[[], object]) -> None:
+        """Run a call on the engine thread. Any thread."""
+        self._context.queue.call_soon(lambda _: call())
 
-    def finish(self, rendered: Rendered) -> None:
-        """Accept a request that was rendered, unless it was cancelled meanwhile.
-
-        If files hold the beginning of its prompt, another thread reads them first.
-        """
-        submit, outcome = rendered.request, rendered.outcome
-        if not isinstance(submit, Submit):
-            self.embeddings.finish(submit, outcome, self._max_text_tokens)
+    def _on_rendered(self, submission: _Submission, task: "Future[tuple[Prompt, ...]]") -> None:
+        """Read the beginnings of rendered prompts from disk where files hold them, then admit."""
+        if submission not in self._rendering:
             return
-        if submit not in self._rendering:
+        if submission.future.cancelled():
+            del self._rendering[submission]
             return
-        if isinstance(outcome, BaseException):
-            del self._rendering[submit]
-            settle(submit.generations, refusal(outcome))
-            return
-        assert isinstance(outcome, tuple)
-        is_fetched, fetched = rendered.is_fetched, partial(self._send_fetched, submit)
-        if is_fetched or not self.backend.fetch(outcome, fetched):
-            del self._rendering[submit]
-            self._submit(submit.generations, outcome, submit.at)
-
-    def _send_fetched(self, submit: Submit, prompts: tuple[Prompt, ...]) -> None:
-        self._send_rendered(Rendered(submit, prompts, is_fetched=True))
-
-    def cancel_submit(self, generation: Generation, why: EngineError) -> bool:
-        """Drop the request of a generation, with all its choices; False if it is not rendered."""
-        for submit in self._rendering:
-            if generation in submit.generations:
-                self._drop(submit, why)
-                return True
-        return False
-
-    def refuse_all(self, why: EngineError) -> None:
-        """Refuse the requests that are not in the batch or its queue yet. Any thread."""
-        for submit in list(self._rendering):
-            self._drop(submit, why)
-        self.embeddings.refuse_all(why)
-
-    def _drop(self, submit: Submit, why: EngineError) -> None:
-        self._rendering.pop(submit).is_dropped = True
-        settle(submit.generations, why)
-
-    def ask(self, ask: Ask) -> None:
-        """Answer a question on another thread."""
-        if (waiting := self._preparation.asides) >= self._limits.max_waiting:
-            ask.reply.send(QueueFull(waiting))
+        if (error := task.exception()) is not None:
+            del self._rendering[submission]
+            settle(submission.future, request_error(error))
             return
 
-        def send(outcome: object) -> None:
-            ask.reply.send(refusal(outcome) if isinstance(outcome, BaseException) else outcome)
+        def on_read(prompts: tuple[Prompt, ...]) -> None:
+            self._call_soon(lambda: self._admit(submission, prompts))
 
-        self._preparation.aside(lambda: ask.question(self.backend), send)
+        prompts = task.result()
+        if len(self.waiting) >= _MAX_READ_AHEAD or not self.backend.fetch(prompts, on_read):
+            self._admit(submission, prompts)
 
-    def _check(self, choices: Sequence[Generation]) -> None:
-        """Check whether a request can be accepted, as far as possible before it is rendered."""
-        limits = self._limits
-        limit = limits.max_rows + limits.max_waiting
-        requests = [generation.request for generation in choices]
-        if len(choices) > limit:
-            field = choices_field(requests)
-            raise InvalidRequest(
-                field, f"at most {counted(limit, 'answer')} can be asked for at once"
-            )
-        ahead = len(self.running) + len(self.waiting) + len(self.behind) + self._rendering_choices
-        if ahead + len(choices) > limit:
-            raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
-        for generation in choices:
-            check(self.backend, generation)
-        self.memory.check(wanted(requests))
-
-    def _max_text_tokens(self, tokens: int) -> int:
-        """Return how many tokens a text that becomes a vector may have at all."""
-        limit = self.memory.possible_room.context_of(1)
-        if tokens <= min(limit, self.backend.info.context_length):
-            self.memory.room.check_now(Wanted([(tokens, 0)], "", ""))
-        return limit
-
-    def _submit(self, choices: Sequence[Generation], prompts: Sequence[Prompt], at: float) -> None:
-        """Accept the choices of a request, or refuse all of them; tell their readers which."""
-        max_tokens = self.memory.largest_room.context_of(len(choices))
+    def _admit(self, submission: _Submission, prompts: AbstractSequence[Prompt]) -> None:
+        """Accept the choices of a request, or refuse all of them."""
+        if self._rendering.pop(submission, None) is None:
+            return
+        generations, model = submission.generations, self.backend.info
+        max_tokens = self.plan.max_tokens(model, len(generations))
+        at = submission.submitted_at
         try:
             sequences = [
                 admit(self.backend, generation, prompt, at, max_tokens=max_tokens)
-                for generation, prompt in zip(choices, prompts, strict=True)
+                for generation, prompt in zip(generations, prompts, strict=True)
             ]
-            self.memory.check(wanted([generation.request for generation in choices], prompts))
+            requests = [generation.request for generation in generations]
+            self.plan.check(model, memory_request(requests, prompts))
         except BaseException as error:
-            settle(choices, refusal(error))
+            settle(submission.future, request_error(error))
             return
-        settle(choices, None)
-        self._wait(self.behind.hold_back(sequences))
+        if not submission.future.set_running_or_notify_cancel():
+            return
+        self._outbox.running.update(generations)
+        submission.future.set_result(None)
+        for sequence in sequences:  # in the order of arrival
+            index = len(self.waiting)
+            while index and self.waiting[index - 1].submitted_at > at:
+                index -= 1
+            self.waiting.insert(index, sequence)
         self.fill()
-        drop_loaded(self.waiting, _MAX_LOADED)
 
-    def resume(self, sequences: Sequence[ScheduledSequence]) -> None:
-        """Go on with accepted answers of another batch, which was lost."""
-        self._wait(self.behind.hold_back(sequences))
-        self.fill()
+    def _check(self, generations: AbstractSequence[Generation]) -> None:
+        """Check whether a request can be accepted, as far as possible before it is rendered."""
+        limits = self._limits
+        limit = limits.max_rows + limits.max_waiting
+        requests = [generation.request for generation in generations]
+        if len(generations) > limit:
+            raise InvalidRequest(
+                choices_field(requests), f"at most {counted(limit, 'answer')} at once are possible"
+            )
+        ahead = len(self.running) + len(self.waiting) + self._rendering_choices
+        if ahead + len(generations) > limit:
+            raise QueueFull(max(0, ahead - limits.max_rows), len(generations))
+        for generation in generations:
+            check(self.backend, generation)
+        self.plan.check(self.backend.info, memory_request(requests))
 
-    # Both are called on another thread, while the engine thread may touch no answer of this model.
+    def refuse_pending(self, why: EngineError) -> None:
+        """Refuse the requests that are not in the batch or its queue yet."""
+        for submission, task in self._rendering.items():
+            task.cancel()
+            settle(submission.future, why)
+        self._rendering.clear()
+        for future in self._embeddings:
+            settle(future, why)
+        self._embeddings.clear()
+        self._turns.clear()
 
-    def hand_over(self) -> list[ScheduledSequence]:
-        """Give up all answers for another batch; return them in order of submission."""
-        sequences = sorted(self._all(), key=lambda sequence: sequence.submitted_at)
-        self._clear()
-        return sequences
+    def drop_cancelled(self) -> None:
+        """Drop the requests that nobody waits for any more."""
+        for submission in [one for one in self._rendering if one.future.cancelled()]:
+            self._rendering.pop(submission).cancel()
+        for future in [one for one in self._embeddings if one.cancelled()]:
+            del self._embeddings[future]
 
-    def hand_over_requests(self) -> list[Submit | Embed]:
-        """Give up the requests that are not in the queue yet; return them in order."""
-        jobs, self._rendering = self._rendering, {}
-        for job in jobs.values():
-            job.is_dropped = True
-        return [*jobs, *self.embeddings.hand_over()]
+    # -- work without an answer ------------------------------------------------------------
 
-    def _clear(self) -> None:
-        self.running.clear()
-        self.waiting.clear()
-        self.behind.clear()
+    def ask(self, question: "Callable[[MlxBackend], object]", future: "Future[Any]") -> None:
+        """Answer a question about text and tokens on another thread."""
+        if (waiting := len(self._context.questions)) >= self._limits.max_waiting:
+            settle(future, QueueFull(waiting))
+            return
+
+        def on_done(task: "Future[object]") -> None:
+            error = task.exception()
+            settle(future, task.result() if error is None else request_error(error))
+
+        task = self._context.questions.submit(lambda: question(self.backend))
+        task.add_done_callback(on_done)
+
+    def embed(self, request: EmbeddingRequest, future: "Future[Any]") -> None:
+        """Turn texts into vectors: tokenised on another thread, read between two steps."""
+        if (waiting := len(self._embeddings)) >= self._limits.max_waiting:
+            settle(future, QueueFull(waiting))
+            return
+        self._embeddings[future] = None
+        task = self._context.questions.submit(lambda: self.backend.embedding_texts(request))
+        task.add_done_callback(
+            lambda done: self._call_soon(lambda: self._begin_embedding(request, future, done))
+        )
+
+    def _begin_embedding(
+        self, request: EmbeddingRequest, future: "Future[Any]", task: "Future[list[list[int]]]"
+    ) -> None:
+        if future not in self._embeddings:
+            return
+        try:
+            texts, plan = task.result(), self.plan
+            longest = max(map(len, texts))
+            limit = self.backend.info.answer_cache.tokens_in(
+                plan.total, self.backend.info.context_length
+            )
+            if longest <= limit:
+                plan.check(self.backend.info, MemoryRequest([(longest, 0)], "", ""))
+            parts = self.backend.embed(texts, request.dimensions, limit)
+        except BaseException as error:
+            del self._embeddings[future]
+            settle(future, request_error(error))
+            return
+        self._embeddings[future] = _vectors(texts, parts)
+        self._turns.append(future)
+
+    def _read_embedding(self) -> None:
+        """Read a part of the texts whose turn it is."""
+        while self._turns:
+            future = self._turns.popleft()
+            reading = self._embeddings.get(future)
+            if reading is None:
+                continue
+            outcome: object
+            try:
+                outcome = next(reading)
+            except BaseException as error:
+                outcome = request_error(error)
+            if outcome is None:
+                self._turns.append(future)
+            else:
+                del self._embeddings[future]
+                settle(future, outcome)
+            return
 
     # -- the batch and its queue -----------------------------------------------------------
 
-    def _wait(self, sequences: Sequence[ScheduledSequence]) -> None:
-        """Put sequences into the queue, in the order of submission."""
-        for sequence in sequences:
-            place = len(self.waiting)
-            while place and self.waiting[place - 1].submitted_at > sequence.submitted_at:
-                place -= 1
-            self.waiting.insert(place, sequence)
+    def fill(self, *, is_forced: bool = False) -> None:
+        """Move waiting requests into the batch, in order, while there is memory.
 
-    def fill(self) -> None:
-        """Move waiting requests into the batch while there is room, in order.
-
-        Where memory is short, short ones go before long ones, for a number of times.
+        Args:
+            is_forced: Whether the first one joins an empty batch however little memory there is.
         """
-        self._steps_unmeasured += 1
-        if self._steps_unmeasured >= _MEASURE_EVERY:
-            self._steps_unmeasured = 0
-            self._end_overgrown()
-        self._wait(self.behind.take_ready())
+        self._unchecked_steps += 1
+        if self._unchecked_steps >= _CHECK_MEMORY_EVERY:
+            self._unchecked_steps = 0
+            self._end_unbounded()
         while self.waiting and len(self.running) < self._limits.max_rows:
-            if self.is_held and self.running:
+            if self.is_admission_paused and self.running:
                 return
-            sequence = self._next()
-            if sequence is None:
-                self._end_starved()
-                return
+            lengths = [sequence.reserved_tokens for sequence in self.running.values()]
+            lengths.append(self.waiting[0].reserved_tokens)
+            if not self.plan.fits(self.backend.info, lengths):
+                if self.running or not is_forced:
+                    return
+                is_forced = False
             self._starved_at = None
-            self.waiting.remove(sequence)
-            try:
-                form = sequence.generation.form
-                joined = self.backend.join(sequence.prompt, sequence.request, form)
-            except BaseException as error:
-                raise_endings(error)
-                log_failure("a request could not join the batch", error)
-                self._finish(sequence, StopKind.ERROR, cause_of(error))
-                continue
-            self.running[joined.number] = sequence
-            max_bytes, batch = self.memory.max_prompts_bytes, self.backend.batch
-            if max_bytes is not None and batch.cache_use.size_bytes > max_bytes:
+            self._join(self.waiting.popleft())
+
+    def _join(self, sequence: Sequence) -> None:
+        try:
+            self.backend.join(sequence)
+        except BaseException as error:
+            raise_exits(error)
+            log_failure("a request could not join the batch", error)
+            self._finish(sequence, StopKind.ERROR, cause_of(error))
+            return
+        self.running[sequence.number] = sequence
+        batch, plan = self.backend.batch, self.plan
+        if plan.prompts is not None:
+            max_bytes = plan.prompts + max(0, plan.free - self.reserved_bytes)
+            if batch.cache_use.size_bytes > max_bytes:
                 batch.evict_prompts(max_bytes)
-            self._outbox.put(sequence.generation, sequence.joined(joined, time.perf_counter()))
-            if sequence.is_read_for_nothing:
-                del self.running[joined.number]
-                self._finish(sequence, StopKind.MAX_TOKENS)
-                self._leave({joined.number: 0})
+        self._outbox.put(sequence.generation, sequence.start(time.perf_counter()))
+        if sequence.is_prefill_only:
+            del self.running[sequence.number]
+            self._finish(sequence, StopKind.MAX_TOKENS)
+            self._remove({sequence.number: 0})
 
-    def _next(self) -> ScheduledSequence | None:
-        """Return the waiting request that joins the batch next; None while there is no room."""
-        head = self.waiting[0]
-        if head.overtaken < _MAX_OVERTAKEN:
-            first = islice(self.waiting, _MAX_COMPARED)
-            short = min(first, key=lambda sequence: sequence.reserved_tokens)
-            is_short = short.reserved_tokens * _SHORT_SHARE <= head.reserved_tokens
-            if is_short and not self.memory.holds(head, short):
-                if not self.memory.has_room_beside(short):
-                    return None
-                head.overtaken += 1
-                return short
-        return head if self.memory.has_room_beside(head) else None
-
-    def _end_starved(self) -> None:
+    def end_starved(self) -> None:
         """End answers that have waited too long for memory that other models use."""
-        if self.running:
+        if not self.is_starved:
             self._starved_at = None
             return
         now, max_s = time.perf_counter(), self._limits.memory_wait_s
@@ -468,66 +371,58 @@ class Scheduler:
                 )
                 self._finish(sequence, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
-    def _end_overgrown(self) -> None:
+    def _end_unbounded(self) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
         while len(self.running) > 1:
-            sequence = self.memory.overgrown()
-            if sequence is None:
+            running = self.running.values()
+            lengths = [sequence.total_tokens for sequence in running]
+            unbounded = [one for one in running if one.generation.request.max_tokens is None]
+            if not unbounded or self.plan.fits(self.backend.info, lengths):
                 return
+            longest = max(unbounded, key=lambda sequence: sequence.total_tokens)
             _log.warning(
-                "the running answers take all memory: one ends at %d tokens", sequence.tokens
+                "the running answers take all memory: one ends at %d tokens", longest.total_tokens
             )
-            generation = sequence.generation
-            generation.setting = replace(generation.setting, memory_room=sequence.builder.count)
-            del self.running[sequence.number]
-            self._finish(sequence, StopKind.MEMORY_FULL)
-            self._leave({sequence.number: 0})
+            generation = longest.generation
+            generation.setting = replace(generation.setting, memory_room=longest.builder.count)
+            del self.running[longest.number]
+            self._finish(longest, StopKind.MEMORY_FULL)
+            self._remove({longest.number: 0})
 
-    def cancel(self, generations: Collection[Generation]) -> None:
-        """End answers, wherever they are."""
-        self._cancel([sequence for sequence in self._all() if sequence.generation in generations])
-
-    def cancel_all(self) -> None:
-        """End every answer."""
-        self._cancel(list(self._all()))
-
-    def _cancel(self, sequences: Sequence[ScheduledSequence]) -> None:
-        leaving: dict[int, int] = {}
-        for sequence in sequences:
+    def cancel(self, generations: Collection[Generation] | None = None) -> None:
+        """End answers, wherever they are; None ends all."""
+        removed: dict[int, int] = {}
+        for sequence in [*self.running.values(), *self.waiting]:
+            if generations is not None and sequence.generation not in generations:
+                continue
             if sequence.number >= 0:
                 del self.running[sequence.number]
-                leaving[sequence.number] = 0
-            elif sequence in self.waiting:
+                removed[sequence.number] = 0
+            else:
                 self.waiting.remove(sequence)
             self._finish(sequence, StopKind.CANCELLED)
-        self._leave(leaving)
+        self._remove(removed)
 
-    def close_all(self, last: Finished, why: EngineError) -> None:
-        """End every answer for its reader, without touching the sequences.
-
-        Called on another thread while the engine thread may be changing the sequences. Text that
-        they hold back is lost.
-        """
-        for sequence in [*self.running.copy().values(), *self.waiting.copy(), *self.behind]:
-            generation = sequence.generation
-            settle([generation], why)
-            generation.push([last])
-            generation.wake_soon()
-
-    def abandon(self, kind: StopKind, error: str | None) -> None:
-        """End every answer without calling the batch, which may be broken."""
-        sequences = list(self._all())
-        self._clear()
+    def end_answers(self, kind: StopKind, error: str | None) -> None:
+        """End every answer without calling the batch."""
+        sequences = [*self.running.values(), *self.waiting]
+        self.running.clear()
+        self.waiting.clear()
         for sequence in sequences:
             self._finish(sequence, kind, error)
 
-    def decoded(self) -> Step | BaseException:
-        """Step the batch once. This changes no answer, because a step may take long."""
-        try:
-            return self.backend.batch.step()
-        except BaseException as error:
-            raise_endings(error)
-            return error
+    def step(self) -> Step | BaseException | None:
+        """Step the batch once, and read a part of a text beside it; changes no answer."""
+        step: Step | BaseException | None = None
+        if self.running:
+            try:
+                step = self.backend.batch.step()
+            except BaseException as error:
+                raise_exits(error)
+                step = error
+        if self._turns:
+            self._read_embedding()
+        return step
 
     def take(self, outcome: Step | BaseException) -> None:
         """Give the tokens of a step to its sequences, or end those of a step that failed."""
@@ -546,14 +441,14 @@ class Scheduler:
         for number, end in step.budget_ends:
             if (sequence := running.get(number)) is not None:
                 sequence.budget_end = end
-        # They leave together, because each departure copies the sequences that stay.
-        leaving: dict[int, int] = {}
-        ended: list[tuple[Generation, list[Event]]] = []
+        # They are removed together, because each removal copies the batch.
+        removed: dict[int, int] = {}
+        ended: list[tuple[Sequence, list[Event], Finished]] = []
         for number in step.invalid:
             if (sequence := running.pop(number, None)) is not None:
                 self._finish(sequence, StopKind.ERROR, str(NotNumbers(self.backend.info.id)))
-                leaving[number] = 0
-        for place, (number, token_id, _) in enumerate(step.sampled):
+                removed[number] = 0
+        for index, (number, token_id, _) in enumerate(step.sampled):
             sequence = running.get(number)
             if sequence is None:
                 continue
@@ -562,174 +457,171 @@ class Scheduler:
                 origin = checked[number].origins[taken[number]]
                 taken[number] += 1
             try:
-                if sequence.trace is TraceLevel.FULL:
+                if sequence.is_fully_traced:
                     if stats is None:
-                        stats = wanted_stats(self.backend, running, step)
-                    stop = sequence.sampled(token_id, now, stats.get(place), origin)
+                        stats = token_logprobs(self.backend, running, step)
+                    stop = sequence.take(token_id, now, stats.get(index), origin)
                 else:
-                    stop = sequence.sampled(token_id, now, origin=origin)
+                    stop = sequence.take(token_id, now, origin=origin)
             except BaseException as error:
-                raise_endings(error)
+                raise_exits(error)
                 # A parser that fails on one answer's text must not end the others.
                 del running[number]
                 log_failure("a token could not be handled", error)
                 self._finish(sequence, StopKind.ERROR, cause_of(error))
-                leaving[number] = step.unused(number, taken.get(number, 0))
+                removed[number] = step.unused(number, taken.get(number, 0))
                 continue
             if stop is not None:
                 del running[number]
                 if number in checked:
-                    sequence.checked(checked[number], taken[number])
-                self.behind.delete(sequence)
-                last = sequence.finish(stop, time.perf_counter())
-                ended.append((sequence.generation, [*sequence.take_events(), last]))
-                leaving[number] = step.unused(number, taken.get(number, 0))
+                    sequence.count_drafts(checked[number], taken[number])
+                end_event = sequence.finish(stop, time.perf_counter())
+                ended.append((sequence, sequence.take_events(), end_event))
+                removed[number] = step.unused(number, taken.get(number, 0))
             elif sequence.builder.count == 1 and sequence.builder.events:
                 put(sequence.generation, sequence.take_events(), is_urgent=True)
         for number, drafts in checked.items():
             if (sequence := running.get(number)) is not None:
-                sequence.checked(drafts)
+                sequence.count_drafts(drafts)
         for number, why in step.failed:
-            sequence = running.pop(number, None)
-            if sequence is not None:
-                self._finish(
-                    sequence, StopKind.ERROR, _unconstrained(why), is_request_at_fault=True
+            if (sequence := running.pop(number, None)) is not None:
+                why = (
+                    f"the answer could not be constrained: {why}; simplify the schema, regular "
+                    "expression or grammar"
                 )
-                leaving[number] = 0
+                self._finish(sequence, StopKind.ERROR, why, is_request_at_fault=True)
+                removed[number] = 0
         for number, scores in step.scored:
-            sequence = running.get(number)
-            if sequence is not None:
+            if (sequence := running.get(number)) is not None:
                 put(sequence.generation, [scores])
-                for other, told in self.behind.scored(sequence, scores):
-                    put(other.generation, told)
-        for number, tokens in step.shared:
-            sequence = running.get(number)
-            if sequence is not None:
-                put(sequence.generation, sequence.shared(tokens))
+        for number, _ in step.shared:
+            if (sequence := running.get(number)) is not None:
+                put(sequence.generation, [sequence.progress(0)])
         for number, tokens in step.read:
-            sequence = running.get(number)
-            if sequence is not None:
-                put(sequence.generation, sequence.read(tokens))
+            if (sequence := running.get(number)) is not None:
+                put(sequence.generation, [sequence.progress(tokens)])
         if step.read or step.shared:
-            for number in [
-                number for number, sequence in running.items() if sequence.is_read_for_nothing
-            ]:
+            for number in [number for number, one in running.items() if one.is_prefill_only]:
                 sequence = running.pop(number)
-                events = sequence.end(StopKind.MAX_TOKENS, time.perf_counter())
-                ended.append((sequence.generation, events))
-                leaving[number] = 0
+                end_event = sequence.end(StopKind.MAX_TOKENS, time.perf_counter())
+                ended.append((sequence, sequence.take_events(), end_event))
+                removed[number] = 0
         # Sequences that neither decode nor read in this step have nothing for their readers.
         readers = min(len(running), len(step.sampled) + len(step.read))
-        is_due = now - self._gathered_s >= wake_up_distance_s(readers)
-        if is_due or leaving or self._outbox.is_urgent:
+        is_due = now - self._put_at >= wake_up_interval_s(readers)
+        if is_due or removed or self._outbox.is_urgent:
             # Until a wake-up is due, events stay with their sequences.
-            self._gathered_s = now
+            self._put_at = now
             for sequence in running.values():
                 if sequence.builder.events:
                     put(sequence.generation, sequence.take_events(), is_urgent=True)
-        if leaving:
-            # Removing sequences copies the batch; the readers of the others get their tokens before
-            # that.
+        if removed:
+            # Removing sequences copies the batch; the other readers get their tokens before that.
             self._outbox.deliver(is_forced=True)
-            self._leave(leaving)
-            for generation, events in ended:
-                put(generation, events, is_urgent=True)
+            self._remove(removed)
+            for sequence, events, end_event in ended:
+                self._outbox.finish(sequence.generation, events, end_event)
 
     def _finish(
         self,
-        sequence: ScheduledSequence,
+        sequence: Sequence,
         kind: StopKind,
         error: str | None = None,
         *,
         is_request_at_fault: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
-        """Tell a reader that its answer has ended."""
-        self.behind.delete(sequence)
+        """End an answer for a reason outside its text."""
         now = time.perf_counter()
-        *events, last = sequence.end(kind, now, error, is_request_at_fault=is_request_at_fault)
-        if retry_after_s is not None and isinstance(last, Finished):
-            last = replace(last, retry_after_s=retry_after_s)
-        self._outbox.put(sequence.generation, [*events, last], is_urgent=True)
+        end = sequence.end(kind, now, error, is_request_at_fault=is_request_at_fault)
+        if retry_after_s is not None:
+            end = replace(end, retry_after_s=retry_after_s)
+        self._outbox.finish(sequence.generation, sequence.take_events(), end)
 
-    def _leave(self, leaving: Mapping[int, int]) -> None:
-        if not leaving:
+    def _remove(self, numbers: Mapping[int, int]) -> None:
+        """Remove sequences from the batch, each with its unused tokens of the last step."""
+        if not numbers:
             return
         try:
-            self.backend.batch.leave(leaving)
+            self.backend.batch.leave(numbers)
         except BaseException as error:
-            raise_endings(error)
+            raise_exits(error)
             self._fail_batch(error)
 
     def _fail_batch(self, error: BaseException) -> None:
         """End the sequences of a batch that failed; waiting answers continue."""
         log_failure("a step of the batch failed", error)
-        going_on = self.backend.batch.reset()
-        for number in [number for number in self.running if number not in going_on]:
+        remaining = self.backend.batch.reset()
+        for number in [number for number in self.running if number not in remaining]:
             self._finish(self.running.pop(number), StopKind.ERROR, cause_of(error))
 
-    def _all(self) -> Iterator[ScheduledSequence]:
-        yield from self.running.values()
-        yield from self.waiting
-        yield from self.behind
+
+def _vectors(
+    texts: AbstractSequence[AbstractSequence[int]],
+    parts: Iterator[AbstractSequence[tuple[int, Vector]]],
+) -> Iterator[Embeddings | None]:
+    """Read a part with each item; yield all vectors once they are complete."""
+    vectors: dict[int, Vector] = {}
+    for part in parts:
+        vectors.update(part)
+        if len(vectors) == len(texts):
+            ordered = tuple(vectors[index] for index in range(len(texts)))
+            yield Embeddings(ordered, tuple(map(len, texts)))
+        else:
+            yield None
 
 
-def _unconstrained(why: str) -> str:
-    return (
-        f"the answer could not be constrained: {why}; simplify the schema, regular expression or "
-        "grammar"
-    )
+_LogprobQuery = tuple[int, int, Any, GenerationRequest]
+"""A token's index in the step, its id, its log-probabilities, and its request."""
 
 
-_Wanted = tuple[int, int, Any, GenerationRequest]
-"""A token's place in the step, its id, its log-probabilities, and its request."""
-
-
-def wanted_stats(
-    backend: "MlxBackend", running: Mapping[int, ScheduledSequence], step: Step
+def token_logprobs(
+    backend: "MlxBackend", running: Mapping[int, Sequence], step: Step
 ) -> dict[int, TokenStats | Exception]:
-    """Return the likelihoods of a step's tokens whose sequences want a full trace, by their places.
+    """Return the likelihoods of a step's tokens whose sequences are fully traced, by their indices.
 
     They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
     """
-    wanted = [
-        (place, token_id, logprobs, running[number].generation.request)
-        for place, (number, token_id, logprobs) in enumerate(step.sampled)
-        if number in running and running[number].trace is TraceLevel.FULL
+    queries = [
+        (index, token_id, logprobs, running[number].generation.request)
+        for index, (number, token_id, logprobs) in enumerate(step.sampled)
+        if number in running and running[number].is_fully_traced
     ]
     try:
-        return _stats_of(backend, wanted)
+        return _stats_of(backend, queries)
     except Exception as error:
-        if len(wanted) == 1:
-            return {wanted[0][0]: error}
+        if len(queries) == 1:
+            return {queries[0][0]: error}
     stats: dict[int, TokenStats | Exception] = {}
-    for token in wanted:
+    for query in queries:
         try:
-            stats |= _stats_of(backend, [token])
+            stats |= _stats_of(backend, [query])
         except Exception as error:
-            stats[token[0]] = error
+            stats[query[0]] = error
     return stats
 
 
-def _stats_of(backend: "MlxBackend", wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
-    chosen = {token_id for *_, request in wanted for token_id in request.chosen_logprobs}
+def _stats_of(
+    backend: "MlxBackend", queries: list[_LogprobQuery]
+) -> dict[int, TokenStats | Exception]:
+    chosen = {token_id for *_, request in queries for token_id in request.chosen_logprobs}
     likelihoods = backend.stats(
-        [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
-        max(request.top_logprobs for *_, request in wanted),
+        [(token_id, logprobs) for _, token_id, logprobs, _ in queries],
+        max(request.top_logprobs for *_, request in queries),
         tuple(chosen),
     )
     return {
-        place: _as_asked(stats, request)
-        for (place, _, _, request), stats in zip(wanted, likelihoods, strict=True)
+        index: _only_requested(stats, request)
+        for (index, _, _, request), stats in zip(queries, likelihoods, strict=True)
     }
 
 
-def _as_asked(stats: TokenStats, request: GenerationRequest) -> TokenStats:
-    """Return the likelihoods of a token without those that only other requests asked for."""
+def _only_requested(stats: TokenStats, request: GenerationRequest) -> TokenStats:
+    """Return the likelihoods of a token without those that only other requests need."""
     if len(stats.top) > request.top_logprobs:
         stats = replace(stats, top=stats.top[: request.top_logprobs])
     if stats.chosen:
-        told = dict(stats.chosen)
-        stats = replace(stats, chosen=tuple((i, told[i]) for i in request.chosen_logprobs))
+        by_id = dict(stats.chosen)
+        stats = replace(stats, chosen=tuple((i, by_id[i]) for i in request.chosen_logprobs))
     return stats

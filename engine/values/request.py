@@ -433,7 +433,7 @@ class Limits:
         memory_bytes: Most bytes for the weights and caches of all models together; None for the
             memory that this machine lets models use.
         stuck_after_s: How long a model may show no progress, in a step or in its load, before it
-            counts as stuck. Slow is not stuck: see ``engine.scheduling.pulse``.
+            counts as stuck.
         memory_wait_s: How long an answer may wait for memory that answers of other models use.
     """
 

@@ -18,7 +18,7 @@ import pytest
 from api.server.server import ServerThread
 from api.transport.answer_text import SseEvent
 from api.transport.config import Address, ServerConfig
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import Limits
 from tests.api.scenarios import SCENARIOS, Scenario
 from tests.support.answers.watched import watched

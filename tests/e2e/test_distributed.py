@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
 from tests.support.asking import ask
 from tests.support.several.layered_model import write_layered_model

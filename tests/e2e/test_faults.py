@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import GenerationRequest, Message
 from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
 
@@ -112,7 +112,7 @@ def test_the_limit_of_open_files_is_raised_and_stays_raised_with_a_model() -> No
         import asyncio, resource
         from pathlib import Path
         from app.process import raise_limit
-        from engine.scheduling.service import Engine
+        from engine.engine import Engine
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         raise_limit()

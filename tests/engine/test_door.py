@@ -27,7 +27,7 @@ def loaded_by(program: str) -> list[str]:
 
 def test_loading_every_public_name_loads_no_model_library() -> None:
     modules = loaded_by("import engine\nfor name in engine.__all__: getattr(engine, name)")
-    assert "engine.scheduling.worker" in modules
+    assert "engine.scheduling.engine_thread" in modules
     assert [name for name in modules if name.partition(".")[0] in HEAVY] == []
 
 
@@ -39,7 +39,7 @@ def test_opening_the_door_loads_no_room() -> None:
 def test_a_public_name_loads_its_room_and_what_that_needs() -> None:
     modules = loaded_by("from engine import StopRules")
     assert "engine.stopping.rules" in modules
-    assert "engine.scheduling.service" not in modules
+    assert "engine.engine" not in modules
     assert "asyncio" not in modules
 
 

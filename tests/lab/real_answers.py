@@ -31,7 +31,7 @@ import mlx.core as mx
 from mlx_lm import generate, load
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Limits, Message, Sampling

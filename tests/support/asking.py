@@ -7,9 +7,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.scheduling.generation import Answer
+from engine.engine import Engine
+from engine.generation import Answer
 from engine.scheduling.model_list import OfferedModel
-from engine.scheduling.service import Engine
 from engine.stopping.rules import STOP_OPTIONS, StopOption, StopOptions, StopRules
 from engine.values.events import Event
 from engine.values.request import GenerationRequest, Limits, Message, Sampling

@@ -122,7 +122,7 @@ def shortcuts() -> str:
     from PySide6.QtWidgets import QApplication
 
     from app.desktop.window import server_window
-    from engine.scheduling.service import Engine
+    from engine.engine import Engine
     from tests.support.kept import preferences_state
     from ui.kit.theme import Theme
     from ui.records.store import MemoryConversationStore

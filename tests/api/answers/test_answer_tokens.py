@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.dialects.openai.write import answer_tokens, token_text
+from engine.engine import Engine
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
 from engine.output.families import TagFamily
 from engine.output.vocabulary import ByteDetokenizer, Vocabulary
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta
 from engine.values.request import TraceLevel

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.inference.cache.disk import DiskCache
-from engine.scheduling.service import Engine
 from engine.values.request import PERSON, CacheOwner, GenerationRequest, Message
 from tests.support.random_cases import few_of
 

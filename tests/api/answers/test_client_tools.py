@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from api.dialects.openai.read import GrowingInput, input_of_arguments
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import Message, ToolCall
 from tests.api.conftest import Site, acting, serving
 from tests.support.answers.watched import watched

@@ -15,7 +15,7 @@ from api.dialects.openai.completions import CompletionEncoder, CompletionParams,
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import ResponseEncoder, write_response
 from api.dialects.shared.dialect import Head
-from engine.scheduling.generation import merge_deltas
+from engine.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     Event,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.scheduling.model_list import OfferedModel
-from engine.scheduling.service import Engine
 from tests.api.conftest import Serve, Site, serving
 
 TEMPLATE = (

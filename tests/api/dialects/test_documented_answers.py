@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.api.conftest import GOLDEN
 from tests.api.dialects.documented import (
     ASKED,

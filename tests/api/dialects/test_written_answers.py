@@ -9,7 +9,7 @@ import pytest
 
 from api.dialects.shared.answers import report_to_wire
 from api.transport.errors import ApiError, ErrorKind
-from engine.scheduling.generation import merge_deltas
+from engine.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     CacheMiss,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.library.memory import Memory
-from engine.scheduling import models
-from engine.scheduling.service import Engine
+from engine.scheduling import budget
 from tests.api.conftest import Site
 from tests.api.protection.test_hang_ups import BODIES
 
@@ -100,7 +100,7 @@ def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
     path: str,
     is_streamed: bool,
 ) -> None:
-    monkeypatch.setattr(models, "memory", lambda: Memory(1 << 30, 0))
+    monkeypatch.setattr(budget, "memory", lambda: Memory(1 << 30, 0))
     site = staged().site
     body = {"model": "m", "stream": is_streamed, **BODIES[path]("x" * 5000)}
     reply = site.send("POST", path, body)
@@ -108,5 +108,5 @@ def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
     assert reply.status == (529 if path == "/v1/messages" else 503), reply.body
     assert int(reply.headers["retry-after"]) >= 1
     assert "x-should-retry" not in reply.headers
-    assert b"free for that now" in reply.body
+    assert b"is free now" in reply.body
     assert site.send("POST", path, body | BODIES[path]("Hi")).status == 200

@@ -16,8 +16,8 @@ import pytest
 
 from api.server.server import ApiServer
 from api.transport.config import ServerConfig
+from engine.engine import Engine
 from engine.inference.speculation.cost import CostCurve
-from engine.scheduling.service import Engine
 from tests.support.asking import run
 from tests.support.scripted import GO, Stage
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import Limits
 from tests.api.conftest import LONG
 from tests.support.models.guessing import GuessingStage

@@ -22,7 +22,7 @@ from api.transport.record import (
     RequestRecord,
 )
 from api.transport.redaction import HIDDEN, safe_body, safe_headers, safe_path
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import TraceLevel
 from tests.support.scripted import GO, Stage

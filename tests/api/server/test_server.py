@@ -13,7 +13,7 @@ import pytest
 from api.server.routes import ROUTES
 from api.server.server import ApiServer, CannotListen, PortTaken, ServerThread
 from api.transport.config import ServerConfig
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 
 
 def answers(host: str, port: int) -> bool:

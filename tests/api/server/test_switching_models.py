@@ -12,9 +12,9 @@ import pytest
 
 from api.server.server import ApiServer
 from api.transport.config import ServerConfig
+from engine.engine import Engine
 from engine.inference.backend import LoadProgress
 from engine.inference.loader import load_model
-from engine.scheduling.service import Engine
 from tests.api.server.test_load import PATHS, body_for, text_of
 from tests.support.scripted import Stage
 

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QApplication
 
 from app.desktop.application import Application
 from app.desktop.window import open_saved_run
+from engine.engine import Engine
 from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import to_json
-from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.asking import request, run
 from tests.support.shown import main_window

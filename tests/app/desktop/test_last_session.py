@@ -13,7 +13,7 @@ from app.desktop.application import only_instance, shown_on_demand
 from app.desktop.window import chosen_model, in_tray, tell
 from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import SilentServer, main_window
 from ui.kit.theme import Theme

@@ -15,7 +15,7 @@ import pytest
 
 from api.transport.record import EVERYTHING, Content, RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.outside.collector import AT_ONCE, collecting, plain
 from tests.support.scripted import Stage
 from ui.preferences import ServerPreferences

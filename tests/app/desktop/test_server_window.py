@@ -29,7 +29,7 @@ import app.desktop.window
 from app import paths
 from app.desktop.server import LocalServer
 from app.settings.settings_file import StoredPreferences
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme

@@ -19,10 +19,10 @@ from api.transport.record import RequestRecord
 from api.transport.service import Service
 from app.composition import offered_models
 from app.desktop.server import LocalServer, keep_offered, offer_found
+from engine.engine import Engine
 from engine.errors import UnknownModel
 from engine.library.local_models import FoundModel, ModelFolders, discover
 from engine.library.memory import Fit
-from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Message
 from tests.support.asking import run
 from ui.models.model_library import LibraryModel, ModelLibrary

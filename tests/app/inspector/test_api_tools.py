@@ -25,8 +25,8 @@ from api.conformance.probe.values import ProbeOptions
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import inspector_tools
+from engine.engine import Engine
 from engine.recording.replay import replay
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.support.kept import preferences_state
 from tests.support.shown import shown, whole_window

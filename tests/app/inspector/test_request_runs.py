@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
 from tests.support.scripted import Stage

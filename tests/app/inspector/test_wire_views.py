@@ -18,7 +18,7 @@ from api.server.routes import CHAT, DIALECTS
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import body_of, wire_views
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.request import (
     GenerationRequest,

@@ -11,7 +11,7 @@ from app.process import Interrupts
 from app.settings.options import AnswerOptions
 from app.terminal_chat import HELP, ChatSession, _answer, completer, goes_on
 from app.terminal_tools import ChatTools
-from engine.scheduling.generation import Answer
+from engine.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopOptions, StopScope
 from engine.values.events import Finished, Timing, Usage

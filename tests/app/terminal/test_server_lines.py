@@ -23,10 +23,10 @@ from api.transport.metrics import Metrics
 from app import terminal
 from app.terminal import LoadMeter, live_line, load_words, server_banner
 from engine import Finished, StopInfo, StopKind, Timing, Usage
+from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
-from engine.scheduling.service import Engine
 from tests.engine.scheduling.stages import until
 from tests.support.scripted import Stage
 

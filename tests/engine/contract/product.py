@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from engine.generation import Generation
+from engine.inference.sequence import Sequence as BatchSequence
 from engine.scheduling.admission import admit
-from engine.scheduling.generation import Generation
-from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopKind
 from engine.values.events import (
     Event,
@@ -105,7 +105,7 @@ def _prompt_length(kind: str, family: str, prompt: str, is_raw: bool, is_prefill
     return len(backend.render(request_of(case)).tokens)
 
 
-def sequence_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> ScheduledSequence:
+def sequence_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> BatchSequence:
     """Return the sequence that admission makes of a case's request."""
     backend = case.model.backend
     request = request_of(case, trace)
@@ -120,7 +120,7 @@ def run(case: Case) -> Run:
     return play(case, sequence_of(case))
 
 
-def play(case: Case, sequence: ScheduledSequence) -> Run:
+def play(case: Case, sequence: BatchSequence) -> Run:
     """Give a sequence the tokens of a case; the events of calls sent early must add up."""
     out = _played(case, sequence)
     check_growth(out.events)
@@ -146,16 +146,17 @@ def check_growth(events: Sequence[Event]) -> None:
     assert not growing, "every call that was started ends"
 
 
-def _played(case: Case, sequence: ScheduledSequence) -> Run:
+def _played(case: Case, sequence: BatchSequence) -> Run:
     out = Run()
     eos = case.model.ids[EOS]
     text = thinking = ""
     for index in range(5000):
         if index == case.cancel_after:
-            out.events += sequence.end(StopKind.CANCELLED, 0.0)
+            end = sequence.end(StopKind.CANCELLED, 0.0)
+            out.events += [*sequence.take_events(), end]
             return out
         token = case.script[index] if index < len(case.script) else eos
-        stop = sequence.sampled(token, 0.0)
+        stop = sequence.take(token, 0.0)
         events = sequence.take_events()
         out.events += events
         if stop is not None:

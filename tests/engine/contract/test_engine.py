@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
+from engine.engine import Engine
+from engine.generation import Generation
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, Message, TraceLevel
 from tests.engine.contract.comparing import differences

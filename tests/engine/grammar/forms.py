@@ -7,8 +7,8 @@ from typing import Any
 
 import jsonschema
 
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
+from engine.engine import Engine
+from engine.generation import Answer
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, OutputConstraint, Tool
 from tests.support.scripted import TEMPLATE, Stage

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace

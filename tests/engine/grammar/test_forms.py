@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import EngineClosed, InvalidRequest, QueueFull
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
 from engine.scheduling import preparation
-from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, OutputConstraint, Tool, ToolChoice
 from tests.support.asking import ask, request, run
 from tests.support.schemas import DEADLY, optional
@@ -32,7 +32,7 @@ from pathlib import Path
 from engine.values.request import Tool
 from engine.errors import InvalidRequest
 from engine.values.request import OutputConstraint, TextForm, ToolChoice
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.asking import ask
 from tests.support.schemas import DEADLY, aliases, chain
 
@@ -161,7 +161,7 @@ async def test_closing_the_engine_ends_the_wait(
 async def test_too_many_schemas_at_once_are_refused_for_now(
     demo_model_path: Path, goes_on: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "MAX_WAITING", 1)
+    monkeypatch.setattr(preparation, "MAX_WAITING_FORMS", 1)
 
     engine = await loaded(demo_model_path)
     await ask(engine, "Say: x", constraint=held({"const": 1}))

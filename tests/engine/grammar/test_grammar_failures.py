@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.grammar import compilation, form_compiler, masks
 from engine.grammar.form_compiler import new_matcher
 from engine.grammar.masks import TokenConstraint
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
 from engine.values.request import OutputConstraint, TextForm

@@ -9,10 +9,10 @@ from typing import Any
 import llguidance
 import pytest
 
+from engine.engine import Engine
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
 from engine.processes import done_quietly
-from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Message, OutputConstraint
 from tests.support.asking import run
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.grammar.forms import CLOSED, OPENED, POINT, TAGS, ask_all, held
 from tests.support.asking import request, run, scripted_answer

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.scheduling.generation import Answer, Generation
-from engine.scheduling.service import Engine
+from engine.generation import Answer, Generation
 from engine.values.request import (
     GenerationRequest,
     Message,

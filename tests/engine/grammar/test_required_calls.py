@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import Sampling, Tool, ToolChoice
 from tests.engine.grammar.forms import (

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
 from engine.grammar.grammars import form_grammar
@@ -17,7 +18,6 @@ from engine.grammar.text_forms import (
     MAX_GRAMMAR_CHARACTERS,
     MAX_REGEX_CHARACTERS,
 )
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import OutputConstraint, Sampling, TextForm
 from tests.engine.grammar.forms import ADD, CALL_TAGS, ask_all, json_calls

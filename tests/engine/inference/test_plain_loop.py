@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import ModelLoadFailed
 from engine.inference.backend import LoadCancelled, unobserved
 from engine.inference.loader import compare_with_plain_loop
-from engine.scheduling.service import Engine
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel
 from engine.values.tokens import Comparison, TokenOrigin

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.inference import mlx_backend
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import render
-from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Message
 from tests.support.asking import ask, run
 from tests.support.scripted import write_tokenizer

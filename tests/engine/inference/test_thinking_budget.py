@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
 from engine.values.request import (

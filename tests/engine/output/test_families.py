@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from engine.scheduling.generation import Answer
+from engine.generation import Answer
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, Message

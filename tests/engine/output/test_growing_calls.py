@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import Beginning
 from engine.output.tool_calls.calls import readers
-from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, Finished, TextDelta, TokenTrace

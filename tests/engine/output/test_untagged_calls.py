@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.generation import Answer
+from engine.generation import Answer
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from tests.support.asking import scripted_answer

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.engine import Engine
+from engine.generation import Generation
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import DamagedRun, from_json, to_json
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import Speculation

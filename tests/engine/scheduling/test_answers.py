@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.events import Finished, PromptProgress, TextDelta, ThinkingDelta
 from engine.values.request import GenerationRequest, Message, Sampling
 from tests.engine.scheduling.stages import stage_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
+from engine.generation import Answer
 from engine.inference.cache.disk import DiskCache
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Usage
 from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling

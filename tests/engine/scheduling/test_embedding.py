@@ -14,10 +14,10 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import KVCache
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest, PromptTooLong, RequestCancelled
 from engine.inference import embedding
 from engine.inference.embedding import Pooling, TextReader, pooling_of
-from engine.scheduling.service import Engine
 from engine.values.events import TextDelta
 from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest, Limits, Message
 from tests.engine.scheduling.stages import until

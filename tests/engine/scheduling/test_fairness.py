@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.generation import Generation
+from engine.generation import Generation
 from engine.values.events import PromptProgress, TextDelta
 from engine.values.request import Limits
 from tests.support.asking import loaded_engine, request

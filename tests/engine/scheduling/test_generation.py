@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling import generation as generation_module
-from engine.scheduling.generation import Generation, merge_deltas
-from engine.scheduling.service import Engine
+from engine import generation as generation_module
+from engine.engine import Engine
+from engine.generation import Generation, merge_deltas
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Event, Finished, TextDelta, Timing, TokenTrace, Usage
 from tests.support.asking import request

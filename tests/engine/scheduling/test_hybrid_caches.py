@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from api.transport.metrics import Metrics
+from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import CacheMiss, Usage
 from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import ModelLoadFailed, NoModel
 from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
 from engine.library.models import check_folder, weights_size
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import Failing, SlowLoading, die_once, stage_of, until
 from tests.support.asking import ask, loaded_engine, request

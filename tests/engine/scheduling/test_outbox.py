@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import pytest
 
+from engine.generation import Generation
 from engine.inference.backend import Step
-from engine.scheduling import generation, scheduler
-from engine.scheduling.admission import AnswerMemory
-from engine.scheduling.generation import Generation, Outbox
-from engine.scheduling.inbox import Inbox
+from engine.scheduling import outbox, scheduler
+from engine.scheduling.call_queue import CallQueue
+from engine.scheduling.context import EngineContext
+from engine.scheduling.outbox import Outbox
 from engine.scheduling.scheduler import Scheduler
-from engine.values.request import Limits, TraceLevel
+from engine.values.request import Limits
 
 _STEP_S = 0.002
 # The longest distance of two wake-ups, and one step.
@@ -63,7 +64,7 @@ async def woken_after(
 ) -> int:
     """Return how many of some readers are woken so long after they were woken before."""
     clock, box = Clock(), Outbox()
-    monkeypatch.setattr(generation, "time", clock)
+    monkeypatch.setattr(outbox, "time", clock)
     all_of_them = [Reader(asyncio.get_running_loop(), clock) for _ in range(readers)]
 
     def put(*, is_urgent: bool = False) -> None:
@@ -103,14 +104,14 @@ class Builder:
 class Answer:
     """A sequence whose every token is a piece of text."""
 
-    trace = TraceLevel.OFF
-    is_read_for_nothing = False
+    is_fully_traced = False
+    is_prefill_only = False
 
     def __init__(self, generation: Reader) -> None:
         self.generation = generation
         self.builder = Builder()
 
-    def sampled(self, token: int, now: float, origin: Any = None) -> None:
+    def take(self, token: int, now: float, origin: Any = None) -> None:
         self.builder.count += 1
         self.builder.events.append("text")
 
@@ -122,14 +123,12 @@ class Answer:
 class Batch:
     """The sequences of one model."""
 
-    def __init__(self, outbox: Outbox, readers: list[Reader], decoding: int) -> None:
+    def __init__(self, box: Outbox, readers: list[Reader], decoding: int) -> None:
         sequences: Any = {number: Answer(one) for number, one in enumerate(readers)}
         unused: Any = None
-        memory = AnswerMemory(
-            unused, Limits(), machine=unused, largest=unused, total=unused, make_room=unused
-        )
-        memory.running |= sequences
-        self._scheduler = Scheduler(unused, Limits(), memory, Inbox(), outbox, unused)
+        context = EngineContext(Limits(), unused, CallQueue(), box, unused, unused, unused, unused)
+        self._scheduler = Scheduler(unused, context)
+        self._scheduler.running |= sequences
         self._step = Step(sampled=[(number, 7, None) for number in range(decoding)])
 
     def step(self) -> None:
@@ -139,7 +138,7 @@ class Batch:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(generation, "time", found)
+    monkeypatch.setattr(outbox, "time", found)
     monkeypatch.setattr(scheduler, "time", found)
     return found
 

@@ -12,10 +12,9 @@ import mlx.core as mx
 import mlx_lm
 import pytest
 
+from engine.engine import Engine
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.prompt_scoring import PromptScorer
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
 from engine.values.request import GenerationRequest, Limits, Sampling
@@ -57,36 +56,21 @@ def loaded(demo_model_path: Path) -> Any:
     with asyncio.Runner() as runner:
         engine = Engine(Limits(prefill_chunk=CHUNK, max_rows=4))
         runner.run(engine.load(demo_model_path))
-        yield lambda *requests, **how: runner.run(_answered(engine, requests, **how))
+        yield lambda *requests: runner.run(_answered(engine, requests))
         engine.close()
 
 
 async def _answered(
     engine: Engine,
-    requests: Sequence[GenerationRequest | list[GenerationRequest]],
-    *,
-    cancels_first: bool = False,
+    requests: Sequence[GenerationRequest],
 ) -> list[list[Event]]:
-    """Return the events of requests side by side, and of each choice of a list."""
+    """Return the events of requests side by side."""
 
-    async def read(generation: Generation, *, cancels: bool) -> list[Event]:
-        found = []
-        async for event in generation.events():
-            found.append(event)
-            if cancels and isinstance(event, PromptScores) and event.logprobs:
-                generation.cancel()
-        return found
+    async def read(request: GenerationRequest) -> list[Event]:
+        generation = await engine.generate(request)
+        return [event async for event in generation.events()]
 
-    async def ask(request: GenerationRequest | list[GenerationRequest]) -> list[list[Event]]:
-        choices = request if isinstance(request, list) else [request]
-        started = await engine.generate_together(choices)
-        reading = (
-            read(one, cancels=cancels_first and not place) for place, one in enumerate(started)
-        )
-        return list(await asyncio.gather(*reading))
-
-    answers = await asyncio.wait_for(asyncio.gather(*map(ask, requests)), 60)
-    return [one for answer in answers for one in answer]
+    return list(await asyncio.wait_for(asyncio.gather(*map(read, requests)), 60))
 
 
 def scores_in(events: Sequence[Event]) -> tuple[int, list[PromptToken]]:
@@ -161,31 +145,6 @@ def test_the_choices_of_one_prompt_each_have_its_scores(loaded: Any, plain: Any)
     for events in loaded(request, request, request):
         agrees(plain, request, events)
         assert _end(events).usage.output_tokens > 0
-
-
-@pytest.mark.parametrize("max_tokens", [0, 1, 3])
-def test_the_prompt_of_several_choices_is_scored_once(
-    loaded: Any, plain: Any, max_tokens: int
-) -> None:
-    request = asked(ids(60, 11 + max_tokens), max_tokens=max_tokens)
-    other = asked(ids(50, 12 + max_tokens), max_tokens=max_tokens)
-    first, *others, alone = loaded([request] * 6 + [other])
-    for events in (first, *others):
-        agrees(plain, request, events)
-        assert _end(events).usage.output_tokens == max_tokens
-    agrees(plain, other, alone)
-    for events in others:
-        assert all(one is known for one, known in zip(_scored(events), _scored(first), strict=True))
-
-
-def test_where_the_choice_that_is_scored_is_cancelled_the_next_one_is_scored(
-    loaded: Any, plain: Any
-) -> None:
-    request = asked(ids(150, 16), max_tokens=2)
-    cancelled, *others = loaded([request] * 3, cancels_first=True)
-    assert _end(cancelled).stop.kind is StopKind.CANCELLED
-    for events in others:
-        agrees(plain, request, events)
 
 
 def test_an_answer_of_no_tokens_ends_at_its_limit_and_leaves_its_prompt_to_the_next(

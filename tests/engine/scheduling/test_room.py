@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
+from engine.inference import sequence
 from engine.inference.backend import PromptCacheUse
 from engine.library.memory import Memory
-from engine.library.models import CacheSize, Window
-from engine.scheduling import models, sequence
-from engine.scheduling.admission import CacheRoom, Wanted
+from engine.library.models import CacheSize, ModelInfo, Window
+from engine.scheduling import budget
+from engine.scheduling.memory import MemoryPlan, MemoryRequest
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta
 from engine.values.request import EmbeddingRequest, GenerationRequest, Limits
-from tests.engine.scheduling.stages import rendering
+from tests.engine.scheduling.stages import rendering, until
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
@@ -30,75 +31,80 @@ def stage_of(folder: Path, **options: Any) -> Stage:
     return Stage(folder, {"long": LONG, "short": ["yes"]}, **options)
 
 
-def checked(room: CacheRoom, *choices: tuple[int, int | None]) -> InvalidRequest | None:
+def model_of(folder: Path, cache: CacheSize, context: int) -> ModelInfo:
+    return ModelInfo("m", folder, "scripted", context, 10, (), False, False, 0, 0, cache)
+
+
+def refused(
+    model: ModelInfo, size_bytes: int, *choices: tuple[int, int | None]
+) -> InvalidRequest | None:
     """Return why choices with these numbers of prompt tokens and ``max_tokens`` are refused."""
+    plan = MemoryPlan(size_bytes, size_bytes, size_bytes)
     try:
-        room.check(Wanted(choices, "n", "messages"))
+        plan.check(model, MemoryRequest(choices, "n", "messages"))
     except InvalidRequest as refusal:
         return refusal
     return None
 
 
-def test_a_prompt_that_was_not_counted_gets_no_figure_and_is_not_said_to_be_too_long() -> None:
-    refusal = checked(CacheRoom(CacheSize(1 << 20), 100_000, 1 << 10), (0, None))
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ([(1000, 9000)], None),
+        ([(1000, 1000)] * 4, None),
+        (
+            [(1000, 1600)] * 4,
+            "n: not enough memory: 4 × 2,600 tokens need 11.0 GB, 10.0 GB available. Reduce n to 3 "
+            "or max_tokens to 1,560.",
+        ),
+        ([(1000, 1560)] * 4, None),
+        ([(1000, 1600)] * 3, None),
+        (
+            [(1000, 50_000)],
+            "max_tokens: not enough memory: 51,000 tokens need 50.0 GB, 10.0 GB available. Reduce "
+            "max_tokens to 9,240.",
+        ),
+        ([(1000, 9240)], None),
+        (
+            [(20_000, 10)],
+            "messages: not enough memory: 20,010 tokens need 19.8 GB, 10.0 GB available. Shorten "
+            "the prompt.",
+        ),
+    ],
+)
+def test_memory_error_names_field_figures_and_remedy(
+    tmp_path: Path, choices: list[tuple[int, int | None]], message: str | None
+) -> None:
+    found = refused(model_of(tmp_path, CacheSize(1 << 20), 100_000), 10_240 << 20, *choices)
+    assert message == (None if found is None else str(found))
+
+
+def test_memory_error_of_an_uncounted_prompt_does_not_blame_the_prompt(tmp_path: Path) -> None:
+    refusal = refused(model_of(tmp_path, CacheSize(1 << 20), 100_000), 1 << 10, (0, None))
     assert refusal is not None
-    assert "0 tokens" not in refusal.reason
-    assert "shorten" not in refusal.reason
+    assert "Choose a smaller model" in refusal.reason
 
 
-def test_the_field_that_asks_for_too_much_is_named_with_figures() -> None:
-    room = CacheRoom(CacheSize(1 << 20), 100_000, 10_240 << 20)
-    assert checked(room, (1000, 9000)) is None
-    assert checked(room, *[(1000, 1000)] * 4) is None
-
-    too_many = checked(room, *[(1000, 1600)] * 4)
-    assert too_many is not None
-    assert str(too_many) == (
-        "n: 4 answers of 2,600 tokens each, their prompt included, take 11.0 GB of memory for "
-        "their context, and at most 10.0 GB can be free for that; ask for at most 3 at once, or "
-        "for answers of at most 1,560 tokens"
-    )
-    assert checked(room, *[(1000, 1560)] * 4) is None
-    assert checked(room, *[(1000, 1600)] * 3) is None
-
-    too_long = checked(room, (1000, 50_000))
-    assert too_long is not None
-    assert str(too_long) == (
-        "max_tokens: a prompt and an answer of 51,000 tokens together take 50.0 GB of memory for "
-        "their context, and at most 10.0 GB can be free for that; set it to at most 9,240 tokens"
-    )
-    assert checked(room, (1000, 9240)) is None
-
-    too_wordy = checked(room, (20_000, 10))
-    assert too_wordy is not None
-    assert too_wordy.field == "messages"
-    assert "20,000 tokens" in too_wordy.reason
-    assert "19.8 GB of memory" in too_wordy.reason
+@pytest.mark.parametrize(
+    ("cache", "context", "size_bytes", "choices"),
+    [
+        (CacheSize(1 << 20), 4096, 5000 << 20, [(1000, 1_000_000)]),  # beyond the context
+        (CacheSize(100, windows=(Window(1024, 900),)), 1 << 20, 20_000_000, [(1000, 100_000)]),
+        (CacheSize(), 1 << 20, 1, [(1 << 20, None)] * 100),  # the size is not known
+    ],
+)
+def test_memory_check_accepts_what_the_cache_holds(
+    tmp_path: Path, cache: CacheSize, context: int, size_bytes: int, choices: Any
+) -> None:
+    assert refused(model_of(tmp_path, cache, context), size_bytes, *choices) is None
 
 
-def test_tokens_beyond_the_context_need_no_memory() -> None:
-    room = CacheRoom(CacheSize(1 << 20), 4096, 5000 << 20)
-    assert checked(room, (1000, 1_000_000)) is None
-
-
-def test_layers_with_a_window_let_longer_answers_in() -> None:
-    full = CacheRoom(CacheSize(1000), 1 << 20, 20_000_000)
-    windowed = CacheRoom(CacheSize(100, windows=(Window(1024, 900),)), 1 << 20, 20_000_000)
-    assert checked(full, (1000, 100_000)) is not None
-    assert checked(windowed, (1000, 100_000)) is None
-    assert windowed.context_of(2) > full.context_of(2) > 0
-
-
-def test_a_model_whose_cache_size_is_not_known_has_no_limit() -> None:
-    room = CacheRoom(CacheSize(), 1 << 20, 1)
-    assert checked(room, *[(1 << 20, None)] * 100) is None
-
-
-def test_all_rows_count_with_the_length_of_the_longest() -> None:
-    room = CacheRoom(CacheSize(10), 10_000, 3 * 2560)
-    assert room.holds([256, 10, 256])
-    assert not room.holds([257, 10, 10])
-    assert room.holds([700])
+def test_all_rows_count_with_the_length_of_the_longest(tmp_path: Path) -> None:
+    model = model_of(tmp_path, CacheSize(10), 10_000)
+    plan = MemoryPlan(3 * 2560, 0, 0)
+    assert plan.fits(model, [256, 10, 256])
+    assert not plan.fits(model, [257, 10, 10])
+    assert plan.fits(model, [700])
 
 
 async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: Path) -> None:
@@ -108,7 +114,7 @@ async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_
     async with loaded_engine(
         tmp_path, Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered.append)
     ) as engine:
-        with pytest.raises(InvalidRequest, match="at most 4 at once") as caught:
+        with pytest.raises(InvalidRequest, match="Reduce n to 4") as caught:
             await engine.generate_together([request("long", max_tokens=900)] * 8)
         assert caught.value.field == "n"
         with pytest.raises(InvalidRequest) as caught:
@@ -131,7 +137,7 @@ async def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate(request("x" * 3000, max_tokens=2000))
         assert caught.value.field == "max_tokens"
-        assert "32.0 KB can be free" in caught.value.reason
+        assert "32.0 KB available" in caught.value.reason
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate_together([request("x" * 3000, max_tokens=10)] * 2)
         assert caught.value.field == "n"
@@ -143,7 +149,7 @@ async def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
         assert stage.model.calls == []
 
 
-async def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Path) -> None:
+async def test_request_waits_for_memory_of_running_answers(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
     async with loaded_engine(
@@ -151,48 +157,10 @@ async def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_pat
     ) as engine:
         first = await engine.generate(request("long", max_tokens=400))
         large = await engine.generate(request("short", max_tokens=600))
-        small = await engine.generate(request("short", max_tokens=5))
-        # The small one is not held up by the large one.
-        assert (await small.collect()).text == "yes"
-        assert (engine.status.running, engine.status.waiting) == (1, 1)
+        await until(lambda: (engine.status.running, engine.status.waiting) == (1, 1))
         await large.collect()
-        assert first._is_closed
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-        assert max(rows for rows, _ in stage.model.calls) <= 2
-
-
-async def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.001)
-
-    async with loaded_engine(
-        tmp_path, Limits(context_bytes=1024 * TOKEN), loader=stage.load
-    ) as engine:
-        first = await engine.generate(request("long", max_tokens=400))
-        large = await engine.generate(request("short", max_tokens=600))
-        small = [await engine.generate(request("short", max_tokens=5)) for _ in range(12)]
-        for one in small[:8]:
-            assert (await one.collect()).text == "yes"
-        assert not first._is_closed
-        assert engine.status.waiting == 5
-        first.cancel()
-        for one in (large, *small[8:]):
-            assert (await one.collect()).text == "yes"
-
-
-async def test_a_short_request_waits_for_at_most_one_long_one(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.001)
-
-    async with loaded_engine(
-        tmp_path, Limits(context_bytes=768 * TOKEN), loader=stage.load
-    ) as engine:
-        # Not even one of them and a short one fit together.
-        long = [await engine.generate(request("long", max_tokens=400)) for _ in range(4)]
-        short = await engine.generate(request("short", max_tokens=5))
-        assert long[0]._is_closed is False
-        assert (await short.collect()).text == "yes"
-        assert [one._is_closed for one in long] == [True, False, False, False]
-        for one in long:
-            one.cancel()
+        assert max(rows for rows, _ in stage.model.calls) == 1
 
 
 async def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
@@ -256,11 +224,11 @@ async def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_prog
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage, machine = stage_of(tmp_path, context=100_000), [Memory(1 << 30, 0)]
-    monkeypatch.setattr(models, "memory", lambda: machine[0])
+    monkeypatch.setattr(budget, "memory", lambda: machine[0])
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         prompt = request("x" * 5000, max_tokens=2)
-        with pytest.raises(MemoryShort, match=r"only 32\.0 KB are free .* now") as caught:
+        with pytest.raises(MemoryShort, match=r"32\.0 KB is free now") as caught:
             await engine.generate(prompt)
         assert caught.value.retry_after_s > 0
         with pytest.raises(MemoryShort):
@@ -268,7 +236,7 @@ async def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_prog
         machine[0] = Memory(1 << 30, 1 << 30)
         await (await engine.generate(prompt)).collect()
         machine[0] = Memory(0, 1 << 30)
-        with pytest.raises(InvalidRequest, match="shorten it"):
+        with pytest.raises(InvalidRequest, match="Shorten the prompt"):
             await engine.generate(prompt)
 
 
@@ -278,7 +246,7 @@ async def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
     stage = stage_of(tmp_path, context=100_000)
     mib = 1 << 20
     # Half of what is free, less 256 MB to compute with, is taken by cached prompts.
-    monkeypatch.setattr(models, "memory", lambda: Memory(2048 * mib, 400 * mib))
+    monkeypatch.setattr(budget, "memory", lambda: Memory(2048 * mib, 400 * mib))
     evicted: list[int] = []
     backends: list[Any] = []
 

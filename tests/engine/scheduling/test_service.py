@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import (
     EngineClosed,
     InvalidRequest,
@@ -15,7 +16,6 @@ from engine.errors import (
     NoModel,
     QueueFull,
 )
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Limits, Message, TraceLevel

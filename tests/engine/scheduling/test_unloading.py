@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import EngineError, ModelLoadFailed, NoModel
-from engine.scheduling import worker
-from engine.scheduling.service import Engine
 from tests.engine.scheduling.stages import Failing, SlowLoading, Waking, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 
@@ -28,36 +27,6 @@ async def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
         await until(lambda: engine.status.is_unloaded)
         assert len(await engine.tokenize("yes")) > 0
         assert loader.loaded == 3
-
-
-async def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    returned: list[bool] = []
-
-    async with loaded_engine(tmp_path, loader=stage_of(tmp_path).load) as engine:
-        monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(is_over))
-        is_over = False
-        answers = [await engine.generate(request("short")) for _ in range(3)]
-        await asyncio.gather(*(one.collect() for one in answers))
-        is_over = True
-        await until(lambda: True in returned)
-        engine.unload_when_idle()
-        await until(lambda: engine.status.is_unloaded and returned.count(True) >= 2)
-
-
-async def test_freed_memory_is_returned_while_an_answer_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    returned: list[None] = []
-    monkeypatch.setattr(worker, "_RETURNED_EVERY_S", 0.0)
-    monkeypatch.setattr(worker, "_RETURNED_AFTER_S", 3600.0)
-    monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(None))
-
-    async with loaded_engine(tmp_path, loader=stage_of(tmp_path).load) as engine:
-        answer = await engine.generate(request("short"))
-        await until(lambda: returned)
-        await answer.collect()
 
 
 async def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
@@ -173,7 +142,7 @@ async def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_re
         engine.unload_after(0.01)
         await until(lambda: engine.status.is_unloaded)
         loader.failures = [MemoryError("no room"), ModelLoadFailed("still no room")]
-        with pytest.raises(NoModel, match="scripted could not be read again: still no room"):
+        with pytest.raises(NoModel, match="reloading scripted failed: still no room"):
             await engine.generate(request("short"))
         # It is still the loaded model for everybody who asks.
         assert engine.status.is_unloaded

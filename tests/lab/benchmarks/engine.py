@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.matcher import StopMatcher
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished

@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
+from engine.engine import Engine
+from engine.generation import Generation
 from engine.stopping.rules import StopRules
 from engine.values.events import PromptProgress, TextDelta
 from engine.values.request import GenerationRequest, Message, Sampling

@@ -59,7 +59,7 @@ async def engine_readings(engine: Any, prompts: list[str], tokens: int) -> list[
 
 def engine_side() -> None:
     """Answer lines of JSON on standard input: prompts and a token limit."""
-    from engine.scheduling.service import Engine
+    from engine.engine import Engine
 
     engine = Engine()
     loop = asyncio.new_event_loop()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.scripted import Stage
 
 REPOSITORY = Path(__file__).parents[3]

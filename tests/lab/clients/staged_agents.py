@@ -24,8 +24,8 @@ from typing import Any
 
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
-from engine.scheduling.generation import Generation
-from engine.scheduling.service import Engine
+from engine.engine import Engine
+from engine.generation import Generation
 from engine.values.request import GenerationRequest, Limits
 from tests.lab.clients.environments import Agent, node_environment
 from tests.lab.clients.servers import SAID, Server

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from engine.engine import Engine
 from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.sources import DraftSource, PromptLookup
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TokenTrace
 from engine.values.request import (

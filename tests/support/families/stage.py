@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from mlx_lm.tokenizer_utils import load as load_wrapper
 
-from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
+from engine.inference.backend import BatchLimits, OnLoadProgress, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.sequence import Sequence
 from engine.library.models import CacheSize, EosToken, ModelInfo
 from engine.output.vocabulary import read_vocabulary
 from tests.support.families.writers import Family
@@ -48,9 +48,9 @@ class _Model(ScriptedModel):
 class _Backend(MlxBackend):
     stage: "FamilyStage"
 
-    def join(self, prompt: Prompt, *args: Any, **options: Any) -> Any:
-        self.stage.cue(prompt.tokens)
-        return super().join(prompt, *args, **options)
+    def join(self, sequence: Sequence) -> None:
+        self.stage.cue(sequence.tokens)
+        super().join(sequence)
 
 
 class FamilyStage:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine import GenerationRequest, PromptTooLong
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, eventually

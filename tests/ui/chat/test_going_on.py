@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import StopKind
 from tests.support.asking import loaded_engine
 from tests.support.scripted import GO, Stage

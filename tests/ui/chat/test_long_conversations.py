@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu
 
 from app.store.conversation_store import open_store
 from engine import PromptTooLong
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.asking import loaded_engine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
 from tests.support.asking import request, run

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QFileDialog
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import size_in_words
+from engine.engine import Engine
 from engine.files.json_fields import DamagedFile
 from engine.recording.run_trace import RunTrace, packed, unpacked
-from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually

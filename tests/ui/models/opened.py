@@ -6,8 +6,8 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from engine.engine import Engine
 from engine.library.local_models import ModelFolders
-from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import eventually

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
+from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, Memory, MemoryNeed
-from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import eventually

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.desktop import window as desktop
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
 from tests.support.outside import exports

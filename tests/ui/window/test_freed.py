@@ -7,7 +7,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QItemSelectionModel
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.shown import main_window, shown
 from ui.chat.composer.settings_popover import PresetButton
 from ui.chat.session.presets import PresetList

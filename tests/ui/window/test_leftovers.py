@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPushButton, QW
 from pytestqt.qtbot import QtBot
 
 from engine import StopRules
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
 from tests.support.shown import main_window

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import DiskCache
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import shown, whole_window
 from tests.ui.driving import eventually

@@ -5,7 +5,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened

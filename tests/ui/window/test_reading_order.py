@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import TraceLevel
 from tests.support.answers.said import finished_run
 from tests.support.shown import whole_window

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine import STOP_OPTIONS, StopScope
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown

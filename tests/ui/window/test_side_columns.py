@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog
 
 from engine import quoted
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import TraceLevel
 from tests.support.outside import exports
 from tests.support.outside.tool_hosts import SUMS, DictatedHost

@@ -6,8 +6,8 @@ from typing import Any
 
 from PySide6.QtTest import QTest
 
+from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.scripted import Stage
 from tests.support.shown import main_window, shown

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from engine.engine import Engine
 from engine.library.local_models import ModelFolders
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import main_window, shown

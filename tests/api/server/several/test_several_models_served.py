@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
+from engine.engine import Engine
 from engine.inference.backend import LoadProgress
 from engine.inference.loader import load_model
 from engine.library.memory import need
 from engine.scheduling.model_list import OfferedModel
-from engine.scheduling.service import Engine
 from engine.values.request import Limits
 from tests.api.server.test_metrics import numbers
 from tests.support.asking import run

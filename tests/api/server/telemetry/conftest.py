@@ -8,7 +8,7 @@ import pytest
 from api.server.server import ServerThread
 from api.server.telemetry import telemetry_for
 from api.transport.config import ServerConfig
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.api.conftest import Site
 from tests.support.outside.collector import Collector, collecting
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.request import GenerationRequest
 from tests.support.asking import run
 

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
+from engine.engine import Engine
+from engine.generation import Answer
 from engine.values.request import GenerationRequest, Message, Sampling
 
 

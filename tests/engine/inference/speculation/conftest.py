@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation import head_drafts
-from engine.scheduling.service import Engine
 from engine.values.request import Limits
 from tests.support.models.guessing import verify_all_drafts
 from tests.support.several.draft_models import write_draft

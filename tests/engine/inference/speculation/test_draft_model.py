@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
+from engine.generation import Answer
 from engine.inference.batch import RunningBatch
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta, TokenTrace

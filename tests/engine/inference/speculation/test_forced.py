@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.grammar.compilation import new_matcher
 from engine.grammar.form_compiler import FormCompiler
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.sources import GrammarDrafts
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Speculation, TokenTrace
 from engine.values.request import (

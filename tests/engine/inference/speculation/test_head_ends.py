@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.generation import Answer
+from engine.generation import Answer
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Limits, Sampling
 from engine.values.tokens import TokenOrigin

@@ -10,12 +10,12 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.engine import Engine
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.library.local_models import Origin, look_into
 from engine.library.memory import need
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.request import Limits
 from engine.values.tokens import TokenOrigin

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from mlx_lm.models.cache import ConcatenateKVCache
 
+from engine.engine import Engine
 from engine.errors import DraftLoadFailed, ModelLoadFailed
+from engine.generation import Answer
 from engine.inference.backend import BatchLimits, LoadProgress
 from engine.inference.mlx_loading import load
 from engine.inference.speculation import draft_model
 from engine.library.memory import need
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.several.draft_models import add_token, swap_tokens, write_draft
 

@@ -11,11 +11,11 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
+from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.heads import DraftHead
 from engine.library.models import HeadInfo, has_draft_head
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.asking import loaded_engine

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.engine import Engine
 from engine.inference.cache.index import PrefixIndex
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TextDelta, TokenTrace

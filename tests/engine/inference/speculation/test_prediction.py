@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
 from engine.inference.text import predicted
-from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Message, Sampling
 from engine.values.tokens import TokenOrigin
 from tests.support.models.guessing import verify_all_drafts

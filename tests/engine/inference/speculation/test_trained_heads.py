@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from engine.engine import Engine
 from engine.inference.backend import unobserved
 from engine.inference.loader import compare_with_plain_loop
-from engine.scheduling.service import Engine
 from engine.values.events import Finished, TokenTrace
 from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 from engine.values.tokens import TokenOrigin

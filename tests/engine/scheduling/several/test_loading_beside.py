@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel, RequestCancelled
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request
@@ -148,25 +148,3 @@ async def test_closing_does_not_wait_for_a_load(held: Held) -> None:
     with pytest.raises(EngineError) as caught:
         await waiting
     assert isinstance(caught.value, (EngineClosed, NoModel, RequestCancelled))
-
-
-@pytest.mark.engine_dies
-async def test_a_model_that_ends_the_thread_ends_neither_another_ones_load_nor_its_request(
-    held: Held,
-) -> None:
-    engine = await opened(held)
-    waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
-    await until(lambda: held.parts > 0)
-
-    def die(_: int) -> None:
-        held.models.stages["here"].model.fault = lambda _: None
-        raise SystemExit("the thread dies")
-
-    held.models.stages["here"].model.fault = die
-    running = await engine.generate(request("long"))
-    assert (await running.collect()).finished.stop.kind is StopKind.ERROR
-    held.may_end.set()
-    assert (await (await waiting).collect()).text == "no"
-    assert (await ask(engine, "short")).text == "yes"
-    assert (await ask(engine, "short", model="slow")).text == "no"
-    await engine.aclose()

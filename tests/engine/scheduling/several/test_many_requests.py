@@ -9,8 +9,8 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.engine import Engine
 from engine.library.memory import need
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import Limits
 from tests.engine.scheduling.stages import until

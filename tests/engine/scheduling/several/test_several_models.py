@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.engine import Engine
 from engine.errors import ModelLoadFailed, NoModel, UnknownModel
 from engine.library.memory import need
 from engine.scheduling.model_list import ModelStatus, OfferedModel
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import Limits, OutputConstraint

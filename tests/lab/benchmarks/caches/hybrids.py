@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Usage
 from engine.values.request import GenerationRequest, Limits, Message, Sampling

@@ -13,7 +13,7 @@ import statistics
 import time
 from typing import Any
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Sampling
 from tests.lab.benchmarks.measuring import MODEL, prepare, report

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.values.events import Finished
 from engine.values.request import (
     GenerationRequest,

@@ -14,11 +14,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.engine import Engine
 from engine.inference.backend import BatchLimits, OnLoadProgress
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
-from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Limits, Sampling

@@ -19,7 +19,7 @@ from mlx_lm import load
 from mlx_lm.models import qwen3, qwen3_5
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Message, Sampling

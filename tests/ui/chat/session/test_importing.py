@@ -14,8 +14,8 @@ import pytest
 from PySide6.QtCore import QPersistentModelIndex
 
 from app.store.conversation_store import SqliteConversationStore, open_store
+from engine.engine import Engine
 from engine.processes import HelperProcess
-from engine.scheduling.service import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually

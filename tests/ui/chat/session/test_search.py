@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.answers.said import finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine import Stop
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window

@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.desktop.server import offer_found
+from engine.engine import Engine
 from engine.library.local_models import ModelFolders
-from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.chat.model_switcher import ModelSwitcher

@@ -10,9 +10,9 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from engine import Generation, GenerationRequest
+from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.loader import load_model
-from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.chat.messages.answer_view import PromptProgressBar

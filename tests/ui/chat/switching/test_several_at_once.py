@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.scripted import Stage
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QPushButton
 
+from engine.engine import Engine
 from engine.inference.loader import load_model
-from engine.scheduling.service import Engine
 from engine.values.request import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually

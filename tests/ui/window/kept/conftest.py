@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import open_store
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living
 from tests.ui.window.kept.driving_kept import Start

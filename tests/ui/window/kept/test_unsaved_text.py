@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from app.store import database
 from app.store.conversation_store import open_store
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from tests.ui.window.kept.driving_kept import COUNT, Start, ask, button, press

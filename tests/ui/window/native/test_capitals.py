@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 from api.conformance.probe.dialects import DRIVERS
 from app.agents import CopiedLines
 from app.inspector import inspector_tools
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually

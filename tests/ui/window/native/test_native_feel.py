@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from engine.stopping.record import StopKind
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPlainTextEdit
 
 from app.agents import CopiedLines
 from app.inspector import inspector_tools
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from tests.ui.window.native.test_capitals import labels

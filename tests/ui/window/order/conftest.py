@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.scheduling.service import Engine
+from engine.engine import Engine
 from tests.support.answers.said import conversation
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, opened

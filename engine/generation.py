@@ -1,4 +1,4 @@
-"""One running answer as its reader sees it: iterate over its events, or cancel it; and its outbox.
+"""A running answer as its reader sees it: iterate over its events, or cancel it.
 
 The reader's event loop makes it, and the engine thread fills it. Events cross in batches with one
 wake-up; a slow reader is woken once and finds its text deltas merged.
@@ -7,15 +7,10 @@ wake-up; a slow reader is woken once and finds its text deltas merged.
 import asyncio
 import contextlib
 import itertools
-import logging
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from engine.errors import EngineError
-from engine.files.causes import without_folders
 from engine.grammar.masks import Form
 from engine.output.answer import RunSetting
 from engine.output.vocabulary import Vocabulary
@@ -49,7 +44,6 @@ class Generation:
     """The reader's handle of one answer.
 
     Attributes:
-        number: A number that is unique in this process and rises.
         request: The request.
         prompt_tokens: Length of the rendered prompt, set when the request is accepted.
         setting: The data that a replay needs besides a trace, set when the request is accepted.
@@ -85,7 +79,6 @@ class Generation:
         self._is_closed = False
         self._wake_is_due = False
         self._arrived = asyncio.Event()
-        self._accepted: asyncio.Future[None] = loop.create_future()
         self._ended: asyncio.Future[Finished] = loop.create_future()
         self._listener: Callable[[list[Event]], None] | None = None
         self._hides_traces = False
@@ -93,7 +86,7 @@ class Generation:
     # -- reader's side ---------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ask the engine to end this answer within one step; any thread.
+        """End this answer within one step; any thread.
 
         The events still end in one ``Finished``. Does nothing once it has ended.
         """
@@ -108,10 +101,6 @@ class Generation:
             hides_traces: Whether to hide each ``TokenTrace`` from the reader.
         """
         self._listener, self._hides_traces = listener, hides_traces
-
-    async def accepted(self) -> None:
-        """Wait until the engine accepts the request; raises its ``EngineError`` if it refuses."""
-        await self._accepted
 
     async def ended(self) -> Finished:
         """Wait until the end has been read, and return it. On the reader's loop."""
@@ -179,8 +168,7 @@ class Generation:
     def push(self, events: Iterable[Event]) -> bool:
         """Append events; return whether the reader must be woken now.
 
-        Called on the engine thread, or on the thread that gives it up. Events after a ``Finished``
-        are dropped: there is exactly one.
+        Engine thread or its watchdog. Events after the first ``Finished`` are dropped.
         """
         with self._lock:
             if self._is_closed:
@@ -204,25 +192,13 @@ class Generation:
         return self._loop
 
     def wake(self) -> None:
-        """Tell the reader that events have arrived (reader's loop)."""
+        """Let the reader read the events that have arrived (reader's loop)."""
         self._arrived.set()
 
     def wake_soon(self) -> None:
         """Wake the reader, from any thread; does nothing if its loop is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.wake)
-
-    def settle(self, refusal: Exception | None) -> None:
-        """Report acceptance, or the reason of a refusal (reader's loop)."""
-        if self._accepted.done():
-            return
-        if refusal is None:
-            self._accepted.set_result(None)
-        else:
-            self._accepted.set_exception(refusal)
-            # A caller that was cancelled before it waited never reads the error. Reading it here
-            # keeps asyncio from logging it as unhandled.
-            self._accepted.exception()
 
 
 def merge_deltas(events: list[Event]) -> list[Event]:
@@ -246,115 +222,3 @@ def merge_deltas(events: list[Event]) -> list[Event]:
         else:
             out.extend(group)
     return out
-
-
-# What goes back to readers: their events, bundled, and failures in words.
-
-# Exceptions that ask the thread to end are raised again; a panic of a native library ends only
-# the requests that caused it.
-
-_log = logging.getLogger(__name__)
-# These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
-_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
-
-
-def raise_endings(error: BaseException) -> None:
-    """Raise an exception again if it asks the thread to end."""
-    if isinstance(error, _ENDINGS):
-        raise error
-
-
-def refusal(error: BaseException) -> EngineError:
-    """Return the error to raise for the caller of a request that failed.
-
-    Raises exceptions again that ask the thread to end; a panic of a native library is not one.
-    """
-    raise_endings(error)
-    if isinstance(error, EngineError):
-        return error
-    _log.exception("a request could not be prepared", exc_info=error)
-    return EngineError(f"the request could not be prepared: {cause_of(error)}")
-
-
-def log_failure(what: str, error: BaseException) -> None:
-    """Write a failure into the log."""
-    cause = None if isinstance(error, EngineError) else error
-    _log.error("%s: %s", what, error, exc_info=cause)
-
-
-def cause_of(error: BaseException, *folders: Path) -> str:
-    """Return an exception as text that begins with its type and names no folder of this
-    computer.
-    """
-    said = without_folders(str(error), *folders)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-# A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
-# decodes faster than a person reads, so wake-ups are at least 15 milliseconds apart, and more
-# with many readers, because each reader adds to the cost. The first and the last event of an
-# answer do not wait. Each batch gathers the text of its answers at that pace by a clock of its
-# own: what other readers are told in between does not set it back.
-
-_MIN_S, _MAX_S, _READER_S = 0.015, 0.03, 0.002
-
-
-def wake_up_distance_s(readers: int) -> float:
-    """Return how many seconds the wake-ups of this many readers are apart."""
-    return min(_MAX_S, max(_MIN_S, readers * _READER_S))
-
-
-class Outbox:
-    """Collects the readers to be woken and wakes them together. Engine thread only."""
-
-    def __init__(self) -> None:
-        self.is_urgent = False
-        self._due: dict[asyncio.AbstractEventLoop, list[Generation]] = {}
-        self._flushed_at = 0.0
-        self._gone: list[Generation] = []
-
-    def put(
-        self, generation: Generation, events: Iterable[Event], *, is_urgent: bool = False
-    ) -> None:
-        """Push events to a reader; the next flush wakes it, without delay if it is urgent."""
-        if generation.push(events):
-            self._due.setdefault(generation.loop, []).append(generation)
-        # A reader that was woken and has not read yet needs no other wake-up.
-        self.is_urgent = self.is_urgent or (is_urgent and bool(self._due))
-
-    def deliver(self, *, is_forced: bool = False) -> None:
-        """Wake the readers, unless the last wake-up was a moment ago and nothing is urgent."""
-        if not self._due:
-            return
-        now_s = time.monotonic()
-        if not (is_forced or self.is_urgent):
-            readers = sum(map(len, self._due.values()))
-            if now_s - self._flushed_at < wake_up_distance_s(readers):
-                return
-        self._flushed_at = now_s
-        self.is_urgent = False
-        due, self._due = self._due, {}
-        for loop, generations in due.items():
-            try:
-                loop.call_soon_threadsafe(_wake, generations)
-            except RuntimeError:
-                self._gone.extend(generations)
-
-    def flush(self, *, is_forced: bool = False) -> list[Generation]:
-        """Deliver what is due."""
-        self.deliver(is_forced=is_forced)
-        gone, self._gone = self._gone, []
-        return gone
-
-
-def _wake(generations: list[Generation]) -> None:
-    for generation in generations:
-        generation.wake()
-
-
-def settle(generations: Iterable[Generation], refusal: Exception | None) -> None:
-    """Report acceptance or refusal of a request to the readers of its choices."""
-    for generation in generations:
-        # If the loop is closed, nobody reads any more; the first flush notices that and cancels.
-        with contextlib.suppress(RuntimeError):
-            generation.loop.call_soon_threadsafe(generation.settle, refusal)

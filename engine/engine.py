@@ -2,43 +2,25 @@
 
 import asyncio
 import atexit
-import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from engine.conversation.template_check import TemplateReport
 from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
+from engine.generation import Generation
 from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
 from engine.library.models import ModelInfo, check_folder, is_assistant
-from engine.processes import leave_thread
-from engine.scheduling.generation import Generation
-from engine.scheduling.inbox import (
-    Ask,
-    Cancel,
-    Command,
-    Embed,
-    ForgetPrompts,
-    Load,
-    Pin,
-    Reply,
-    Shutdown,
-    Submit,
-    Unload,
-    UnloadAfter,
-    UnloadWhenIdle,
-)
-from engine.scheduling.loaded_model import LeftModel
+from engine.scheduling.engine_thread import SHUT_DOWN, EngineThread
+from engine.scheduling.jobs import Job, Source, Transition
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
-from engine.scheduling.preparation import Forms, prompts_size
-from engine.scheduling.pulse import Work
-from engine.scheduling.worker import EngineThread
-from engine.stopping.record import StopKind
+from engine.scheduling.models import Models
+from engine.scheduling.preparation import Forms
 from engine.values.request import (
     CacheOwner,
     EmbeddingRequest,
@@ -53,12 +35,6 @@ if TYPE_CHECKING:
 TokenTexts = tuple[tuple[int, str], ...]
 """The ids and texts of some tokens, in order."""
 
-_log = logging.getLogger(__name__)
-_SHUT_DOWN = "the engine has been shut down"
-# How long the end of the program waits for a step that is under way.
-_CLOSING_S = 2.0
-# Threads that are stuck keep the memory of their models. Beyond this number, the engine ends.
-_MAX_STUCK = 4
 # How often a constrained request is prepared again because the model changed meanwhile.
 _MAX_MODELS = 5
 
@@ -74,14 +50,14 @@ class Engine:
         loader: Loads a model folder; the default uses mlx-lm.
         check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, as far as this
             is visible without loading it. Called on any thread; None checks nothing.
-        disk: Keeps the caches of requests on disk whose ``cache_owner`` wants it; None if they are
+        disk: Keeps the caches of requests on disk whose ``cache_owner`` allows it; None if they are
             not kept. Its maker closes it, after the engine.
         costs: The folder that remembers what passes of each model cost on this machine; None if it
             is learnt at each start.
 
     Attributes:
         disk: As given.
-        forms: Makes the forms of constrained answers.
+        forms: Compiles the forms of constrained answers.
     """
 
     def __init__(
@@ -98,16 +74,15 @@ class Engine:
         self._limits = limits or Limits()
         self._loader = keeping_on_disk(loader, disk, costs)
         self._models = ModelList()
-        self._loading: Load | None = None
-        # MLX's streams belong to threads, and what hangs in a library cannot be interrupted. So a
-        # thread that is stuck in one model is given up with that model, and another thread goes on
-        # with the others. The one that was given up ends by itself if it ever comes back.
+        self._last_load: Transition | None = None
+        # MLX's streams belong to threads, and a hang in a library cannot be interrupted. So a
+        # thread that hangs is abandoned, and the next request starts another.
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
-        self._stuck: list[EngineThread] = []
-        self._why_closed: str | None = None
-        # By model: when it is unloaded, which outlives a thread.
-        self._unload_times: dict[str | None, UnloadAfter] = {}
+        self._abandoned: list[EngineThread] = []
+        self._is_closed = False
+        # By model: when it is unloaded.
+        self._max_idle_s: dict[OfferedModel | None, float | None] = {}
 
     @property
     def limits(self) -> Limits:
@@ -116,7 +91,7 @@ class Engine:
 
     @property
     def status(self) -> ModelStatus:
-        """What the engine is doing now."""
+        """The status of the default model."""
         return self._models.status
 
     @property
@@ -132,7 +107,7 @@ class Engine:
     @property
     def is_choosing(self) -> bool:
         """Whether requests choose among several models; if not, one model answers all of them."""
-        return not self._models.is_one
+        return not self._models.has_single_model
 
     def offer(self, models: Sequence[OfferedModel] | None) -> None:
         """Let requests name these models; each is loaded when it is needed and memory is free.
@@ -179,25 +154,20 @@ class Engine:
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
-        reply = Reply.here()
-        model = self._models.loading(folder, draft)
-        keeps_default = keeps_default and model is not None
-        command = Load(
-            folder, reply, cancels_running, draft, model=model, keeps_default=keeps_default
+        model = self._models.add_offer(folder, draft)
+        transition = Transition(
+            Source(folder, draft),
+            cancels_running=cancels_running,
+            keeps_default=keeps_default and model is not None,
         )
-        self._loading = command
+        self._last_load = transition
         if self.model is not None and self._check is not None:
             # Checked before anything is cancelled or freed, and not on the engine thread, where
             # running answers would wait.
             await asyncio.to_thread(self._check, folder)
             if draft is not None:
                 await asyncio.to_thread(self._check_draft, draft)
-        self._send(command)
-        try:
-            info: ModelInfo = await reply.future
-        except asyncio.CancelledError:
-            command.gives_up.set()
-            raise
+        info: ModelInfo = await self._post(model, transition)
         return info
 
     def _check_draft(self, folder: Path) -> None:
@@ -231,8 +201,9 @@ class Engine:
         If it still waits for running answers, the present model stays as it is; otherwise the
         present model is loaded again when it is next needed.
         """
-        if self._loading is not None:
-            self._loading.gives_up.set()
+        if self._last_load is not None:
+            self._last_load.cancel_requested = True
+            self._call_soon(Models.drop_cancelled)
 
     def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
         """Free a model's memory whenever nobody used it for ``idle_s``; None never does.
@@ -246,7 +217,9 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._tell(UnloadAfter(idle_s, self._models.find(name)))
+        model = self._models.find(name)
+        self._max_idle_s[model] = idle_s
+        self._call_soon(lambda models: models.set_max_idle(model, idle_s))
 
     def pin(self, name: str | None = None, *, is_pinned: bool = True) -> None:
         """Keep a model in memory when another one needs room, or not any more.
@@ -254,7 +227,8 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._tell(Pin(is_pinned, self._models.find(name)))
+        model = self._models.find(name)
+        self._call_soon(lambda models: models.find(model).set_pinned(is_pinned))
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs, unless a request comes first.
@@ -265,7 +239,8 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._tell(UnloadWhenIdle(self._models.find(name)))
+        model = self._models.find(name)
+        self._call_soon(lambda models: models.find(model).unload_when_idle())
 
     async def unload(self, name: str | None = None, *, cancels_running: bool = False) -> None:
         """Remove a model; waits for running answers unless ``cancels_running`` is set.
@@ -275,8 +250,8 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        model = self._models.find(name)
-        await self._reply_to(lambda reply: Unload(reply, cancels_running, model))
+        transition = Transition(None, cancels_running=cancels_running)
+        await self._post(self._models.find(name), transition)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Start an answer; returns once the engine has accepted the request.
@@ -309,20 +284,18 @@ class Engine:
             try:
                 return await self._submitted(requests, forms, model)
             except FormMissing as missing:  # of this model, which may just have been loaded
-                self.forms.learn(missing.maker, model_id)
-        raise EngineError("the model keeps changing; try again")
-
-    # Schemas become forms here, so that a large one does not slow the engine thread.
+                self.forms.add_compiler(missing.maker, model_id)
+        raise EngineError("the model was replaced while the request was prepared; retry")
 
     async def _form_of(self, request: GenerationRequest, model_id: str | None) -> Form | None:
-        """Return the form of an answer; None where it is free, or cannot be prepared yet."""
+        """Return the form of an answer; None where it is free, or its model is not loaded yet."""
         if not is_constrained(request):
             return None
-        maker = self.forms.maker(model_id)
-        if maker is None:
+        compiler = self.forms.compiler(model_id)
+        if compiler is None:
             return None
-        maker.check(request)
-        return await self.forms.prepared(maker, request)
+        compiler.check(request)
+        return await self.forms.compile(compiler, request)
 
     async def _submitted(
         self,
@@ -330,14 +303,16 @@ class Engine:
         forms: Sequence[Form | None],
         model: OfferedModel | None,
     ) -> list[Generation]:
-        loop = asyncio.get_running_loop()
+        loop, submitted_at = asyncio.get_running_loop(), time.perf_counter()
         generations = [Generation(request, loop, self._cancel) for request in requests]
         for generation, form in zip(generations, forms, strict=True):
             generation.form = form
-        size = prompts_size(requests)
-        self._send(Submit(tuple(generations), time.perf_counter(), size, model))
+        job = Job(
+            lambda scheduler, future: scheduler.submit(generations, submitted_at, future),
+            choices=len(generations),
+        )
         try:
-            await asyncio.gather(*(generation.accepted() for generation in generations))
+            await self._post(model, job)
         except asyncio.CancelledError:
             for generation in generations:
                 generation.cancel()
@@ -345,7 +320,8 @@ class Engine:
         return generations
 
     def _cancel(self, generation: Generation) -> None:
-        self._tell(Cancel(generation))
+        if self._thread is not None:
+            self._thread.cancel(generation)
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request; raises as ``generate`` does."""
@@ -386,8 +362,8 @@ class Engine:
         return text
 
     async def _ask(self, question: "Callable[[MlxBackend], object]", name: str | None) -> Any:
-        model = self._models.find(name)
-        return await self._reply_to(lambda reply: Ask(question, reply, model))
+        job = Job(lambda scheduler, future: scheduler.ask(question, future))
+        return await self._post(self._models.find(name), job)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return the vectors of some texts, read between the steps of running answers.
@@ -400,13 +376,8 @@ class Engine:
             EngineError: As for ``generate``.
         """
         request.check()
-        command = Embed(request, Reply.here(), self._models.find(request.model))
-        self._send(command)
-        try:
-            embeddings: Embeddings = await command.reply.future
-        except asyncio.CancelledError:
-            command.gives_up.set()
-            raise
+        job = Job(lambda scheduler, future: scheduler.embed(request, future))
+        embeddings: Embeddings = await self._post(self._models.find(request.model), job)
         return embeddings
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
@@ -415,8 +386,12 @@ class Engine:
         Returns:
             How many prompts were dropped, and the bytes that they took.
         """
-        dropped: tuple[int, int] = await self._reply_to(lambda reply: ForgetPrompts(owner, reply))
-        return dropped
+        with self._lock:
+            if self._thread is None:
+                return 0, 0
+            future = self._thread.call(lambda models: models.evict_prompts(owner.name))
+        evicted: tuple[int, int] = await asyncio.wrap_future(future)
+        return evicted
 
     def forget(self, owner: CacheOwner) -> None:
         """Delete an owner's caches on disk that are kept with the same thing; returns at once.
@@ -429,87 +404,52 @@ class Engine:
 
     # -- the thread ------------------------------------------------------------------------
 
-    async def _reply_to(self, command: Callable[[Reply], Command]) -> Any:
-        """Make a command with a reply and send it; return the reply's value, or raise its error."""
-        reply = Reply.here()
-        self._send(command(reply))
-        return await reply.future
-
-    def _send(self, command: Command) -> None:
-        """Send a command to the thread; start one if there is none."""
+    async def _post(self, model: OfferedModel | None, job: Job | Transition) -> Any:
+        """Run a job on the engine thread, which is started if there is none; return its result."""
         with self._lock:
-            if self._why_closed is not None:
-                raise EngineClosed(self._why_closed)
-            self._note(command)
-            if self._thread is None or not self._thread.send(command):
-                # The one before died outside of any model.
-                self._start([], [command])
+            if self._is_closed:
+                raise EngineClosed(SHUT_DOWN)
+            if self._thread is None or not self._thread.post(model, job):
+                self._start().post(model, job)
+        return await asyncio.wrap_future(job.future)
 
-    def _tell(self, command: Command) -> None:
-        """Send a command that only matters to a running thread; does not start one."""
+    def _call_soon(self, call: Callable[[Models], object]) -> None:
+        """Run a call on the engine thread, if there was ever one."""
         with self._lock:
-            self._note(command)
-            if self._thread is not None:
-                self._thread.send(command)
+            if self._thread is not None and not self._is_closed:
+                thread = self._thread if self._thread.is_open else self._start()
+                thread.call_soon(call)
 
-    def _note(self, command: Command) -> None:
-        if isinstance(command, UnloadAfter):
-            self._unload_times[None if command.model is None else command.model.id] = command
-
-    def _start(self, left: Sequence[LeftModel], commands: Sequence[Command]) -> None:
+    def _start(self) -> EngineThread:
         # A thread with MLX's streams that lives when the interpreter ends aborts the process.
         atexit.register(self.close)
-        self._thread = EngineThread(
-            self._limits, self._loader, self._models, leave_thread, self._on_stuck, left
-        )
-        for command in [*self._unload_times.values(), *commands]:
-            self._thread.send(command)
-
-    def _on_stuck(self, thread: EngineThread, work: Work, cause: str) -> None:
-        """Give up a thread that is stuck, or has died, in one model; go on with the others."""
-        with self._lock:
-            if thread is not self._thread or self._why_closed is not None:
-                return
-            self._stuck = [other for other in self._stuck if other.is_alive]
-            if len(self._stuck) >= _MAX_STUCK:
-                self._why_closed = f"{cause}; restart Fullstop, because too many models are stuck"
-                thread.give_up(self._why_closed)
-                return
-            handed_over = thread.hand_over(work, cause)
-            if handed_over is None:
-                return
-            left, commands, others = handed_over
-            _log.error("%s; the other models go on in another thread", cause)
-            self._stuck.append(thread)
-            self._start(left, commands)
-        for model in others:  # their memory; those that are needed are loaded again
-            with contextlib.suppress(Exception):
-                model.drop()
+        previous = self._thread
+        if previous is not None:
+            self._abandoned = [one for one in (*self._abandoned, previous) if one.is_alive]
+        self._thread = EngineThread(self._limits, self._loader, self._models, previous)
+        for model, idle_s in self._max_idle_s.items():
+            self._thread.call_soon(partial(Models.set_max_idle, offered=model, idle_s=idle_s))
+        return self._thread
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a thread hangs that was given up, so that the process should not wait for it."""
+        """Whether an abandoned thread still hangs, so that the process should not wait for it."""
         with self._lock:
-            return any(thread.is_alive for thread in self._stuck)
+            threads = [*self._abandoned, *([] if self._thread is None else [self._thread])]
+            return any(thread.is_abandoned and thread.is_alive for thread in threads)
 
     def close(self) -> None:
         """Cancel all running answers and end the engine thread; returns when it has ended.
 
-        A thread that does not end within seconds is given up (``is_stuck``).
+        A thread that does not end within seconds is abandoned (``is_stuck``).
         """
         self.forms.close()
         atexit.unregister(self.close)
         with self._lock:
+            self._is_closed = True
             thread = self._thread
-            if self._why_closed is None:  # the first reason is kept
-                self._why_closed = _SHUT_DOWN
-        if thread is None:
-            return
-        thread.send(Shutdown())
-        if not thread.join(_CLOSING_S):
-            thread.give_up(_SHUT_DOWN, StopKind.CANCELLED)
-            with self._lock:
-                self._stuck.append(thread)
+        if thread is not None:
+            thread.close()
 
     async def __aenter__(self) -> Self:
         """Return the engine; the end of the block closes it."""

@@ -1,0 +1,72 @@
+"""The queue of the engine thread: calls to run between steps, and answers to cancel."""
+
+import contextlib
+import queue
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any
+
+from engine.generation import Generation
+
+
+def settle(future: "Future[Any]", outcome: object) -> None:
+    """Set a future's result, or its exception, unless it is done or was cancelled. Any thread."""
+    with contextlib.suppress(InvalidStateError):
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+class CallQueue:
+    """Calls and cancels that were sent to the engine thread; cancels overtake. Any thread.
+
+    A call gets the ``Models`` of the thread.
+
+    Attributes:
+        is_closing: Whether the thread is to end.
+    """
+
+    def __init__(self) -> None:
+        self.is_closing = False
+        self._calls: queue.SimpleQueue[Callable[[Any], object] | None] = queue.SimpleQueue()
+        self._cancelled: deque[Generation] = deque()
+
+    def call_soon(self, call: Callable[[Any], object]) -> None:
+        """Run a call on the engine thread, after those before it."""
+        self._calls.put(call)
+
+    def cancel(self, generation: Generation) -> None:
+        """End an answer within one step."""
+        self._cancelled.append(generation)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let a waiting thread look again at its work."""
+        self._calls.put(None)
+
+    def take_cancelled(self) -> list[Generation]:
+        """Return the answers to cancel."""
+        cancelled: list[Generation] = []
+        while self._cancelled:
+            cancelled.append(self._cancelled.popleft())
+        return cancelled
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call waits."""
+        return self._calls.empty()
+
+    def next(self, timeout_s: float | None) -> Callable[[Any], object] | None:
+        """Return the next call, None for a wake-up.
+
+        Args:
+            timeout_s: How long to wait for one; None without limit, 0 not at all.
+
+        Raises:
+            queue.Empty: None came in time.
+        """
+        if timeout_s == 0:
+            return self._calls.get_nowait()
+        return self._calls.get(timeout=timeout_s)

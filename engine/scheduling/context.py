@@ -1,0 +1,36 @@
+"""What the models of one engine thread share."""
+
+from dataclasses import dataclass
+
+from engine.inference.loader import Loader
+from engine.scheduling.call_queue import CallQueue
+from engine.scheduling.model_list import ModelList
+from engine.scheduling.outbox import Outbox
+from engine.scheduling.preparation import TaskPool
+from engine.scheduling.watchdog import Heartbeat
+from engine.values.request import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class EngineContext:
+    """What the models of one engine thread share.
+
+    Attributes:
+        limits: The limits of the engine.
+        loader: Loads a model folder.
+        queue: Calls and cancels for the thread.
+        outbox: Wakes the readers.
+        statuses: The published statuses.
+        heartbeat: The progress of the thread.
+        prompts: Renders the prompts of answers.
+        questions: Counts tokens, and tokenises texts for vectors; no answer waits for it.
+    """
+
+    limits: Limits
+    loader: Loader
+    queue: CallQueue
+    outbox: Outbox
+    statuses: ModelList
+    heartbeat: Heartbeat
+    prompts: TaskPool
+    questions: TaskPool

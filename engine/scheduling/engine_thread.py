@@ -1,0 +1,335 @@
+"""The engine thread: runs jobs between steps, and steps the batches while there is work.
+
+Everything that touches a model happens here. The thread looks into its queue between two decode
+steps, and between two chunks of a long prompt, so a cancel waits at most one step.
+"""
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from engine.errors import EngineClosed, EngineError, EngineStuck, ModelLoadFailed
+from engine.generation import Generation
+from engine.inference.loader import Loader
+from engine.processes import leave_thread, set_batch_scheduling, set_switch_interval
+from engine.scheduling.call_queue import CallQueue, settle
+from engine.scheduling.context import EngineContext
+from engine.scheduling.failures import cause_of
+from engine.scheduling.jobs import Job, Transition
+from engine.scheduling.loaded_model import LoadedModel, StuckState
+from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
+from engine.scheduling.models import Models
+from engine.scheduling.outbox import Outbox
+from engine.scheduling.preparation import TaskPool
+from engine.scheduling.watchdog import Heartbeat, ThreadAbandoned, Watchdog
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
+from engine.values.request import Limits
+
+_log = logging.getLogger(__name__)
+SHUT_DOWN = "the engine has been shut down"
+_ANOTHER_HUNG = "the engine was restarted because another model hung; retry"
+# How long a thread without work for now waits before it looks again.
+_POLL_S = 0.05
+# How long calls are run between two steps; the last one may take longer.
+_CALLS_S = 0.004
+# How long the other models are stepped between two parts of a load.
+_MAX_STEP_OTHERS_S = 0.1
+# How long the end waits for a step that is under way, and for memory to be freed.
+_CLOSING_S = 2.0
+_FREEING_S = 10.0
+
+
+class EngineThread:
+    """One run of the engine thread: until it is closed, fails, or hangs.
+
+    Args:
+        limits: The limits of the engine.
+        loader: Loads the models.
+        statuses: Where they are published.
+        previous: The thread before this one, which failed or hung.
+
+    Attributes:
+        is_open: Whether it takes jobs.
+        models: Its models.
+        stuck: The model in which it hung, and why.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        loader: Loader,
+        statuses: ModelList,
+        previous: "EngineThread | None" = None,
+    ) -> None:
+        self.is_open = True
+        self._lock = threading.Lock()
+        # The futures of all jobs that are not done.
+        self._futures: set[Future[Any]] = set()
+        self._context = EngineContext(
+            limits,
+            loader,
+            CallQueue(),
+            Outbox(),
+            statuses,
+            Heartbeat(),
+            prompts=TaskPool("fullstop-prompts", 2, limits.preparing_s),
+            questions=TaskPool("fullstop-counting", 1, limits.preparing_s),
+        )
+        self.stuck: tuple[LoadedModel, StuckState] | None = None
+        if previous is None:
+            self.models = Models(self._context)
+        else:
+            self.models = Models(self._context, previous.models, previous.stuck)
+        self._is_freeing = False
+        # When the running load was last continued.
+        self._load_resumed_s = 0.0
+        set_switch_interval()
+        self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
+        self._watchdog = Watchdog(
+            self._context.heartbeat, limits.stuck_after_s, self._check_deadlines, self._on_hang
+        )
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs. Any thread."""
+        return self._thread.is_alive()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it was given up because it hung. Any thread."""
+        return self._context.heartbeat.is_stopped
+
+    # -- jobs; any thread ------------------------------------------------------------------
+
+    def call_soon(self, call: Callable[[Models], object]) -> None:
+        """Run a call between two steps."""
+        self._context.queue.call_soon(call)
+
+    def call(self, call: Callable[[Models], object]) -> "Future[Any]":
+        """Run a call between two steps; its future gets the result."""
+        future: Future[Any] = Future()
+        if self._add(future):
+            self.call_soon(lambda models: settle(future, call(models)))
+        else:
+            settle(future, EngineClosed(SHUT_DOWN))
+        return future
+
+    def post(self, model: OfferedModel | None, job: Job | Transition) -> bool:
+        """Run a job of a model; return False if the thread takes none any more."""
+        if not self._add(job.future):
+            return False
+        self.call_soon(lambda models: models.do(model, job))
+        return True
+
+    def _add(self, future: "Future[Any]") -> bool:
+        with self._lock:
+            if not self.is_open:
+                return False
+            self._futures.add(future)
+        future.add_done_callback(self._on_done)
+        return True
+
+    def _on_done(self, future: "Future[Any]") -> None:
+        self._futures.discard(future)
+        if future.cancelled():
+            self.call_soon(Models.drop_cancelled)
+
+    def cancel(self, generation: Generation) -> None:
+        """End an answer within one step."""
+        self._context.queue.cancel(generation)
+
+    # -- the end; any thread ---------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the thread, and all answers as cancelled; returns when it has ended.
+
+        A thread that does not end within seconds is abandoned.
+        """
+        if self.is_abandoned:
+            return
+        self._context.queue.is_closing = True
+        self._context.queue.wake()
+        deadline_s = time.monotonic() + _CLOSING_S
+        while self._thread.is_alive():
+            late_s = time.monotonic() - deadline_s
+            if late_s > (_FREEING_S if self._is_freeing else 0.0):
+                self._abandon()
+                self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))
+                self._context.statuses.end(ModelStatus(state="failed", message=SHUT_DOWN))
+                return
+            self._thread.join(_POLL_S)
+
+    def _abandon(self) -> None:
+        """Take no more jobs, and let the thread begin nothing any more."""
+        self._context.heartbeat.is_stopped = True
+        with self._lock:
+            self.is_open = False
+        self._watchdog.stop()
+        self._context.queue.wake()
+
+    def _end_callers(self, kind: StopKind, why: EngineError, model: str | None = None) -> None:
+        """End all answers as far as their readers have them, and refuse all jobs.
+
+        Args:
+            kind: The reason of the answers.
+            why: The error of the jobs, and of the answers that end with an error.
+            model: The model that failed; answers of others end with another error.
+        """
+        context = self._context
+        for generation in context.outbox.running.copy():
+            error = None if kind is StopKind.CANCELLED else str(why)
+            if error and model is not None and generation.setting.model != model:
+                error = _ANOTHER_HUNG
+            usage = Usage(generation.prompt_tokens, output_tokens=generation.written_tokens)
+            generation.push([Finished(StopInfo(kind), usage, Timing(), error=error)])
+            generation.wake_soon()
+        for future in self._futures.copy():
+            settle(future, why)
+        context.prompts.close()
+        context.questions.close()
+
+    def _fail(self, cause: str, *, is_stuck: bool) -> None:
+        """End all answers with an error; the next request starts a new thread."""
+        self._abandon()
+        heartbeat, models = self._context.heartbeat, self.models.models.copy()
+        failed = next((model for model in models if model is heartbeat.model), None)
+        if failed is not None and is_stuck:
+            self.stuck = (failed, StuckState(cause, self._thread))
+        # Under new keys: posts of this thread are ignored from now on.
+        statuses: dict[object, ModelStatus] = {}
+        default = object()
+        for model in models:
+            is_failed = model is failed or (failed is None and model is self.models.default)
+            key = default if model is self.models.default else object()
+            statuses[key] = model.ended_status(
+                cause if is_failed else "", is_stuck=is_failed and is_stuck
+            )
+        self._context.statuses.begin(statuses, default)
+        if failed is not None and failed.load_future is not None:
+            settle(failed.load_future, ModelLoadFailed(cause))
+        if is_stuck:
+            self.models.push_pending_events()
+        else:
+            with contextlib.suppress(Exception):
+                self.models.end_answers(StopKind.ERROR, cause)
+                self._context.outbox.deliver(is_forced=True)
+        name = None if failed is None else failed.name
+        why = EngineStuck(cause) if is_stuck else EngineError(cause)
+        self._end_callers(StopKind.ERROR, why, name)
+        self.models.detach()
+
+    # -- the watchdog's thread -------------------------------------------------------------
+
+    def _check_deadlines(self) -> None:
+        self._context.prompts.check_deadlines()
+        self._context.questions.check_deadlines()
+
+    def _on_hang(self) -> None:
+        limit_s = self._context.limits.stuck_after_s
+        is_loading = self._context.heartbeat.is_loading
+        progress = "been loaded any further" if is_loading else "completed a step"
+        cause = f"the model has not {progress} for {limit_s:g} seconds"
+        _log.error("%s; its thread is abandoned", cause)
+        self._fail(cause, is_stuck=True)
+
+    # -- the loop --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        set_batch_scheduling()
+        try:
+            while self._run_calls():
+                self._step()
+                self.models.load_next(self._step_others_during_load)
+            self._shut_down()
+        except ThreadAbandoned:
+            _log.warning("an abandoned engine thread ends")
+        except BaseException as error:
+            if not self._context.heartbeat.is_stopped:
+                _log.error("the engine thread died", exc_info=error)
+                self._fail(f"the engine stopped: {cause_of(error)}", is_stuck=False)
+        finally:
+            self._is_freeing = True
+            self._watchdog.stop()
+            self.models.close()
+            with contextlib.suppress(Exception):
+                leave_thread()  # even a cancelled load has used the libraries
+
+    def _step(self) -> None:
+        """Step a model once and emit its tokens."""
+        models, outbox = self.models, self._context.outbox
+        models.advance(models.step())
+        models.refresh_statuses()
+        outbox.deliver()
+        if unreachable := outbox.take_unreachable():
+            models.cancel(unreachable)
+
+    def _step_others_during_load(self) -> None:
+        """Run calls and step the other models for a while, between two parts of a load."""
+        now_s = time.monotonic()
+        until_s = now_s + min(now_s - self._load_resumed_s, _MAX_STEP_OTHERS_S)
+        queue_ = self._context.queue
+        while not queue_.is_closing:
+            self._cancel()
+            with contextlib.suppress(queue.Empty):
+                while time.monotonic() < until_s:
+                    if (call := queue_.next(0)) is not None:
+                        self.models.run_call(call)
+            self._step()
+            if not self.models.is_running or time.monotonic() > until_s:
+                break
+        self._load_resumed_s = time.monotonic()
+
+    def _cancel(self) -> None:
+        if cancelled := self._context.queue.take_cancelled():
+            self.models.cancel(cancelled)
+
+    def _run_calls(self) -> bool:
+        """Run calls; wait for one if there is nothing else to do. False ends the thread.
+
+        While answers run, it returns to them after a few milliseconds. Cancels go first.
+        """
+        begin_s = time.monotonic()
+        queue_, models = self._context.queue, self.models
+        while not queue_.is_closing:
+            self._cancel()
+            is_idle = models.is_idle
+            timeout_s: float | None = 0.0
+            if is_idle or models.waits_for_prompts:
+                # Readers must know before a long wait which answers have ended.
+                models.refresh_statuses()
+                self._context.outbox.deliver(is_forced=True)
+                timeout_s = models.unload_due_s if is_idle else _POLL_S
+            else:
+                models.reset_idle_time()
+            self._context.heartbeat.pause()
+            try:
+                call = queue_.next(timeout_s)
+            except queue.Empty:
+                self._context.heartbeat.beat()
+                if is_idle:
+                    models.unload_idle()
+                return True
+            self._context.heartbeat.beat()
+            if call is not None:
+                models.run_call(call)
+                models.reset_idle_time()
+            if models.is_running and time.monotonic() - begin_s > _CALLS_S:
+                return True
+        return False
+
+    def _shut_down(self) -> None:
+        """End all answers and jobs, so that nobody waits for a thread that has ended."""
+        self._context.heartbeat.beat()
+        with self._lock:
+            self.is_open = False
+        self.models.end_answers(StopKind.CANCELLED)
+        self._context.outbox.deliver(is_forced=True)
+        self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))
+        self._context.statuses.end(ModelStatus())

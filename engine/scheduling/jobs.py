@@ -1,0 +1,55 @@
+"""Jobs of one model: work with it, loads and unloads."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.scheduling.scheduler import Scheduler
+
+
+class Source(NamedTuple):
+    """The folders that a model is loaded from."""
+
+    folder: Path
+    draft: Path | None
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Work with a loaded model; it waits until the model is in memory.
+
+    Attributes:
+        run: Gets the model's scheduler and the future, which is settled at once or later.
+        future: Gets the result; the caller may cancel it.
+        choices: The answers that it starts.
+    """
+
+    run: "Callable[[Scheduler, Future[Any]], None]"
+    future: "Future[Any]" = field(default_factory=Future)
+    choices: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Transition:
+    """A load or an unload, due once running answers have ended or were cancelled.
+
+    Attributes:
+        source: The folders to load; None unloads the model.
+        future: Gets the ``ModelInfo`` of a load, or None.
+        cancels_running: Whether running answers are ended now.
+        keeps_default: Whether the default one of several models stays the one that it is.
+        cancel_requested: Whether a load is to be cancelled. Any thread may set it.
+    """
+
+    source: Source | None
+    future: "Future[Any]" = field(default_factory=Future)
+    cancels_running: bool = False
+    keeps_default: bool = False
+    cancel_requested: bool = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the load is to be cancelled."""
+        return self.cancel_requested or self.future.cancelled()
