@@ -144,11 +144,9 @@ async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_agai
     hanging.held.add("beta")
     dialog.buttons.accepted.emit()
     await eventually(lambda: not several.workspace.current.is_running)
-    left, right = window.chat.sides.columns
-    assert (left.shown_text, left.has_failed) == ("1, 2, 3, 4, 5", False)
+    right = window.chat.sides.columns[1]
     why = "The model has not completed a step for 1 seconds."
     assert (right.cause.text(), right.cause.isVisible()) == (why, True)
-    assert window.chat.sides.summary.text() == "One of the answers failed."
     hanging.held.clear()
     [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Retry"]
     assert again.isVisible()
