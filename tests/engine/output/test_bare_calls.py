@@ -10,13 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.files.json_fields import Fields
-<<<<<<< HEAD
+from engine.generation import Answer
 from engine.output.bare_calls import BareCallSplitter
 from engine.output.channels import Beginning, Part, Switch, TagSplitter
-=======
-from engine.generation import Answer
-from engine.output.channels import BareCallSplitter, Beginning, Part, Switch, TagSplitter
->>>>>>> f74b3c40 (One Sequence, one job queue, one memory plan: a hung engine thread is abandoned by a watchdog, and the next request starts another)
 from engine.output.families import TagFamily, family_from_fields, family_to_fields
 from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice
