@@ -13,6 +13,7 @@ from typing import NoReturn
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.settings.serve import ServeOptions
+from app.streams import drain_streams
 from engine import (
     DiskCache,
     DraftLoadFailed,
@@ -87,7 +88,7 @@ def end_if_stuck(exit_code: int) -> None:
     else has ended by now.
     """
     if any(engine.is_stuck for engine in _closed):
-        sys.stdout.flush()
+        drain_streams()
         os._exit(exit_code)
 
 
@@ -307,5 +308,5 @@ def follow_rank_0(world: World) -> int:
 
 def leave() -> NoReturn:
     """End the process, whatever its threads wait for."""
-    sys.stdout.flush()
+    drain_streams()
     os._exit(exits.OK)

@@ -4,6 +4,8 @@ import contextlib
 import json
 import logging
 import os
+import pwd
+import shlex
 import stat
 import time
 from pathlib import Path
@@ -88,6 +90,45 @@ def _tighten(path: Path, allowed: int) -> None:
         # A sticky folder, such as /tmp, is shared by all users.
         if mode & ~allowed and not mode & stat.S_ISVTX:
             path.chmod(mode & allowed)
+
+
+def access_problem(path: Path, mode: int) -> str | None:
+    """Return which part of a path forbids access, whose it is, and the remedy; None if none does.
+
+    One start with ``sudo`` makes folders that belong to root.
+
+    Args:
+        path: A file or folder; what is missing would have to be created.
+        mode: ``os.R_OK``, ``os.W_OK``, or both.
+    """
+    nearest = None
+    for place in (*reversed(path.parents), path):
+        try:
+            owner = place.stat().st_uid
+        except FileNotFoundError:
+            break
+        except OSError:
+            return None if nearest is None else _forbidden(*nearest)
+        nearest = place, owner
+        if place != path and not os.access(place, os.X_OK):
+            return _forbidden(place, owner)
+    if nearest is None or os.access(nearest[0], mode if nearest[0] == path else mode | os.W_OK):
+        return None
+    return _forbidden(*nearest)
+
+
+def _forbidden(place: Path, owner: int) -> str:
+    quoted, own = shlex.quote(str(place)), os.geteuid()
+    if owner == own:
+        return f"{place} has no permission for you (chmod -R u+rwX {quoted} gives it)"
+    return f"{place} belongs to {_user(owner)} (sudo chown -R {_user(own)} {quoted} changes that)"
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 # Renames a damaged file, so that the program can start and the file is not lost.

@@ -1,7 +1,5 @@
 """Prints an answer, the state of work and a failure in a terminal, as far as it can show them."""
 
-import contextlib
-import io
 import os
 import shutil
 import sys
@@ -10,43 +8,23 @@ from typing import TextIO
 
 from api.terminal_text import harmless, on_one_line
 from app import exits
-from engine.files.causes import os_cause
-
-_MAX_CELL_CHARS = 80
-_DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
+from app.streams import OutputError, discard_output, drain_streams, prepare_streams
 
 
 def run_cli(program: str, work: Callable[[], int]) -> int:
     """Do the work of a command; print a failure as one line. Return the exit code."""
-    _prepare_streams()
+    prepare_streams()
     try:
         code = _exit_code(program, work)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-        return exits.READER_GONE
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            print(f"{program}: {os_cause(error)}", file=sys.stderr)
-        _discard_output()
+        drain_streams()
+    except OutputError as failed:
+        print(f"{program}: {failed}", file=sys.stderr)
+        discard_output()
         return exits.FAILURE
+    except BrokenPipeError:
+        discard_output()
+        return exits.READER_GONE
     return code
-
-
-def _prepare_streams() -> None:
-    """Replace closed streams; write characters that an encoding lacks as escapes."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _discard_output() -> None:
-    """Discard buffered output, which Python would write once more at its exit."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit_code(program: str, work: Callable[[], int]) -> int:
@@ -60,6 +38,9 @@ def _exit_code(program: str, work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         return exits.INTERRUPTED
+
+
+# What a terminal can show: control sequences, and how many columns.
 
 
 def takes_controls(stream: TextIO) -> bool:
@@ -79,15 +60,23 @@ def columns_of(stream: TextIO) -> int:
     return columns or shutil.get_terminal_size().columns
 
 
+_MOST_CELL_CHARS = 80
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return columns of text, as wide as their widest cell."""
-    cells = [head, *([on_one_line(cell, _MAX_CELL_CHARS) for cell in row] for row in rows)]
+    cells = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     )
     return "".join(f"{line}\n" for line in lines)
+
+
+# Prints streamed text to a terminal safely, with a status line.
+
+_DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 
 
 class Printer:

@@ -33,7 +33,6 @@ from app.composition import (
     world_of_this_process,
 )
 from app.exits import CommandError
-from app.paths import made_private
 from app.printer import takes_controls
 from app.process import (
     EndingSignals,
@@ -43,6 +42,7 @@ from app.process import (
 )
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
+from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo, ModelStatus
 from engine.distributed.world import Meeting
@@ -67,6 +67,7 @@ _IN_CLEAR = (
 
 def run(options: ServeOptions) -> int:
     """Serve until a signal; return the exit code."""
+    write_in_background()
     if options.log != "json":
         log_to_standard_error(options.verbose)
         if not takes_controls(sys.stderr):  # nothing else shows there how far a load is
@@ -206,11 +207,9 @@ def _disk_cache(options: ServeOptions) -> DiskCache | None:
     folder = paths.kept_prompts_folder("served")
     if options.disk_cache_bytes is None and not os.path.isdir(folder):
         return None
-    try:
-        made_private(folder)
-    except OSError as error:
-        text = f"no prompt cache on disk: {folder}: {os_cause(error)}"
-        _warn(text, is_json=options.log == "json")
+    if problem := paths.access_problem(folder, os.R_OK | os.W_OK):
+        if options.disk_cache_bytes:
+            _warn(f"No prompt cache on disk: {problem}", is_json=options.log == "json")
         return None
     return DiskCache(folder, options.disk_cache_bytes or 0)
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -394,7 +395,7 @@ def _read(file: Path) -> dict[str, Any]:
             f"{file} does not exist; --settings takes a TOML file", exits.USAGE
         ) from None
     except OSError as error:
-        cause = os_cause(error)
+        cause = paths.access_problem(file, os.R_OK) or os_cause(error)
         raise CommandError(f"{file} cannot be read: {cause}", exits.USAGE) from error
     except UnicodeDecodeError:
         raise CommandError(f"{file} is not UTF-8 text; save it as UTF-8", exits.USAGE) from None

@@ -1,11 +1,15 @@
-"""Jinja's sandbox for chat templates with a limit of time.
+"""Jinja for chat templates, which are input: a template can neither run nor grow without end.
 
-A template cannot run code, and without a limit could loop for ever on a thread that nothing ends.
+Jinja's sandbox keeps a template from the program's objects, and not from its time and memory:
+multiplied, padded or doubled texts, and loops in loops. Rendering holds the interpreter's lock, so
+all streams would wait for it.
 """
 
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 import jinja2
@@ -13,35 +17,62 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+MAX_CHARS = 32 << 20
+"""Characters of a text, or items of a list, in a template: more than any context holds."""
+MAX_BITS = 4096
+"""Bits of a number in a template."""
 MAX_RENDER_S = 10.0
 """Processor time for one prompt; a thousand messages take up to 1.5 s in templates of today."""
 
-_DEADLINE_S: ContextVar[float | None] = ContextVar("template_deadline", default=None)
+_ENDS_AT_S: ContextVar[float | None] = ContextVar("template_ends_at", default=None)
+# Fields of a format that are padded to a million characters or more.
+_WIDE = re.compile(r"\d{7}")
+# Calls that take a width, each with how many lines at least are made that wide.
+_WIDTHS = {
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill", "expandtabs", "indent"), 1),
+    **dict.fromkeys(("slice", "batch", "tojson"), 10_000),
+}
+_GUARDED = _WIDTHS.keys() | {"join", "replace", "format", "format_map"}
 
 
 class TemplateTooCostly(jinja2.TemplateRuntimeError):
-    """A template took too long."""
+    """A template took too long, or made a text that is too long."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"it {what}, which no conversation needs")
 
 
 class BoundedTemplate(jinja2.Template):
-    """A template that is rendered within ``MAX_RENDER_S``."""
+    """A template that is rendered within a time."""
 
     def render(self, *args: Any, **kwargs: Any) -> str:
         """Return the rendered text; raises ``TemplateTooCostly``."""
-        token = _DEADLINE_S.set(time.thread_time() + MAX_RENDER_S)
+        token = _ENDS_AT_S.set(time.thread_time() + MAX_RENDER_S)
         try:
             return super().render(*args, **kwargs)
         finally:
-            _DEADLINE_S.reset(token)
+            _ENDS_AT_S.reset(token)
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox; loops and calls check the time."""
+    """Jinja's sandbox with bounds for time and memory."""
 
     template_class = BoundedTemplate
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
+    _has_guards = False
+
+    @staticmethod
+    def concat(parts: Iterable[str]) -> str:
+        """Join the parts of a text."""
+        return "".join(_within(parts))
 
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
-        self.filters["_each"] = _each
+        if not self._has_guards:  # not before, because transformers has filters of its own
+            self._has_guards = True
+            for name in _GUARDED & self.filters.keys():
+                self.filters[name] = _guarded(name, self.filters[name])
+            self.filters |= {"_each": _each, "_concat": _concat}
+            self.globals.pop("lipsum", None)
         tree = _Bounding().visit(source).set_environment(self)
         return str(super()._generate(tree, *args, **kwargs))
 
@@ -53,19 +84,42 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         is_queue = type(obj) is list and attr in ("append", "pop")
         return is_queue or super().is_safe_attribute(obj, attr, value)
 
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Compute ``left operator right``."""
+        if operator == "%" and isinstance(left, str):
+            _check_call("format", left, (right,))
+        elif operator == "+":
+            _check_size(_length(left) + _length(right))
+        elif operator == "*":
+            _check_size(_length(left) * _number(right) + _length(right) * _number(left))
+        if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
+            bits, others = left.bit_length(), right.bit_length()
+            _check_size(bits + others if operator == "*" else bits * abs(right), MAX_BITS)
+        return super().call_binop(context, operator, left, right)
+
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Call an object from a template."""
         _check_time()
+        name = getattr(__obj, "__name__", "")
+        if name in _GUARDED:
+            # The sandbox wraps the methods that format.
+            method = getattr(__obj, "__wrapped__", __obj)
+            _check_call(name, getattr(method, "__self__", None), (*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
 
 
 class _Bounding(NodeTransformer):
-    """Passes the items of each loop through ``_each``."""
+    """Lets loops and joined texts be counted."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         node.iter = nodes.Filter(node.iter, "_each", [], [], None, None, lineno=node.lineno)
         return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        parts = nodes.List(node.nodes, lineno=node.lineno)
+        return nodes.Filter(parts, "_concat", [], [], None, None, lineno=node.lineno)
 
 
 def _each(items: Any) -> Any:
@@ -92,9 +146,63 @@ def _timed(items: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
+def _concat(parts: Iterable[Any]) -> str:
+    return "".join(_within(map(str, parts)))
+
+
+def _within(parts: Iterable[str]) -> Iterator[str]:
+    chars = 0
+    for part in parts:
+        chars += len(part)
+        _check_size(chars)
+        yield part
+
+
+def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        # Jinja hands some filters its own state before the value.
+        place = 1 if hasattr(function, "jinja_pass_arg") else 0
+        _check_call(name, args[place], (*args[place + 1 :], *kwargs.values()))
+        return function(*args, **kwargs)
+
+    return guarded
+
+
+def _check_call(name: str, value: Any, args: tuple[Any, ...]) -> None:
+    """Refuse a call whose result could be too long."""
+    texts = [arg for arg in args if isinstance(arg, str)]
+    if name in _WIDTHS:
+        lines = value.count("\n") + 1 if isinstance(value, str) else 1
+        _check_size(max((_number(arg) for arg in args), default=0) * max(lines, _WIDTHS[name]))
+    elif name in ("format", "format_map"):
+        if isinstance(value, str) and _WIDE.search(value):
+            raise TemplateTooCostly("pads a text to millions of characters")
+    elif name == "join":
+        joint = max(map(len, [*texts, value if isinstance(value, str) else ""]), default=0)
+        for items in (value, *args):
+            if isinstance(items, list | tuple):
+                _check_size(sum(_length(part) + joint for part in items))
+    elif isinstance(value, str) and texts:  # replace
+        longest = max(map(len, texts))
+        if longest > 1 and (len(value) + 1) * longest > MAX_CHARS:
+            _check_size(len(value) + value.count(texts[0]) * len(texts[-1]))
+
+
+def _check_size(size: int, limit: int = MAX_CHARS) -> None:
+    if size > limit:
+        raise TemplateTooCostly("makes a text of tens of millions of characters")
+
+
 def _check_time() -> None:
-    deadline_s = _DEADLINE_S.get()
-    if deadline_s is not None and time.thread_time() > deadline_s:
-        raise TemplateTooCostly(
-            f"it takes more than {MAX_RENDER_S:.0f} s, which no conversation needs"
-        )
+    ends_at_s = _ENDS_AT_S.get()
+    if ends_at_s is not None and time.thread_time() > ends_at_s:
+        raise TemplateTooCostly(f"takes more than {MAX_RENDER_S:.0f} s")
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes | list | tuple) else 0
+
+
+def _number(value: Any) -> int:
+    return abs(value) if isinstance(value, int) else 0

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeGuard
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular, read_bounded
+from engine.library.tokenizer_file import check_tokenizer
 from engine.stopping.record import source_in_words
 from engine.wording import counted, escaped
 
@@ -171,9 +172,12 @@ _MAX_NAMED, _MAX_TEMPLATE_NAME_CHARS = 5, 100
 _MAX_JSON_BYTES = 32 << 20
 # The headers of the largest model that is known, of 92,000 weights in 163 files, have 16 MB.
 _MAX_HEADER_BYTES = 16 << 20
+_MAX_HEADERS_BYTES = 64 << 20
 
 MAX_TEXT_BYTES = 64 << 20
 """The largest tokenizer.json that is known has 34 MB."""
+# What libraries read from a model folder.
+_READ_SUFFIXES = {".safetensors", ".json", ".jsonl", ".jinja", ".model", ".tiktoken", ".txt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,17 +391,25 @@ def check_folder(folder: Path) -> dict[str, Any]:
             f"{model_name(folder)} is a file; give the folder that holds config.json"
         )
     config = read_json(folder / "config.json")
+    _check_files(folder)
     weights = weight_files(folder)
     missing = sorted(indexed_weights(folder) - {path.name for path, _ in weights})
     if missing:
         raise ModelLoadFailed(f"{name} is incomplete: {listed(missing)} missing")
     if not any(path.name.startswith("model") for path, _ in weights):
         raise ModelLoadFailed(f"{name} contains no weights (model*.safetensors)")
+    header_bytes = 0
     for path, state in weights:
         if path.name.startswith("model") or not path.match(HEAD_FILES):
-            _check_weights(path, state.st_size)
+            header_bytes += _check_weights(path, state.st_size)
+            if header_bytes > _MAX_HEADERS_BYTES:
+                raise ModelLoadFailed(
+                    f"{name} is damaged: the headers of its weights have more than "
+                    f"{_MAX_HEADERS_BYTES:,} bytes"
+                )
     if lacks_tokenizer(folder, config):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
+    check_tokenizer(folder)
     return config
 
 
@@ -603,8 +615,8 @@ def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
     return 8 + length, header
 
 
-def _check_weights(path: Path, size: int) -> None:
-    """Compare a safetensors file's length with its header."""
+def _check_weights(path: Path, size: int) -> int:
+    """Compare a safetensors file's length with its header; return the header's length."""
     name = _named(path)
     length, header = _read_header(path)
     try:
@@ -615,6 +627,7 @@ def _check_weights(path: Path, size: int) -> None:
     if size != expected:
         wanted = counted(expected, "byte")
         raise ModelLoadFailed(f"{name} is damaged: expected {wanted}, found {size:,}")
+    return length
 
 
 def weight_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
@@ -634,6 +647,27 @@ def weight_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
 def weights_size(folder: Path) -> int:
     """Return the total size of a folder's weight files, in bytes."""
     return sum(state.st_size for _, state in weight_files(folder))
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a folder with a file that blocks a library for ever or fills the memory.
+
+    transformers and mlx-lm open some twenty names, whatever stands behind them.
+    """
+    for path in (*folder.iterdir(), *folder.glob("chat_templates/*")):
+        if path.suffix not in _READ_SUFFIXES:
+            continue
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise ModelLoadFailed(f"{_named(path)} cannot be read: {os_cause(error)}") from error
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+            raise ModelLoadFailed(f"{_named(path)} is damaged: it is not a regular file")
+        if path.suffix != ".safetensors" and state.st_size > MAX_TEXT_BYTES:
+            raise ModelLoadFailed(
+                f"{_named(path)} is too large: it has {counted(state.st_size, 'byte')}, and at "
+                f"most {MAX_TEXT_BYTES:,} are read"
+            )
 
 
 # Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model

@@ -1,6 +1,7 @@
-"""A chat template cannot run without end, and real ones render as before."""
+"""A chat template can neither run nor grow without end, and real ones render as before."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,20 +9,55 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
 from engine.conversation import bounded_jinja
 from engine.conversation.bounded_jinja import BoundedEnvironment, TemplateTooCostly
+from engine.errors import InvalidRequest
+from engine.values.request import GenerationRequest
+from tests.support.asking import ask, loaded_engine
+from tests.support.scripted import END, GO, START, TEMPLATE, Stage
 
+DOUBLED = (
+    "{% set ns = namespace(x='abcdefgh') %}"
+    "{% for i in range(60) %}{% set ns.x = BODY %}{% endfor %}"
+)
 _LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 _MACRO = (
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"
 )
 
 
-@pytest.mark.parametrize("template", [_LOOPS, _MACRO])
-def test_template_without_end_is_refused_after_its_time(
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 'a' * 10**9 }}",
+        "{{ 10**9 * 'a' }}",
+        "{{ [1] * 10**9 }}",
+        "{{ ('a' * 30000000) + ('b' * 30000000) }}",
+        "{{ 9 ** (9 ** 9) }}",
+        DOUBLED.replace("BODY", "ns.x + ns.x"),
+        DOUBLED.replace("BODY", "ns.x ~ ns.x"),
+        DOUBLED.replace("BODY", "[ns.x, ns.x] | join"),
+        DOUBLED.replace("BODY", "ns.x.join([ns.x, ns.x, ns.x])"),
+        DOUBLED.replace("BODY", "ns.x.replace('a', ns.x)"),
+        DOUBLED.replace("BODY", "ns.x | replace('a', ns.x)"),
+        "{% set x = 'abcdefgh' %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60,
+        "{{ 'a' | center(10**9) }}",
+        "{{ 'a'.ljust(10**9) }}",
+        "{{ 'a\n' | indent(10**9) }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ '%999999999d' | format(1) }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ [1] | slice(10**9) | list }}",
+        "{{ [1] | batch(10**9, 0) | list }}",
+        "{% for a in range(99999) %}{{ 'abcdefgh' * 9999 }}{% endfor %}",
+        _LOOPS,
+        _MACRO,
+    ],
+)
+def test_template_that_grows_or_runs_without_end_is_refused(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_jinja, "MAX_RENDER_S", 0.2)
     began_s = time.thread_time()
-    with pytest.raises(TemplateTooCostly):
+    with pytest.raises((TemplateTooCostly, OverflowError)):
         BoundedEnvironment().from_string(template).render()
     assert time.thread_time() - began_s < 1
 
@@ -59,3 +95,17 @@ def test_list_of_a_template_takes_items_and_other_objects_stay_as_they_are() -> 
     for change in ("messages[0].update(x=1)", "messages.clear()", "messages[0].pop(1)"):
         with pytest.raises(SecurityError):
             environment.from_string("{{ " + change + " }}").render(messages=[{}])
+
+
+@pytest.mark.parametrize(
+    "bomb", ["{{ 'a' * 10**9 }}", "{% set x = messages[0].content * 10**9 %}", "{{ 'a' ** 2 }}"]
+)
+async def test_request_of_a_model_whose_template_grows_without_end_is_refused(
+    tmp_path: Path, bomb: str
+) -> None:
+    stage = Stage(tmp_path, {"go": ["a"]}, template=bomb + TEMPLATE)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
+        with pytest.raises(InvalidRequest, match="the chat template of scripted failed"):
+            await ask(engine, "go")
+        raw = GenerationRequest((), prompt=f"{START}user:go{END}{GO}")
+        assert (await (await engine.generate(raw)).collect()).text == "a"

@@ -18,6 +18,7 @@ from engine.library.local_models import (
     Origin,
     discover,
     look_into,
+    vocabulary_key,
 )
 from engine.library.memory import need
 from engine.library.models import INDEX, check_folder, context_length, has_draft_head
@@ -99,6 +100,47 @@ def test_a_header_of_a_million_tensors_is_not_read(model: Path, length: int) -> 
     with pytest.raises(ModelLoadFailed, match=f"its header has {length:,} bytes"):
         check_folder(model)
     assert need(model).weights > length  # the size of the file, whose header is not read
+
+
+def test_headers_of_many_files_are_read_up_to_a_limit(model: Path) -> None:
+    header = json.dumps({"w": {"dtype": "F32", "data_offsets": [0, 0]}}).encode()
+    padded = header.ljust(16 << 20)
+    for number in range(5):
+        name = f"model-{number}.safetensors"
+        (model / name).write_bytes(len(padded).to_bytes(8, "little") + padded)
+    with pytest.raises(ModelLoadFailed, match="the headers of its weights have more than"):
+        check_folder(model)
+
+
+_READ = ("generation_config.json", "tokenizer.json", "vocab.json", "chat_template.jinja")
+
+
+@pytest.mark.parametrize("name", [*_READ, "merges.txt", "tokenizer.model", "model-2.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to nowhere"])
+def test_a_file_that_would_block_or_never_end_is_refused_by_name(
+    model: Path, name: str, kind: str
+) -> None:
+    (model / name).unlink(missing_ok=True)
+    match kind:
+        case "pipe":
+            os.mkfifo(model / name)
+        case "device":
+            (model / name).symlink_to("/dev/zero")
+        case _:
+            (model / name).symlink_to(model / "nowhere")
+    assert look_into(model, Origin.FOLDER).size_bytes > 0
+    need(model)
+    vocabulary_key(model)
+    with pytest.raises(ModelLoadFailed, match=f"{name} (is damaged|cannot be read)"):
+        check_folder(model)
+
+
+def test_a_text_file_of_gigabytes_is_refused_by_name(model: Path) -> None:
+    with (model / "tokenizer.json").open("wb") as file:
+        file.truncate(1 << 32)
+    with pytest.raises(ModelLoadFailed, match=r"tokenizer\.json is too large"):
+        check_folder(model)
+    assert vocabulary_key(model) == ""
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
