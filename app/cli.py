@@ -21,7 +21,7 @@ from app.settings import probe_options
 from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
 from app.settings.serve import ServeOptions, resolve_serve_options
 from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
-from engine.processes import collector_paused
+from engine.threads import collector_paused
 from ui.preferences import Declaration, Declared, declared
 from ui.words import unescaped
 

@@ -34,7 +34,7 @@ from engine.grammar.schemas import MAX_CHARACTERS
 from engine.grammar.text_forms import check_bounds, checked_lark, field_of, text_form_of
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
-from engine.processes import done_quietly
+from engine.threads import run_with_stack
 from engine.values.request import GenerationRequest, Tool
 
 # The library recurses over the rules of a grammar: its 65,536 characters may be a chain of 7,000.
@@ -197,11 +197,11 @@ class FormCompiler:
         return form_field(request), reason
 
     def _compile(self, grammar: str) -> Any:
-        """Compile a grammar; a thread of low priority does it, and other threads run meanwhile."""
+        """Compile a grammar; the library recurses deeply, and other threads run meanwhile."""
         if len(grammar) > MAX_CHARACTERS:
             raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
         adapter = self.grammar_vocabulary.adapter
-        return done_quietly(lambda: new_matcher(adapter, grammar), stack_bytes=_STACK_BYTES)
+        return run_with_stack(lambda: new_matcher(adapter, grammar), stack_bytes=_STACK_BYTES)
 
     def learn_if_large(self) -> None:
         """Hand a large vocabulary to the library while the model is being loaded.

@@ -18,7 +18,7 @@ from engine.inference.cache.disk import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
 from engine.library.models import weight_files
-from engine.processes import collector_paused, leave_thread
+from engine.threads import collector_paused, free_mlx_thread
 from engine.values.tokens import Comparison
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def compare_with_plain_loop(
     try:
         return mlx_loading.compare(folder, answers, on_progress, on_token)
     finally:
-        leave_thread()
+        free_mlx_thread()
 
 
 def mlx_in_use() -> str:

@@ -16,7 +16,6 @@ from typing import Any
 from engine.errors import EngineClosed, EngineError, EngineStuck, ModelLoadFailed
 from engine.generation import Generation
 from engine.inference.loader import Loader
-from engine.processes import leave_thread, set_batch_scheduling, set_switch_interval
 from engine.scheduling.call_queue import CallQueue, settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of
@@ -28,6 +27,7 @@ from engine.scheduling.outbox import Outbox
 from engine.scheduling.preparation import TaskPool
 from engine.scheduling.watchdog import Heartbeat, ThreadAbandoned, Watchdog
 from engine.stopping.record import StopInfo, StopKind
+from engine.threads import free_mlx_thread, set_batch_scheduling, set_switch_interval
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import Limits
 
@@ -259,7 +259,7 @@ class EngineThread:
             self._watchdog.stop()
             self.models.close()
             with contextlib.suppress(Exception):
-                leave_thread()  # even a cancelled load has used the libraries
+                free_mlx_thread()  # even a cancelled load has used the libraries
 
     def _step(self) -> None:
         """Step a model once and emit its tokens."""

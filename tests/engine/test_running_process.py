@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.processes import collector_paused
+from engine.threads import collector_paused
 
 
 @pytest.fixture(autouse=True)

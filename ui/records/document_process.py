@@ -21,7 +21,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
+from engine.helper_process import cpu_limit, limit_memory, lower_priority, read_frame, write_frame
 
 MAX_MEMORY_BYTES = 160 << 20
 # An answer ends after this processor time, and the next request reads on.
@@ -210,15 +210,15 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     Args:
         answer: Returns the answer to a frame; each has its limit as ``cpu_s``.
     """
-    give_way()
+    lower_priority()
     # The output of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.setrecursionlimit(_RECURSION)
-    allow_memory(MAX_MEMORY_BYTES)
+    limit_memory(MAX_MEMORY_BYTES)
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         request = loads(frame)
-        with CpuTimer(request["cpu_s"]):
+        with cpu_limit(request["cpu_s"]):
             written = dumps(answer(request)).encode()
         write_frame(answers, written)
         del written

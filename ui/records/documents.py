@@ -14,12 +14,7 @@ from typing import Any, Literal
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.processes import (
-    HelperClosed,
-    HelperDied,
-    HelperNotStarted,
-    HelperProcess,
-)
+from engine.helper_process import HelperClosed, HelperDied, HelperNotStarted, HelperProcess
 from ui.records.attachments import Attachment, AttachmentRefused, PageRange, text_of_pages
 
 # Kinds of files, by their first bytes; some cannot be attached.
@@ -273,7 +268,7 @@ class FileReader:
         try:
             pages, total, remarks = self._pages(kind)
         finally:
-            self._process.rest()
+            self._process.stop()
         if not any(page.strip() for page in pages):
             raise self._refused(_NO_TEXT if kind == "pdf" else "has no text")
         if kind == "zip":
@@ -301,7 +296,7 @@ class FileReader:
                 if most > 1:
                     most = 1  # so the pages before the one that ended the process can be read
                     continue
-                is_slow = death.code is None or death.took_too_much_time
+                is_slow = death.exceeded_time
                 if not pages:
                     raise self._refused(_TOO_SLOW if is_slow else _ENDED) from None
                 why = "takes too long to read" if is_slow else "cannot be read"
@@ -337,8 +332,7 @@ class FileReader:
         }
         data = dumps(question).encode()
         try:
-            self._process.start()
-            answer: dict[str, Any] = loads(self._process.ask(len(data), (data,), _PATIENCE_S))
+            answer: dict[str, Any] = loads(self._process.ask(data, _PATIENCE_S))
         except HelperClosed:
             raise ReadingEnded from None
         except HelperNotStarted as error:

@@ -31,7 +31,7 @@ from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import make_folders
 from engine.inference.cache.fingerprint import FORMAT
-from engine.processes import leave_thread
+from engine.threads import free_mlx_thread
 from engine.values.request import CacheOwner
 
 TOKEN_BYTES = array("I").itemsize
@@ -394,7 +394,7 @@ class DiskCache:
     def close(self, timeout_s: float = _TIMEOUT_S) -> None:
         """Finish writing and end the threads; waits at most ``timeout_s`` for each."""
         for executor in (self._writer, self._reader):
-            last = _submit(executor, leave_thread)
+            last = _submit(executor, free_mlx_thread)
             executor.shutdown(wait=False)
             try:
                 last.result(timeout_s)

@@ -1,8 +1,5 @@
 """What a constrained answer needs is prepared where no other answer waits for it."""
 
-import os
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,7 @@ import pytest
 from engine.engine import Engine
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
-from engine.processes import done_quietly
+from engine.threads import run_with_stack
 from engine.values.request import GenerationRequest, Message, OutputConstraint
 from tests.support.asking import run
 
@@ -83,17 +80,6 @@ def test_a_matcher_knows_its_first_token_before_an_answer_uses_it(
     assert "compute_ff_bytes" in [name for copy in matcher.copies for name in copy.asked]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
-def test_quiet_work_has_a_low_priority_and_its_caller_keeps_its_own() -> None:
-    def priority() -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-
-    before = priority()
-
-    assert done_quietly(priority) >= min(before + 1, 10)
-    assert priority() == before
-
-
-def test_an_error_of_quiet_work_is_raised_for_its_caller() -> None:
+def test_run_with_stack_raises_error_for_its_caller() -> None:
     with pytest.raises(ZeroDivisionError):
-        done_quietly(lambda: 1 // 0)
+        run_with_stack(lambda: 1 // 0, 1 << 20)

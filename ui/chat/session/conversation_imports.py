@@ -18,7 +18,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
-from engine.processes import HelperClosed
+from engine.helper_process import HelperClosed
 from engine.recording.run_trace import KeptTrace
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.json_fields import DamagedFile, Fields
-from engine.processes import HelperDied, HelperNotStarted, HelperProcess
+from engine.helper_process import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
@@ -64,7 +64,7 @@ class ExportReader:
                 progress(raw["count"])
                 raw = self._ask({})
         finally:
-            self._process.rest()
+            self._process.stop()
         answer = Fields(raw)
         contents = FileContents(answer.take("program", str))
         contents.listed = [
@@ -103,7 +103,7 @@ class ExportReader:
                             run.copied_from = ""
                     yield conversation
         finally:
-            self._process.rest()
+            self._process.stop()
         left_out.update(answer["left_out"])
 
     def close(self) -> None:
@@ -118,10 +118,9 @@ class ExportReader:
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         data = dumps({**question, "cpu_s": _CPU_S}).encode()
         try:
-            self._process.start()
-            raw = self._process.ask(len(data), (data,), _PATIENCE_S)
+            raw = self._process.ask(data, _PATIENCE_S)
         except HelperDied as death:
-            is_slow = death.code is None or death.took_too_much_time
+            is_slow = death.exceeded_time
             raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
         except HelperNotStarted as error:
             raise DamagedFile(_NOT_STARTED) from error

@@ -15,7 +15,7 @@ from PySide6.QtCore import QPersistentModelIndex
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.engine import Engine
-from engine.processes import HelperProcess
+from engine.helper_process import HelperProcess
 from tests.support.shown import main_window, shown
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
@@ -223,14 +223,13 @@ def test_the_process_that_reads_an_export_may_take_little_memory(tmp_path: Path)
     question = json.dumps(
         {"path": str(tmp_path / "gone"), "max_bytes": 1, "pictures": None, "cpu_s": 60}
     )
-    process.start()
     try:
-        process.ask(len(question), (question.encode(),), 60)
+        process.ask(question.encode(), 60)
         assert process.pid is not None
         limit, _ = resource.prlimit(process.pid, resource.RLIMIT_AS)
         memory = psutil.Process(process.pid).memory_info().vms
     finally:
-        process.rest()
+        process.stop()
     assert 0 < limit < memory + (200 << 20)
 
 

@@ -1,0 +1,90 @@
+"""Settings of this process and its threads: the garbage collector, switch interval, stack, MLX."""
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import TypeVar
+
+T = TypeVar("T")
+_SWITCH_INTERVAL_S = 0.001
+_lock = threading.Lock()
+_pauses = 0
+_threshold = 0
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's cyclic collector inside the block: an import makes hardly any garbage.
+
+    Sets the threshold: a window may turn the collector off for good during the pause, which turning
+    it on at the end would undo.
+    """
+    global _pauses, _threshold
+    with _lock:
+        if not _pauses:
+            _threshold, *older = gc.get_threshold()
+            gc.set_threshold(0, *older)
+        _pauses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            young, *older = gc.get_threshold()
+            if not _pauses and not young:  # otherwise it was set elsewhere meanwhile
+                gc.set_threshold(_threshold, *older)
+
+
+def run_with_stack(work: Callable[[], T], stack_bytes: int) -> T:
+    """Do work on a thread with a stack of its own size; return its result, or raise its error."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=run, name="fullstop-deep", daemon=True)
+    before = threading.stack_size(stack_bytes)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    return done.result()
+
+
+def set_switch_interval() -> None:
+    """Let threads wait at most one millisecond for the interpreter's lock, instead of five.
+
+    A step takes the lock several times; rendering a template beside it, which is pure Python,
+    would cost a stream five milliseconds each time.
+    """
+    if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+def set_batch_scheduling() -> None:
+    """Ask Linux not to interrupt this thread whenever one of MLX's threads has work.
+
+    MLX's threads, which inherit the setting, wake up about a hundred times per token; each would
+    cost two context switches on a core that they share with this thread.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # not permitted: slower, but it works
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def free_mlx_thread() -> None:
+    """Free what MLX keeps for the calling thread, which must not use MLX afterwards.
+
+    A stream that outlives its thread can abort the process at exit. Does nothing where MLX was
+    never imported.
+    """
+    if (mx := sys.modules.get("mlx.core")) is not None:
+        mx.synchronize()
+        mx.clear_streams()
