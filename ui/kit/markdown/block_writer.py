@@ -360,8 +360,10 @@ class TableWriter:
     def _format(self, shares: tuple[tuple[float, float], ...], top_px: float) -> QTextTableFormat:
         style = self._blocks.style
         form = QTextTableFormat()
-        # The grid is painted with the cards: Qt's own borders leave gaps at the corners.
-        form.setBorder(0)
+        form.setBorder(1)
+        form.setBorderCollapse(True)
+        form.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
+        form.setBorderBrush(QBrush(QColor(style.line)))
         form.setCellPadding(style.cell_pad_px)
         form.setCellSpacing(0)
         form.setTopMargin(top_px)
@@ -391,6 +393,10 @@ class TableWriter:
             form.setFontWeight(QFont.Weight.DemiBold)
         cursor.setBlockFormat(block)
         cursor.setBlockCharFormat(form)
+        if cell.type == "th_open":
+            look = place.format()
+            look.setBackground(QBrush(QColor(blocks.style.code_background)))
+            place.setFormat(look)
         with blocks.inline.writing_at(cursor):
             blocks.inline.write(text, form)
 
@@ -447,11 +453,6 @@ _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _ITEM_EM, _DIGIT_EM = 1.9, 0.6
 _FEW_DIGITS = 2
-_LETTERS = 26
-_ROMAN = (
-    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
-    (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
-)  # fmt: skip
 
 
 class MarkdownWriter:
@@ -650,9 +651,8 @@ class MarkdownWriter:
         following = None if items.following is None else items.following + 1
         self._lists[-1] = OpenList(following, is_loose, has_items=True)
         is_done = token.meta.get("is_done")
-        depth = len(self._lists)
         if items.following is not None:
-            text = f"{_number(items.following, depth)}{token.markup}"
+            text = f"{items.following}{token.markup}"
         else:
             text = _BULLET
         blocks.mark = ItemMark(text, is_done)
@@ -671,7 +671,7 @@ class MarkdownWriter:
         is_open = bool(token.meta["is_open"])
         self._blocks.begin(9, text=summary.content)
         here = self._blocks.cursor.position()
-        self._inline.write_summary(summary, number, lambda: self._is_turned(number) != is_open)
+        self._inline.write_summary(summary, number, is_open=self._is_turned(number) != is_open)
         self._folds.append((number, here, is_open))
         self._blocks.indent_px += self._style.px(_QUOTE_PX)
 
@@ -724,20 +724,3 @@ class MarkdownWriter:
             if token.type == "footnote_reference_open" and token.level == level
         )
         return str(opening.meta["label"])
-
-
-def _number(value: int, depth: int) -> str:
-    """Return a number as lists of this depth are numbered: 1, then i, then a."""
-    if value < 1 or depth == 1:
-        return str(value)
-    if depth == 2:
-        out = ""
-        for size, letters in _ROMAN:
-            count, value = divmod(value, size)
-            out += letters * count
-        return out
-    out = ""
-    while value:
-        value, letter = divmod(value - 1, _LETTERS)
-        out = chr(ord("a") + letter) + out
-    return out

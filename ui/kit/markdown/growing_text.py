@@ -1,7 +1,6 @@
 """Markdown that grows: closed blocks are written once, the last one again and again."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -9,164 +8,19 @@ from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor, QTextD
 
 from ui.kit.markdown.block_writer import (
     Before,
-    BlockWriter,
-    CodeWriter,
     MarkdownWriter,
-    Row,
-    TableWriter,
-    code_lines,
-    constraints,
-    language_of,
-    table_rows,
 )
-from ui.kit.markdown.inline_writer import ABOVE_PROPERTY, InlineWriter
+from ui.kit.markdown.inline_writer import ABOVE_PROPERTY, ARROWS
 from ui.kit.markdown.parser import (
-    OpenBlock,
     closed_tokens,
     note_labels,
     note_mentions,
     note_numbers,
+    parse,
     prepared,
-    table_tokens,
 )
 from ui.kit.markdown.pictures import Pictures
-from ui.kit.markdown.style import Decoration, MarkdownStyle, OpenCode, Runs, table_at
-
-# Without this module, each piece of a long block would cost as much as the whole block.
-
-_Signature = tuple[tuple[str, str, str], ...]
-
-
-class GrowingCode:
-    """The lines of a code card at the end of a document."""
-
-    def __init__(self) -> None:
-        self.changed_from = 0
-        self.is_exact = False
-        self._lines: list[Runs] = []
-        self._colored = OpenCode()
-
-    def note(self, tokens: list[Token], card: Decoration | None, style: MarkdownStyle) -> None:
-        """Remember the written card."""
-        self._lines = []
-        if card is not None and len(tokens) == 1 and tokens[0].type == "fence":
-            self._lines = code_lines(card.text, card.label, style)
-
-    def grow(
-        self,
-        cursor: QTextCursor,
-        tokens: list[Token],
-        card: Decoration,
-        style: MarkdownStyle,
-        pictures: Pictures,
-    ) -> Decoration | None:
-        """Write the lines that changed."""
-        if not self._lines or len(tokens) != 1 or tokens[0].type != "fence":
-            return None
-        body = tokens[0].content.removesuffix("\n")
-        if tokens[0].info.strip() != card.label or card.kind != "code":
-            return None
-        if self.is_exact:
-            lines = code_lines(body, card.label, style)
-        else:
-            lines = self._colored.lines(body, language_of(card.label), style.code)
-        most = min(len(lines), len(self._lines)) - 1  # the last line has a margin below
-        same = zip(lines[:most], self._lines[:most], strict=True)
-        kept = next((i for i, (new, old) in enumerate(same) if new != old), most)
-        if kept < 1:
-            return None
-        document = cursor.document()
-        first = document.findBlock(card.start).blockNumber()
-        last_kept = document.findBlockByNumber(first + kept - 1)
-        self.changed_from = last_kept.position()
-        cursor.setPosition(last_kept.position() + last_kept.length() - 1)
-        cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
-        form, char_form = last_kept.blockFormat(), last_kept.charFormat()
-        cursor.removeSelectedText()
-        cursor.setBlockFormat(form)
-        cursor.setBlockCharFormat(char_form)
-        inline = InlineWriter(cursor, style, {}, pictures)
-        blocks = BlockWriter(cursor, style, False, False, inline)
-        _, width = CodeWriter(blocks).write_lines(lines[kept:], card.label, is_start=False)
-        self._lines = lines
-        width = max(width, card.width_px)
-        return replace(card, end=cursor.position(), text=body, width_px=width)
-
-
-class GrowingTable:
-    """The rows of a table at the end of a document."""
-
-    def __init__(self) -> None:
-        self.changed_from = 0
-        self._tokens: list[Row] = []
-        self._rows: list[_Signature] = []
-        self._widths: list[list[tuple[float, float]]] = []
-
-    def note(self, tokens: list[Token], source: str) -> None:
-        """Remember the written table; its rows are measured when it grows."""
-        self._tokens = _rows_of(tokens, source)
-        self._rows = [_signature(row) for row in self._tokens]
-        self._widths = []
-
-    def grow(
-        self,
-        cursor: QTextCursor,
-        tokens: list[Token],
-        source: str,
-        table: Decoration,
-        writer: BlockWriter,
-    ) -> Decoration | None:
-        """Write the rows that changed."""
-        if not self._rows or table.kind != "table":
-            return None
-        rows = _rows_of(tokens, source)
-        signatures = self._signatures(rows)
-        kept = len(self._rows) - 1
-        if len(rows) <= kept or kept < 1 or signatures[:kept] != self._rows[:kept]:
-            return None
-        grown = table_at(cursor.document().findBlock(table.start))
-        if grown is None:
-            return None
-        tables = TableWriter(writer)
-        self.changed_from = grown.cellAt(kept, 0).firstPosition()
-        if len(rows) > len(self._rows):
-            grown.appendRows(len(rows) - len(self._rows))
-        for number in range(kept, len(rows)):
-            if number >= len(self._rows) or signatures[number] != self._rows[number]:
-                tables.write_row(grown, number, rows[number])
-        measured = self._widths[:kept]
-        self._widths = measured + [tables.widths_of(row) for row in rows[len(measured) :]]
-        columns = tables.shared(self._widths)
-        if columns != table.columns:
-            form = grown.format()
-            room = writer.room_px - table.left_px
-            form.setColumnWidthConstraints(constraints(columns, room, writer.style))
-            grown.setFormat(form)
-            self.changed_from = table.start
-        self._tokens, self._rows = rows, signatures
-        return replace(table, end=grown.lastPosition(), columns=columns)
-
-    def _signatures(self, rows: list[Row]) -> list[_Signature]:
-        """Return the signatures of rows; a row that was not parsed again keeps its signature."""
-        known = zip(rows, self._tokens, self._rows, strict=False)
-        kept = [signature for row, old, signature in known if row[0][0] is old[0][0]]
-        return kept + [_signature(row) for row in rows[len(kept) :]]
-
-
-def _rows_of(tokens: list[Token], source: str) -> list[Row]:
-    """Return the rows of a table that is the only block; none if there is any other block."""
-    is_alone = tokens and tokens[0].type == "table_open" and tokens[-1].type == "table_close"
-    if not is_alone or sum(token.type == "table_open" for token in tokens) != 1:
-        return []
-    table = table_tokens(tokens, source)
-    return [] if table is None else table_rows(table)
-
-
-def _signature(row: Row) -> _Signature:
-    return tuple((cell.type, str(cell.attrGet("style")), text.content) for cell, text in row)
-
-
-# Main thread; knows the document and no widget.
+from ui.kit.markdown.style import Decoration, MarkdownStyle, table_at
 
 
 class GrowingText:
@@ -198,8 +52,6 @@ class GrowingText:
         # The parts that a person folded or unfolded, by their numbers in the text.
         self._turned: set[int] = set()
         self._has_folded = False
-        self._code, self._table = GrowingCode(), GrowingTable()
-        self._open_block = OpenBlock()
         self._tail = ""
         self._frozen_end = 0
         self._frozen_format, self._frozen_char_format = QTextBlockFormat(), QTextCharFormat()
@@ -228,9 +80,7 @@ class GrowingText:
 
     def finish(self) -> None:
         """Write the rest of the text, which is complete now."""
-        self._code.is_exact = True
         self.write()
-        self._code.is_exact = False
         if self._notes and self._frozen_end:
             # A footnote may be defined far away: only writing everything again numbers it right.
             self.show(self.source)
@@ -238,12 +88,12 @@ class GrowingText:
     def write(self) -> None:
         """Write the text that arrived since the last call."""
         text = prepared(self._tail)
-        tokens = self._open_block.parse(text, self._notes)
+        tokens = parse(text, self._notes)
         labels = note_labels(tokens)
         if labels & self._mentioned - self._notes:  # closed text names a note that is new
             self._restart()
             text = prepared(self._tail)
-            tokens = self._open_block.parse(text, ())
+            tokens = parse(text)
             labels = note_labels(tokens)
         self._notes |= labels
         self.is_writing = True
@@ -262,8 +112,6 @@ class GrowingText:
         """Write tokens, and return the number of the first line that is open."""
         closed, first_open_line = closed_tokens(text, tokens)
         numbers = note_numbers(tokens[closed:], self._numbers)
-        if not closed and self._grow(cursor, tokens, text, numbers):
-            return 0
         self.changed_from = self._frozen_end
         self._remove_tail(cursor)
         if closed:
@@ -276,39 +124,7 @@ class GrowingText:
         writer = self._writer(cursor, numbers)
         writer.write(tokens[closed:], text)
         self.decorations += writer.decorations
-        newest = self._newest()
-        card = None if newest is None else self.decorations[newest]
-        self._code.note(tokens[closed:], card, self.style)
-        self._table.note(tokens[closed:], text)
         return first_open_line
-
-    def _grow(
-        self, cursor: QTextCursor, tokens: list[Token], text: str, numbers: dict[str, int]
-    ) -> bool:
-        """Write only the changes, if the open text is one block that has grown."""
-        place = self._newest()
-        if place is None:
-            return False
-        newest = self.decorations[place]
-        grown = self._code.grow(cursor, tokens, newest, self.style, self._pictures)
-        self.changed_from = self._code.changed_from
-        inline = InlineWriter(cursor, self.style, numbers, self._pictures, self._room_px())
-        if grown is None:
-            blocks = BlockWriter(cursor, self.style, False, False, inline, self._room_px())
-            grown = self._table.grow(cursor, tokens, text, newest, blocks)
-            self.changed_from = self._table.changed_from
-        if grown is None:
-            return False
-        self.decorations[place] = grown
-        keys = [key for key in self.decorations[place + 1 :] if key.end < self.changed_from]
-        keys += [Decoration("key", start, end) for start, end in inline.keys]
-        self.decorations[place + 1 :] = keys
-        return True
-
-    def _newest(self) -> int | None:
-        """Return the place of the newest card or table among the decorations."""
-        places = range(len(self.decorations) - 1, -1, -1)
-        return next((n for n in places if self.decorations[n].kind != "key"), None)
 
     def fit_drawn(self) -> None:
         """Fit pictures into the view, and center the formulas that are narrower than it."""
@@ -359,6 +175,7 @@ class GrowingText:
         for fold in folds:  # outer ones first
             summary = self._document.findBlock(fold.start)
             is_shown = summary.isVisible() and self.is_open(fold)
+            self._show_arrow(fold)
             block = summary.next()
             while block.isValid() and block.position() <= fold.end:
                 block.setVisible(is_shown)
@@ -368,6 +185,14 @@ class GrowingText:
             if table.kind == "table" and table.start > start:
                 self._fit_table(table)
         self._document.markContentsDirty(start, self._document.characterCount() - start)
+
+    def _show_arrow(self, fold: Decoration) -> None:
+        """Replace the arrow of a fold's summary by that of its state."""
+        cursor = QTextCursor(self._document)
+        cursor.setPosition(fold.start)
+        cursor.setPosition(fold.start + 1, QTextCursor.MoveMode.KeepAnchor)
+        if cursor.selectedText() in ARROWS.values():
+            cursor.insertText(ARROWS[self.is_open(fold)], cursor.charFormat())
 
     def _fit_table(self, decoration: Decoration) -> None:
         """Let a table that is hidden take no room."""

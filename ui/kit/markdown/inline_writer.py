@@ -1,6 +1,6 @@
 """Writes inline text of Markdown: emphasis, code, links, boxes and formulas."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from markdown_it.token import Token
@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 
 from ui.kit.labels import plain_tool_tip
 from ui.kit.markdown.parser import formula_source
-from ui.kit.markdown.pictures import Box, Drawn, FoldArrow, Formula, Pictures, formula, picture
+from ui.kit.markdown.pictures import Drawn, Formula, Pictures, formula, picture
 from ui.kit.markdown.style import MarkdownStyle, text_width
 
 _CODE_SCALE, _KEY_SCALE = 0.94, 0.86
@@ -23,6 +23,7 @@ NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
 LINE_SEPARATOR = "\u2028"
+ARROWS = {False: "▸", True: "▾"}
 _EDGE = "\u202f"
 # The source of what is drawn in the text, which is copied instead of it; a tag that is meant.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
@@ -201,21 +202,23 @@ class InlineWriter:
         self._cursor.insertText("\u00a0\u21a9", form)
 
     def write_box(self, is_done: bool) -> None:
-        """Draw the box of a task."""
-        style = self._style
-        drawn = Box(is_done, style.em, style.link, style.muted, style.code_background)
-        source = "[x]" if is_done else "[ ]"
-        self._insert(drawn, f"box:{source}", source, "Done" if is_done else "Not done")
+        """Write the box of a task."""
+        form = self.plain()
+        form.setForeground(QBrush(QColor(self._style.link if is_done else self._style.muted)))
+        form.setProperty(SOURCE_PROPERTY, "[x]" if is_done else "[ ]")
+        form.setToolTip("Done" if is_done else "Not done")
+        self._cursor.insertText("☑" if is_done else "☐", form)
 
-    def write_summary(self, token: Token, number: int, is_open: Callable[[], bool]) -> None:
-        """Write what stays of a part that is folded: a link that shows and hides it."""
+    def write_summary(self, token: Token, number: int, *, is_open: bool) -> None:
+        """Write the summary of a fold: a link that shows and hides its content."""
         form = self.plain()
         form.setAnchor(True)
         form.setAnchorHref(f"{FOLD_PREFIX}{number}")
         form.setToolTip("Show or hide")
         form.setFontWeight(QFont.Weight.DemiBold)
-        arrow = FoldArrow(is_open, self._style.em, self._style.muted)
-        self._insert(arrow, f"fold:{number}", "", "Show or hide", form)
+        arrow = QTextCharFormat(form)
+        arrow.setProperty(SOURCE_PROPERTY, "")
+        self._cursor.insertText(ARROWS[is_open], arrow)
         self._cursor.insertText("\u00a0", form)
         self.write(token, form)
 
@@ -233,15 +236,10 @@ class InlineWriter:
         points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
         return formula(token.content.strip(), points, self._style.text, is_display=is_display)
 
-    def _insert(
-        self, drawn: Drawn, name: str, source: str, says: str, link: QTextCharFormat | None = None
-    ) -> None:
+    def _insert(self, drawn: Drawn, name: str, source: str, says: str) -> None:
         form = self._pictures.format(name, drawn, self._style.font, self._room_px)
         form.setProperty(SOURCE_PROPERTY, source)
         form.setToolTip(plain_tool_tip(says))
-        if link is not None:
-            form.setAnchor(True)
-            form.setAnchorHref(link.anchorHref())
         self._cursor.insertImage(form)
 
     # -- measuring -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is drawn within lines of text: formulas, boxes, arrows and pictures. Main thread.
+"""Formulas and pictures that are drawn within lines of text. Main thread.
 
 Everything is drawn at the pixels of the screen, so that it is sharp on any. Nothing is loaded: a
 picture is in the text itself.
@@ -10,7 +10,7 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,14 +28,11 @@ from PySide6.QtCore import (
     Qt,
 )
 from PySide6.QtGui import (
-    QColor,
     QFont,
     QFontMetricsF,
     QImage,
     QImageReader,
     QPainter,
-    QPen,
-    QPolygonF,
     QPyTextObject,
     QTextCharFormat,
     QTextDocument,
@@ -149,91 +146,6 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
         ziamath.config.svg2 = False  # Qt draws SVG 1.2 only
         drawn = ziamath.Latex(tex, size=size_px, color=color, inline=not is_display)
         return str(drawn.svg())
-
-
-# Boxes of tasks, and the arrows of parts that can be folded.
-
-
-class _Square:
-    """Something as wide as high, in the middle of its line."""
-
-    __slots__ = ()
-    size_px: float
-    descent_px = None
-
-    @property
-    def width_px(self) -> float:
-        return self.size_px
-
-    @property
-    def height_px(self) -> float:
-        return self.size_px
-
-
-@dataclass(frozen=True, slots=True)
-class Box(_Square):
-    """The box of a task."""
-
-    is_done: bool
-    size_px: float
-    filled: str
-    edge: str
-    tick: str
-
-    def paint(self, painter: QPainter, place: QRectF) -> None:
-        """Draw it."""
-        side = place.width()
-        inset, radius = side * 0.08, side * 0.18
-        square = place.adjusted(inset, inset, -inset, -inset)
-        if not self.is_done:
-            painter.setPen(QPen(QColor(self.edge), side * 0.08))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(square, radius, radius)
-            return
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(self.filled))
-        painter.drawRoundedRect(square, radius, radius)
-        _draw_line(painter, place, ((0.28, 0.52), (0.44, 0.68), (0.73, 0.34)), self.tick)
-
-
-@dataclass(frozen=True, slots=True)
-class FoldArrow(_Square):
-    """The arrow of a part that can be folded.
-
-    Attributes:
-        is_open: Returns whether the part is shown.
-        size_px: Its width and height.
-        color: Its color.
-    """
-
-    is_open: Callable[[], bool]
-    size_px: float
-    color: str
-
-    def paint(self, painter: QPainter, place: QRectF) -> None:
-        """Draw it to the right, or down while the part is shown."""
-        down, right = (
-            ((0.2, 0.38), (0.5, 0.68), (0.8, 0.38)),
-            ((0.38, 0.2), (0.68, 0.5), (0.38, 0.8)),
-        )
-        _draw_line(painter, place, down if self.is_open() else right, self.color)
-
-
-def _draw_line(
-    painter: QPainter, place: QRectF, corners: tuple[tuple[float, float], ...], color: str
-) -> None:
-    pen = QPen(QColor(color), place.width() * 0.11)
-    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
-    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-    painter.setPen(pen)
-    painter.drawPolyline(
-        QPolygonF(
-            [
-                QPointF(place.left() + x * place.width(), place.top() + y * place.height())
-                for x, y in corners
-            ]
-        )
-    )
 
 
 # Pictures whose bytes are in the text: ``data:image/png;base64,…``.

@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QFontInfo,
     QFontMetricsF,
     QPainter,
-    QPainterPath,
     QPen,
     QTextBlock,
     QTextCharFormat,
@@ -77,45 +76,6 @@ def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs
     for stretch in _stretches(code.split("\n")):
         lines.extend(_colored(stretch, language, colors))
     return lines
-
-
-class OpenCode:
-    """Colors code that grows; only its last line may be incomplete.
-
-    Complete lines have the colors of ``highlighted_lines``. The last line is colored again with
-    each piece, together with only the line above it if that is known to suffice. Its colors are
-    exact at the latest when it is complete.
-    """
-
-    def __init__(self) -> None:
-        self._noted: tuple[str, str, CodeColors] | None = None
-        self._kept: list[Runs] = []
-        self._restart = 0
-
-    def lines(self, code: str, language: str, colors: CodeColors) -> list[Runs]:
-        """Return the lines of the code, each as runs of text with a color."""
-        *closed, newest = _stretches(code.split("\n"))
-        lines: list[Runs] = []
-        for stretch in closed:
-            lines.extend(_colored(stretch, language, colors))
-        whole = newest[: newest.rfind("\n") + 1]
-        if self._noted != (whole, language, colors):
-            self._note(whole, language, colors)
-        lines.extend(self._kept)
-        lines.extend(_lexed(newest[self._restart :], language, colors))
-        return lines
-
-    def _note(self, whole: str, language: str, colors: CodeColors) -> None:
-        """Note complete lines, and whether the last of them can be colored by itself."""
-        self._noted = whole, language, colors
-        lines = _colored(whole, language, colors)[:-1]
-        text = whole.rstrip("\n")
-        begin = text.rfind("\n") + 1
-        above = text.count("\n")
-        alone = _lexed(whole[begin:], language, colors)[:-1]
-        is_alone = alone == lines[above:]
-        self._restart = begin if is_alone else 0
-        self._kept = list(lines[:above]) if is_alone else []
 
 
 def _stretches(lines: list[str]) -> list[str]:
@@ -319,21 +279,7 @@ def markdown_style(font: QFont) -> MarkdownStyle:
     )
 
 
-_CARD_RADIUS, _TABLE_RADIUS, _KEY_RADIUS = 9, 6, 4
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The lines of a table: the edges of its columns and rows."""
-
-    columns: tuple[float, ...]
-    rows: tuple[float, ...]
-
-    @property
-    def area(self) -> QRectF:
-        """The area of the table."""
-        left, top = self.columns[0], self.rows[0]
-        return QRectF(left, top, self.columns[-1] - left, self.rows[-1] - top)
+_CARD_RADIUS, _KEY_RADIUS = 9, 4
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:
@@ -349,9 +295,6 @@ class Decorations:
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
         self._style = style
-        # Kept for one state of the layout, because measuring a row reads the document.
-        self._grids: dict[Decoration, Grid] = {}
-        self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
     def is_hidden(self, decoration: Decoration) -> bool:
         """Return whether it is in a part that is folded."""
@@ -361,7 +304,7 @@ class Decorations:
         self, decoration: Decoration, width: float, all_of_them: Sequence[Decoration]
     ) -> QRectF:
         if decoration.kind == "table":
-            return self.grid(decoration).area
+            return self._table_area(decoration)
         if decoration.kind == "key":
             return self._line_area(decoration)
         if decoration.kind == "quote":
@@ -375,32 +318,16 @@ class Decorations:
             top, bottom = top - self._style.code_head_px, bottom + self._style.code_foot_px
         return QRectF(decoration.left_px, top, width - decoration.left_px, bottom - top)
 
-    def grid(self, decoration: Decoration) -> Grid:
-        """Return the lines of a table."""
-        state = self._document.revision(), self._document.textWidth()
-        if state != self._grids_are_of:
-            self._grids_are_of, self._grids = state, {}
-        grid = self._grids.get(decoration)
-        if grid is None:
-            grid = self._grids[decoration] = self._measured(decoration)
-        return grid
-
-    def _measured(self, decoration: Decoration) -> Grid:
+    def _table_area(self, decoration: Decoration) -> QRectF:
+        """Return the area of a table without its margins; frame positions include them."""
         table = self.table(decoration)
-        layout = self._document.documentLayout()
-        pad = self._style.cell_pad_px
-        tops = []
-        for row in range(table.rows()):
-            block = table.cellAt(row, 0).firstCursorPosition().block()
-            tops.append(layout.blockBoundingRect(block).top() - pad)
-        form = table.format()
-        height = layout.frameBoundingRect(table).height() - form.topMargin() - form.bottomMargin()
-        widths = [length.rawValue() for length in form.columnWidthConstraints()]
+        form, layout = table.format(), self._document.documentLayout()
+        frame = layout.frameBoundingRect(table)
+        width = sum(length.rawValue() for length in form.columnWidthConstraints())
+        height = frame.height() - form.topMargin() - form.bottomMargin()
         first = layout.blockBoundingRect(table.cellAt(0, 0).firstCursorPosition().block())
-        edges = [first.left() - pad]
-        for width in widths:
-            edges.append(edges[-1] + width)
-        return Grid(tuple(edges), (*tops, tops[0] + height))
+        pad = form.cellPadding() + form.border()
+        return QRectF(first.left() - pad, first.top() - pad, width, height)
 
     def table(self, decoration: Decoration) -> QTextTable:
         """Return the table that is decorated."""
@@ -422,8 +349,6 @@ class Decorations:
                 painter.setPen(QPen(QColor(style.line), 1))
                 middle = round(area.center().y()) + 0.5
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
-            case "table":
-                self._paint_table(painter, self.grid(decoration))
             case "code":
                 self._paint_card(painter, decoration, area)
             case "key":
@@ -479,30 +404,6 @@ class Decorations:
                 left = right - style.fixed_width(number)
                 painter.drawText(QPointF(max(left, area.left() + 2), base), number)
             block = block.next()
-
-    def _paint_table(self, painter: QPainter, grid: Grid) -> None:
-        style = self._style
-        outline = QRectF(grid.area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        path = QPainterPath()
-        path.addRoundedRect(outline, _TABLE_RADIUS, _TABLE_RADIUS)
-        painter.save()
-        painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
-        if len(grid.rows) > 1:
-            head = QRectF(
-                outline.left(), outline.top(), outline.width(), grid.rows[1] - outline.top()
-            )
-            painter.fillRect(head, QColor(style.code_background))
-        painter.setPen(QPen(QColor(style.line), 1))
-        for x in grid.columns[1:-1]:
-            at = round(x) + 0.5
-            painter.drawLine(QPointF(at, outline.top()), QPointF(at, outline.bottom()))
-        for y in grid.rows[1:-1]:
-            at = round(y) + 0.5
-            painter.drawLine(QPointF(outline.left(), at), QPointF(outline.right(), at))
-        painter.restore()
-        painter.setPen(QPen(QColor(style.line), 1))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(outline, _TABLE_RADIUS, _TABLE_RADIUS)
 
     def _block_area(self, position: int) -> QRectF:
         block = self._document.findBlock(position)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QTextCursor
+from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.rich_text import (
@@ -55,28 +55,6 @@ def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
     assert described(live.document()) == described(
         shown(theme, qapp, "text\n| a |\n|-|-|\n").document()
     )
-
-
-def test_the_lines_of_a_table_are_closed_at_their_corners(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, f"text\n\n{GRID}\nmore")
-    area = view.area(view.decorations[0]).toAlignedRect()
-    picture = view.grab().toImage()
-    line = QColor(theme.colors.line)
-    left, top, right, bottom = area.left(), area.top(), area.right(), area.bottom()
-    inset = 10  # beyond the rounded corner
-    for y in range(top + inset, bottom - inset):
-        assert picture.pixelColor(left, y) == line, y
-        assert picture.pixelColor(right, y) == line, y
-    for x in range(left + inset, right - inset):
-        assert picture.pixelColor(x, top) == line, x
-        assert picture.pixelColor(x, bottom) == line, x
-    for corner in ((left, top), (right, top), (left, bottom), (right, bottom)):
-        x, y = corner
-        across, along = (1 if x == left else -1), (1 if y == top else -1)
-        seen = [picture.pixelColor(x + n * across, y + n * along) for n in range(8)]
-        # The round corner is drawn smoothly: its darkest pixel is nearly the line's.
-        between = (line.lightness() + QColor(theme.colors.canvas).lightness()) / 2
-        assert min(one.lightness() for one in seen) <= between, corner
 
 
 def test_cells_are_where_their_column_and_row_are(theme: Theme, qapp: QApplication) -> None:
