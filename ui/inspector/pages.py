@@ -1,31 +1,22 @@
 """Pages of text and tables in the inspector, with one left edge. Main thread."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import cast
 
 from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
-    QPoint,
     QRect,
-    QRectF,
     Qt,
 )
 from PySide6.QtGui import (
     QAction,
-    QColor,
     QFontMetrics,
     QKeySequence,
     QPainter,
     QPaintEvent,
     QPalette,
-    QTextCharFormat,
-    QTextCursor,
-    QTextDocument,
-    QTextLine,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -47,7 +38,6 @@ from ui.kit.rows import FittedColumns, Index
 from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
-_ROUND_PX = 4
 # A plain text's frame has this much padding in the style sheet, where a page has two pixels.
 _PLAIN_PADDING_PX = 6
 
@@ -66,74 +56,8 @@ class InspectorTab(QWidget):
         """Wait until the background work has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Characters of the document, from the first to before the last."""
-
-    begin: int
-    end: int
-
-
-def seen(view: QTextEdit) -> Range:
-    """Return the characters that are in sight."""
-    size = view.viewport().size()
-    corner = QPoint(size.width(), size.height())
-    first = view.cursorForPosition(QPoint(0, 0)).position()
-    return Range(first, view.cursorForPosition(corner).position() + 1)
-
-
-def boxes(view: QTextEdit, wanted: Range) -> Iterator[QRectF]:
-    """Yield the rectangle of the letters for each line that the characters are in."""
-    document = view.document()
-    layout = document.documentLayout()
-    across, down = view.horizontalScrollBar().value(), view.verticalScrollBar().value()
-    block = document.findBlock(wanted.begin)
-    while block.isValid() and block.position() < wanted.end:
-        corner = layout.blockBoundingRect(block).topLeft()
-        text, start = block.layout(), block.position()
-        for number in range(text.lineCount()):
-            line = text.lineAt(number)
-            begin = max(wanted.begin - start, line.textStart())
-            end = min(wanted.end - start, line.textStart() + line.textLength())
-            if begin < end:
-                left, right = _x_of(line, begin), _x_of(line, end)
-                yield QRectF(
-                    corner.x() + min(left, right) - across,
-                    corner.y() + line.y() - down,
-                    abs(right - left),
-                    line.ascent() + line.descent(),
-                )
-        block = block.next()
-
-
-def _x_of(line: QTextLine, position: int) -> float:
-    x, _ = cast("tuple[float, int]", line.cursorToX(position))
-    return x
-
-
-def _grounds(document: QTextDocument) -> list[tuple[Range, QColor]]:
-    """Return which characters have a color behind them, and which."""
-    grounds: list[tuple[Range, QColor]] = []
-    block = document.begin()
-    while block.isValid():
-        fragments = block.begin()
-        while not fragments.atEnd():
-            part = fragments.fragment()
-            fragments += 1
-            brush, begin = part.charFormat().background(), part.position()
-            if brush.style() == Qt.BrushStyle.NoBrush:
-                continue
-            if grounds and grounds[-1][0].end == begin and grounds[-1][1] == brush.color():
-                begin = grounds.pop()[0].begin
-            grounds.append((Range(begin, part.position() + part.length()), brush.color()))
-        block = block.next()
-    return grounds
-
-
 class ReadingPage(QTextBrowser):
     """A page that is filled with markup, and opens no links by itself.
-
-    What is behind words has round corners, as every badge of the windows; Qt draws it square.
 
     Args:
         says: What it shows, for a screen reader.
@@ -142,22 +66,10 @@ class ReadingPage(QTextBrowser):
 
     def __init__(self, says: str, hint: str = "") -> None:
         super().__init__()
-        self._grounds: list[tuple[Range, QColor]] = []
         self.setOpenLinks(False)
         self.setAccessibleName(says)
         self.say(hint)
         align(self)
-
-    def setHtml(self, markup: str) -> None:  # noqa: N802 - Qt's name
-        """Show another page."""
-        super().setHtml(markup)
-        self._grounds = _grounds(self.document())
-        cursor, bare = QTextCursor(self.document()), QTextCharFormat()
-        bare.setBackground(Qt.BrushStyle.NoBrush)
-        for written, _ in self._grounds:
-            cursor.setPosition(written.begin)
-            cursor.setPosition(written.end, QTextCursor.MoveMode.KeepAnchor)
-            cursor.mergeCharFormat(bare)
 
     def say(self, hint: str) -> None:
         """Change what stands on it while it is empty."""
@@ -165,20 +77,7 @@ class ReadingPage(QTextBrowser):
         self.setAccessibleDescription(hint)
         self.viewport().update()
 
-    def _paint_grounds(self) -> None:
-        painter = QPainter(self.viewport())
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        round_px, in_sight = _ROUND_PX, seen(self)
-        for written, color in self._grounds:
-            if written.end > in_sight.begin and written.begin < in_sight.end:
-                painter.setBrush(color)
-                for box in boxes(self, written):
-                    painter.drawRoundedRect(box, round_px, round_px)
-        painter.end()
-
     def paintEvent(self, event: QPaintEvent) -> None:
-        self._paint_grounds()
         super().paintEvent(event)
         if self.hint and self.document().isEmpty():
             painter = QPainter(self.viewport())

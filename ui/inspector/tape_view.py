@@ -1,273 +1,77 @@
 """The tape: a run's tokens side by side, with what was held, matched and cut.
 
-Main thread. New tokens are appended; once drawn, a token no longer changes its look, except at the
-end of the run. Only the newest tokens of a long run are drawn.
+Main thread. New tokens are appended; once drawn, a token changes only at the end of the run. Only
+the newest tokens of a long run are drawn.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import Enum
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QKeyEvent,
     QMouseEvent,
-    QPainter,
-    QPainterPath,
-    QPaintEvent,
-    QPen,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
 )
-from PySide6.QtWidgets import QTextEdit, QWidget
+from PySide6.QtWidgets import QTextEdit
 
 from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.pages import Range, align, boxes, seen
+from ui.inspector.pages import align
 from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
-from ui.kit.colors import Colors
-from ui.kit.labels import rescale
-from ui.kit.layouts import FlowLayout
+from ui.kit.labels import WrappedLabel, rescale
 from ui.kit.theme import current_theme, fixed_font
 from ui.words import ORIGIN_WORDS
-
-# Marks: bars, hatching, outlines, and lines above the letters. Nothing lies behind or over a
-# letter, so that each stays as readable as plain text.
-
-_BAR_SHARE = 0.09  # of the height of a letter
-_HATCH_SHARE = 0.24
-_LINE_SHARE = 0.1
-_HATCH_STEP_PX = 4
-_ROUND_PX = 3
-
-
-class MarkKind(Enum):
-    """A mark of the tape; the legend explains it."""
-
-    GUESSED = auto()
-    FORCED = auto()
-    HELD = auto()
-    MATCHED = auto()
-
-
-_OF_ORIGINS = {
-    TokenOrigin.LOOKUP: MarkKind.GUESSED,
-    TokenOrigin.PREDICTION: MarkKind.GUESSED,
-    TokenOrigin.DRAFT: MarkKind.GUESSED,
-    TokenOrigin.HEAD: MarkKind.GUESSED,
-    TokenOrigin.FORCED: MarkKind.FORCED,
-    TokenOrigin.BUDGET: MarkKind.FORCED,
-}
-
-
-@dataclass(slots=True)
-class TapeMarks:
-    """Where each token is on the tape, and which text is marked."""
-
-    begins: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    marked: dict[MarkKind, list[Range]] = field(
-        default_factory=lambda: {kind: [] for kind in MarkKind}
-    )
-    chips: list[Range] = field(default_factory=list)
-
-    @property
-    def kinds(self) -> list[MarkKind]:
-        return [kind for kind, ranges in self.marked.items() if ranges]
-
-    def mark(self, kind: MarkKind, written: Range) -> None:
-        """Mark some text."""
-        add(self.marked[kind], written)
-
-    def mark_origin(self, origin: TokenOrigin, written: Range) -> None:
-        """Mark a token's text by the token's origin, such as a guess."""
-        kind = _OF_ORIGINS.get(origin)
-        if kind is not None:
-            self.mark(kind, written)
-
-    def place_of(self, position: int) -> int:
-        """Return the place of the token that a character belongs to, -1 before the first."""
-        return bisect_right(self.begins, position) - 1
-
-    def draw(self, view: QTextEdit, painter: QPainter, colors: Colors, chosen: int) -> None:
-        """Draw the marks of the part that is in sight."""
-        in_sight = seen(view)
-        height = view.fontMetrics().height()
-        bar = max(2.0, height * _BAR_SHARE)
-        first = max(0, self.place_of(in_sight.begin))
-        last = bisect_left(self.begins, in_sight.end)
-        color = QColor(colors.token)
-        for place in range(first + (first + 1) % 2, last, 2):  # every other token
-            for box in boxes(view, Range(self.begins[place], self.ends[place])):
-                painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), color)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for chip in _overlapping(self.chips, in_sight):
-            band = view.document().findBlock(chip.begin).blockFormat().background()
-            is_band = band.style() != Qt.BrushStyle.NoBrush
-            for box in boxes(view, chip):
-                _round_corners(painter, box, band.color() if is_band else QColor(colors.raised))
-        for kind, ranges in self.marked.items():
-            for marked in _overlapping(ranges, in_sight):
-                for box in boxes(view, marked):
-                    draw_mark(painter, box, kind, colors)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        if first <= chosen < last:
-            painter.setPen(QPen(QColor(colors.text), 1.6))
-            for box in boxes(view, Range(self.begins[chosen], self.ends[chosen])):
-                painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), _ROUND_PX, _ROUND_PX)
-
-
-def add(ranges: list[Range], written: Range) -> None:
-    """Add a range, or extend the one before it."""
-    if ranges and ranges[-1].end == written.begin:
-        ranges[-1] = Range(ranges[-1].begin, written.end)
-    else:
-        ranges.append(written)
-
-
-def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) -> None:
-    """Draw one mark; its shape alone shows its kind, without color."""
-    height = box.height()
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    match kind:
-        case MarkKind.GUESSED | MarkKind.FORCED:
-            thick = max(1.6, height * _LINE_SHARE)
-            is_guessed = kind is MarkKind.GUESSED
-            pen = QPen(QColor(colors.done if is_guessed else colors.tool), thick)
-            pen.setCapStyle(Qt.PenCapStyle.FlatCap)
-            if is_guessed:
-                pen.setDashPattern([1.5, 1.5])
-            painter.setPen(pen)
-            y = box.top() - thick / 2
-            painter.drawLine(QPointF(box.left() + 1, y), QPointF(box.right() - 1, y))
-        case MarkKind.HELD:
-            hatch = max(4.0, height * _HATCH_SHARE)
-            _hatch(painter, QRectF(box.left(), box.bottom(), box.width(), hatch), colors)
-        case MarkKind.MATCHED:
-            painter.setPen(QPen(QColor(colors.match), 1.4))
-            painter.drawRoundedRect(box.adjusted(0.5, 0, -0.5, 0), _ROUND_PX, _ROUND_PX)
-
-
-def _round_corners(painter: QPainter, box: QRectF, ground: QColor) -> None:
-    """Give what Qt has drawn square round corners, by what is around it."""
-    corners, outer = QPainterPath(), QRectF(box.toAlignedRect())
-    round_px = _ROUND_PX
-    corners.addRect(outer)
-    corners.addRoundedRect(outer, round_px, round_px)
-    painter.fillPath(corners, ground)
-
-
-def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:
-    """Fill an area with slanting lines that stay in place while the text scrolls."""
-    painter.save()
-    painter.setClipRect(area)
-    painter.fillRect(area, QColor(colors.limit_soft))
-    painter.setPen(QPen(QColor(colors.limit), 1.2))
-    left, step = area.left() - area.height(), _HATCH_STEP_PX
-    for number in range(int((area.width() + area.height()) / step) + 1):
-        x = left + number * step
-        painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()))
-    painter.restore()
-
-
-def _overlapping(ranges: list[Range], seen: Range) -> Iterator[Range]:
-    first = bisect_left(ranges, seen.begin, key=lambda part: part.end)
-    for part in ranges[first:]:
-        if part.begin > seen.end:
-            return
-        yield part
-
-
-_WORDS = {
-    MarkKind.GUESSED: (
-        "drafted",
-        "dotted: accepted draft token",
-    ),
-    MarkKind.FORCED: (
-        "forced",
-        "solid line above: the schema or the call allowed no other token",
-    ),
-    MarkKind.HELD: ("held back", "hatching below: held back, because it could become a stop"),
-    MarkKind.MATCHED: ("stop", "outline: the stop that ended the answer"),
-}
-_SAMPLE = "abc"
-_GAP_CHARS = 0.7
-
-
-class TapeLegend(QWidget):
-    """A sample and a word for each kind of mark; hidden if there are no marks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kinds: list[MarkKind] = []
-        self._entries = {kind: _Entry(kind) for kind in MarkKind}
-        layout = FlowLayout(self)
-        for entry in self._entries.values():
-            layout.addWidget(entry)
-        self.show_kinds([], is_first=True)
-
-    @property
-    def kinds(self) -> list[MarkKind]:
-        """The kinds that are explained now."""
-        return self._kinds
-
-    def show_kinds(self, kinds: Sequence[MarkKind], *, is_first: bool = False) -> None:
-        """Explain these kinds of marks."""
-        if list(kinds) == self._kinds and not is_first:
-            return
-        self._kinds = list(kinds)
-        for kind, entry in self._entries.items():
-            entry.setVisible(kind in kinds)
-        self.setVisible(bool(kinds))
-        said = "; ".join(f"{_WORDS[kind][0]}, {_WORDS[kind][1]}" for kind in kinds)
-        self.setAccessibleName(f"Marks on the tape: {said}" if said else "Marks on the tape")
-
-
-class _Entry(QWidget):
-    """A few letters with a mark, and what the mark means."""
-
-    def __init__(self, kind: MarkKind) -> None:
-        super().__init__()
-        self._kind = kind
-        word, about = _WORDS[kind]
-        self._word = word
-        self.setAccessibleName(word)
-        self.setAccessibleDescription(about)
-        self.setToolTip(f"{about[0].upper()}{about[1:]}.")
-        rescale(self, 0.92)
-        current_theme().changed.connect(self.update)
-
-    def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        gaps = round(3 * _GAP_CHARS * metrics.averageCharWidth())
-        width = metrics.horizontalAdvance(_SAMPLE) + metrics.horizontalAdvance(self._word) + gaps
-        return QSize(width, round(metrics.height() * 1.5))
-
-    def minimumSizeHint(self) -> QSize:
-        return self.sizeHint()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        metrics, colors = self.fontMetrics(), current_theme().colors
-        top, height = metrics.height() * 0.22, metrics.height()
-        sample = QRectF(1, top, metrics.horizontalAdvance(_SAMPLE), height)
-        painter.setPen(QColor(colors.muted))
-        painter.drawText(sample, _SAMPLE)
-        left = sample.right() + _GAP_CHARS * metrics.averageCharWidth()
-        painter.drawText(QRectF(left, top, self.width() - left, height), self._word)
-        draw_mark(painter, sample, self._kind, colors)
-        painter.end()
-
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 # Qt lays a block out again whenever it grows, so the length of blocks is limited.
 _BLOCK_CHARS = 500
-_LEAST_LINES, _NO_LIMIT_PX = 2, 1 << 14
+_MIN_LINES, _NO_LIMIT_PX = 2, 1 << 14
+
+
+_LINES = QTextCharFormat.UnderlineStyle
+
+
+class MarkKind(Enum):
+    """A mark of the tape, with its explanation in the legend."""
+
+    DRAFTED = "dotted line: accepted draft token"
+    FORCED = "solid line: the schema or the call allowed no other token"
+    HELD = "wavy line: held back, because it could become a stop"
+    MATCHED = "bold: the stop that ended the answer"
+
+
+_KINDS_BY_ORIGIN = {
+    TokenOrigin.LOOKUP: MarkKind.DRAFTED,
+    TokenOrigin.PREDICTION: MarkKind.DRAFTED,
+    TokenOrigin.DRAFT: MarkKind.DRAFTED,
+    TokenOrigin.HEAD: MarkKind.DRAFTED,
+    TokenOrigin.FORCED: MarkKind.FORCED,
+    TokenOrigin.BUDGET: MarkKind.FORCED,
+}
+
+
+class TapeLegend(WrappedLabel):
+    """Explains the marks that are on the tape; hidden if there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "muted")
+        rescale(self, 0.92)
+        self.hide()
+
+    def show_kinds(self, kinds: Sequence[MarkKind]) -> None:
+        """Explain these kinds of marks."""
+        text = "  ·  ".join(kind.value for kind in kinds)
+        self.setText(text)
+        self.setAccessibleName(f"Marks on the tape: {text}" if text else "Marks on the tape")
+        self.setVisible(bool(kinds))
 
 
 class TapeView(QTextEdit):
@@ -283,7 +87,8 @@ class TapeView(QTextEdit):
         super().__init__()
         self._trace: RunTrace | None = None
         self._tape: Tape | None = None
-        self._marks = TapeMarks()
+        self._kinds: set[MarkKind] = set()
+        self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
         self._channel: Channel | None = None
         self._is_ended = False
@@ -315,7 +120,7 @@ class TapeView(QTextEdit):
             self.updateGeometry()
 
     def minimumSizeHint(self) -> QSize:
-        lines_px = _LEAST_LINES * self.fontMetrics().lineSpacing()
+        lines_px = _MIN_LINES * self.fontMetrics().lineSpacing()
         return QSize(75, lines_px + round(2 * self.document().documentMargin()))
 
     @property
@@ -325,8 +130,8 @@ class TapeView(QTextEdit):
 
     @property
     def mark_kinds(self) -> list[MarkKind]:
-        """The kinds of marks that can be seen on it."""
-        return self._marks.kinds
+        """The kinds of marks on the tape."""
+        return [kind for kind in MarkKind if kind in self._kinds]
 
     @property
     def chosen(self) -> int:
@@ -363,7 +168,7 @@ class TapeView(QTextEdit):
         token = self.token_at(place)
         words = "" if token is None else ORIGIN_WORDS[token.origin]
         self.viewport().setToolTip(words and f"{words[0].upper()}{words[1:]}.")
-        self.viewport().update()
+        self._mark_chosen()
         self.token_chosen.emit(place)
 
     def choose_token(self, index: int) -> None:
@@ -373,13 +178,11 @@ class TapeView(QTextEdit):
             self._go_to_chosen()
             self.ensureCursorVisible()
 
-    # -- Qt's side -------------------------------------------------------------------------
-
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Choose the token under the mouse."""
         super().mouseMoveEvent(event)
         position = self.cursorForPosition(event.position().toPoint()).position()
-        self.choose(self._marks.place_of(position))
+        self.choose(bisect_right(self._begins, position) - 1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go from token to token with the arrow keys."""
@@ -395,13 +198,6 @@ class TapeView(QTextEdit):
             super().keyPressEvent(event)
             return
         self._go_to_chosen()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        if self._tokens:
-            painter = QPainter(self.viewport())
-            self._marks.draw(self, painter, current_theme().colors, self._chosen)
-            painter.end()
 
     # -- drawing ---------------------------------------------------------------------------
 
@@ -422,7 +218,8 @@ class TapeView(QTextEdit):
     def _draw_again(self) -> None:
         self.clear()
         self._formats.clear()
-        self._marks = TapeMarks()
+        self._kinds.clear()
+        self._begins.clear()
         self._tokens.clear()
         self._channel = None
         self._chosen = -1
@@ -451,12 +248,8 @@ class TapeView(QTextEdit):
             if span.row != row:
                 row = span.row
                 self._open_band(cursor, tape.tokens[row].channel)
-                self._marks.begins.append(cursor.position())
-                self._marks.ends.append(cursor.position())
-            begin = cursor.position()
+                self._begins.append(cursor.position())
             self._write(cursor, span, tape, first + row)
-            self._marks.mark_origin(tape.tokens[row].origin, Range(begin, cursor.position()))
-            self._marks.ends[-1] = cursor.position()
         cursor.endEditBlock()
         if is_at_end:
             bar.setValue(bar.maximum())
@@ -489,18 +282,25 @@ class TapeView(QTextEdit):
         theme = current_theme()
         if span.is_chip:
             form = self._chip()
+            self._mark_origin(form, self._tokens[place].origin)
             if span.marks & TokenMark.CUT:
                 form.setForeground(QColor(theme.colors.fault))
                 form.setFontStrikeOut(True)
-            self._write_chip(cursor, span.text, form)
+            cursor.insertText(f" {span.text} ", form)
             return
         if cursor.positionInBlock() > _BLOCK_CHARS:
             cursor.insertBlock(self._continued)
-        form = self._plain()
-        colors, begin = theme.colors, cursor.position()
+        form, colors = self._plain(), theme.colors
+        if place % 2:  # alternating grounds separate the tokens
+            form.setBackground(QColor(colors.bubble))
+        self._mark_origin(form, self._tokens[place].origin)
+        if span.marks & TokenMark.HELD:
+            form.setBackground(QColor(colors.limit_soft))
+            self._underline(form, _LINES.WaveUnderline, colors.limit, MarkKind.HELD)
         if span.marks & TokenMark.MATCHED:
             form.setBackground(QColor(colors.match_soft))
-            form.setFontWeight(600)
+            form.setFontWeight(QFont.Weight.Bold)
+            self._kinds.add(MarkKind.MATCHED)
         if span.marks & TokenMark.CUT:
             form.setForeground(QColor(colors.fault))
             form.setFontStrikeOut(True)
@@ -510,23 +310,50 @@ class TapeView(QTextEdit):
             cursor.insertText(f"{line}{_LINE_FEED}", form)
             cursor.insertBlock(self._continued)
         cursor.insertText(last, form)
-        written = Range(begin, cursor.position())
-        if span.marks & TokenMark.HELD:
-            self._marks.mark(MarkKind.HELD, written)
-        if span.marks & TokenMark.MATCHED:
-            self._marks.mark(MarkKind.MATCHED, written)
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & TokenMark.MATCHED
         if ends and place == len(self._tokens) - 1 and stop is not None:
             chip = self._chip()
             chip.setForeground(QColor(colors.on_accent))
             chip.setBackground(QColor(colors.accent))
-            self._write_chip(cursor, f"stop {(stop.rule_index or 0) + 1}", chip)
+            cursor.insertText(f" stop {(stop.rule_index or 0) + 1} ", chip)
 
-    def _write_chip(self, cursor: QTextCursor, words: str, form: QTextCharFormat) -> None:
-        begin = cursor.position()
-        cursor.insertText(f" {words} ", form)
-        self._marks.chips.append(Range(begin, cursor.position()))
+    def _mark_origin(self, form: QTextCharFormat, origin: TokenOrigin) -> None:
+        colors, kind = current_theme().colors, _KINDS_BY_ORIGIN.get(origin)
+        if kind is MarkKind.DRAFTED:
+            self._underline(form, _LINES.DotLine, colors.done, kind)
+        elif kind is MarkKind.FORCED:
+            self._underline(form, _LINES.SingleUnderline, colors.tool, kind)
+
+    def _underline(
+        self,
+        form: QTextCharFormat,
+        style: QTextCharFormat.UnderlineStyle,
+        color: str,
+        kind: MarkKind,
+    ) -> None:
+        form.setUnderlineStyle(style)
+        form.setUnderlineColor(QColor(color))
+        self._kinds.add(kind)
+
+    def _mark_chosen(self) -> None:
+        """Mark the chosen token."""
+        colors, selections = current_theme().colors, []
+        if self._chosen >= 0:
+            mark = QTextEdit.ExtraSelection()
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(self._begins[self._chosen])
+            is_last = self._chosen == len(self._begins) - 1
+            end = self.document().characterCount() - 1
+            cursor.setPosition(
+                end if is_last else self._begins[self._chosen + 1], QTextCursor.MoveMode.KeepAnchor
+            )
+            mark.cursor, form = cursor, QTextCharFormat()
+            form.setBackground(QColor(colors.accent))
+            form.setForeground(QColor(colors.on_accent))
+            mark.format = form
+            selections = [mark]
+        self.setExtraSelections(selections)
 
     def _plain(self) -> QTextCharFormat:
         if "plain" not in self._formats:
@@ -549,5 +376,5 @@ class TapeView(QTextEdit):
     def _go_to_chosen(self) -> None:
         if self._chosen >= 0:
             cursor = self.textCursor()
-            cursor.setPosition(self._marks.begins[self._chosen])
+            cursor.setPosition(self._begins[self._chosen])
             self.setTextCursor(cursor)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtGui import QImage
-from pytestqt.qtbot import QtBot
 
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules, StopScope
@@ -16,7 +15,6 @@ from tests.ui.inspector.reading import THINK, trace_of
 from ui.inspector.shown_run import Tape, TokenMark, alternatives, percent, token_words
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import COLUMNS, TokenTable
-from ui.kit.theme import Theme
 
 
 def marks(tape: Tape) -> list[tuple[str, TokenMark]]:
@@ -149,40 +147,6 @@ def test_every_origin_of_a_token_has_a_name(record: Record, origin: TokenOrigin)
     words = token_words(replace(trace.tokens[0], origin=origin), trace.rules)
     plain = token_words(replace(trace.tokens[0], origin=TokenOrigin.SAMPLED), trace.rules)
     assert (words == plain) == (origin is TokenOrigin.SAMPLED)
-
-
-def test_hatching_lies_below_the_letters_of_what_was_held(
-    theme: Theme, record: Record, qtbot: QtBot
-) -> None:
-    shown_run = record(["one", " EN", "x"], "END")
-    view = TapeView()
-    qtbot.addWidget(view)
-    view.resize(500, 200)
-    view.show()
-    view.show_trace(shown_run.trace)
-    plain = TapeView()
-    qtbot.addWidget(plain)
-    plain.resize(500, 200)
-    plain.show()
-    bare = record(["one", " EN", "x"]).trace
-    plain.show_trace(bare)
-    marked, unmarked = (_picture(one) for one in (view, plain))
-    cursor = view.textCursor()
-    cursor.setPosition(view.toPlainText().index("EN"))
-    box = view.cursorRect(cursor)
-    line = cursor.block().layout().lineAt(0)
-    above = view.document().documentLayout().blockBoundingRect(cursor.block()).top() + line.y()
-    letters = range(round(above), round(above + line.ascent() + line.descent()))
-    columns = range(box.left() + 1, box.left() + 2 * view.fontMetrics().averageCharWidth())
-    changed = [
-        (x, y)
-        for x in columns
-        for y in range(marked.height())
-        if marked.pixel(x, y) != unmarked.pixel(x, y)
-    ]
-    assert changed
-    assert not [place for place in changed if place[1] in letters]
-    assert min(y for _, y in changed) >= letters.stop
 
 
 def _picture(view: TapeView) -> QImage:

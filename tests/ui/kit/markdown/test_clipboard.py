@@ -32,7 +32,7 @@ def copied(view: MarkdownView) -> tuple[str, str]:
 def test_nested_lists_keep_their_indentation(theme: Theme, qapp: QApplication) -> None:
     text, html = copied(shown(theme, qapp, NESTED))
     assert text == (
-        "• one\n  • inner text\n    over two lines\n  • second\n    1. deep\n    b. deeper\n"
+        "• one\n  • inner text\n    over two lines\n  • second\n    1. deep\n    2. deeper\n"
         "[x] done\n  more of it"
     )
     assert html == (
