@@ -7,16 +7,12 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QPoint,
-    QRect,
-    QSize,
     Qt,
     Signal,
 )
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
-    QFont,
-    QFontMetrics,
     QHideEvent,
     QKeyEvent,
     QPainter,
@@ -26,21 +22,17 @@ from PySide6.QtWidgets import (
     QFrame,
     QListView,
     QPushButton,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QWidget,
 )
 
 from engine import counted, size_in_words
 from engine.library.memory import Fit
 from ui.chat.session.conversation_model import ConversationModel
-from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.fields import SearchLineEdit
-from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
@@ -405,73 +397,24 @@ def _order(row: ModelRow) -> tuple[bool, bool, bool, float, str]:
     )
 
 
-_MARK_PX = 15
-_ELIDE = Qt.TextElideMode.ElideMiddle  # the end of a model's name tells its quantization
-_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-_RIGHT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+class ModelDelegate(RowDelegate):
+    """Two lines per model; that of the open conversation has a tick."""
 
-
-class ModelDelegate(QStyledItemDelegate):
-    """Draws two lines per row; the model of the open conversation has a tick."""
-
-    def __init__(self, view: QWidget) -> None:
-        super().__init__(view)
-        self._view = view
-        current_theme().changed.connect(view.update)
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 18)
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the row."""
-        theme = current_theme()
+    def content(self, index: Index) -> RowContent | None:
+        """Return the content of a row."""
         row = index.data(ModelRows.row_role)
         if not isinstance(row, ModelRow):
-            return
-        colors = theme.colors
-        area: QRect = option.rect.adjusted(6, 1, -6, -1)
-        painter.save()
-        draw_row_ground(
-            painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=True
+            return None
+        colors = current_theme().colors
+        label, tone = row.state
+        color = colors.text if row.model.found.can_be_loaded else colors.muted
+        return RowContent(
+            RowPart(row.model.found.name, color, "tick" if row.is_chosen else "", colors.match),
+            right=RowPart(row.size, colors.muted),
+            subtitle=RowPart(row.facts),
+            badge=RowPart(label, colors.tone(tone)[0]),
+            elide=Qt.TextElideMode.ElideMiddle,
         )
-        mark = _MARK_PX
-        if row.is_chosen:
-            image = icons.pixmap("tick", colors.match, mark)
-            painter.drawPixmap(area.left() + 9, area.center().y() - mark // 2, image)
-        inner = area.adjusted(mark + 18, 7, -11, -7)
-        half = inner.height() // 2
-        name_color = colors.text if row.model.found.can_be_loaded else colors.muted
-        medium, small = QFont(self._view.font()), QFont(self._view.font())
-        medium.setWeight(QFont.Weight.Medium)
-        small.setPointSizeF(small.pointSizeF() * 0.9)
-        word, tone = row.state
-        top = QRect(inner.left(), inner.top(), inner.width(), half)
-        low = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
-        _draw(
-            painter,
-            top,
-            (row.model.found.name, medium, name_color),
-            (row.size, small, colors.muted),
-        )
-        _draw(painter, low, (row.facts, small, colors.muted), (word, small, colors.tone(tone)[0]))
-        painter.restore()
-
-
-Words = tuple[str, QFont, str]
-"""Text with its font and color."""
-
-
-def _draw(painter: QPainter, area: QRect, left: Words, right: Words) -> None:
-    """Draw text at both ends of a line; the text at the right is never shortened."""
-    words, font, color = right
-    painter.setFont(font)
-    painter.setPen(QColor(color))
-    painter.drawText(area, _RIGHT, words)
-    room = area.width() - (QFontMetrics(font).horizontalAdvance(words) + 12 if words else 0)
-    words, font, color = left
-    painter.setFont(font)
-    painter.setPen(QColor(color))
-    painter.drawText(area, _LEFT, QFontMetrics(font).elidedText(words, _ELIDE, max(0, room)))
 
 
 _WIDTH_PX, _ROWS = 430, 8

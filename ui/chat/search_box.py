@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QListView,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QWidget,
 )
 
@@ -18,11 +16,10 @@ from ui.chat.session.search import FoundConversation, MoreHits, Search, role_wor
 from ui.chat.sidebar_rows import when_words
 from ui.kit.buttons import with_keys
 from ui.kit.fields import SearchLineEdit, is_typed_text
-from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import FlowLayout, column
 from ui.kit.menus import add_entry, literal, passing_menu
-from ui.kit.rows import Index
+from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
 
@@ -251,100 +248,36 @@ class _ResultList(QListView):
                 self.left.emit()
 
 
-class _ResultDelegate(QStyledItemDelegate):
-    """Draws conversations as headings; hits on two lines, with the matches in bold; and more."""
+class _ResultDelegate(RowDelegate):
+    """Conversations as headings, hits on two lines with the matches in bold, and "more" rows."""
 
-    def __init__(self, view: QWidget) -> None:
-        super().__init__(view)
-        self._view = view
+    @property
+    def selected_color(self) -> str:
+        return "bubble" if current_theme().colors.is_dark else "raised"
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        line = self._view.fontMetrics().lineSpacing()
-        is_hit = isinstance(index.data(Search.row_role), Hit)
-        return QSize(120, line * 2 + 18 if is_hit else line + 14)
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the row."""
-        row = index.data(Search.row_role)
-        colors = current_theme().colors
-        area: QRect = option.rect.adjusted(8, 1, -8, -1)
-        painter.save()
-        if not isinstance(row, FoundConversation) or row.named is not None:
-            chosen = colors.bubble if colors.is_dark else colors.raised
-            has_ring = self._view.hasFocus()
-            draw_row_ground(painter, area, option.state, colors, chosen=chosen, has_ring=has_ring)
+    def content(self, index: Index) -> RowContent | None:
+        """Return the content of a row."""
+        row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):
-            inner = area.adjusted(20, 5, -10, -5)
-            half = inner.height() // 2
-            self._paint_head(painter, QRect(inner.topLeft(), QSize(inner.width(), half)), row)
-            rest = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
-            self._paint_marked(painter, rest, row.snippet, row.spans, QFont.Weight.Normal)
-        elif isinstance(row, FoundConversation):
-            self._paint_title(painter, area.adjusted(10, 4, -10, -2), row)
-        elif isinstance(row, MoreHits):
-            painter.setPen(QColor(colors.link))
-            painter.setFont(self._view.font())
-            inner = area.adjusted(20 if row.conversation_id else 10, 2, -10, -2)
-            words = painter.fontMetrics().elidedText(
-                row.words, Qt.TextElideMode.ElideRight, inner.width()
+            return RowContent(
+                RowPart(role_words(row), colors.muted),
+                right=RowPart(when_words(row.said_at)),
+                subtitle=RowPart(row.snippet, colors.text, bold=row.spans),
+                weight=QFont.Weight.Normal,
+                inset_px=10,
             )
-            painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, words)
-        painter.restore()
-
-    def _small(self) -> QFont:
-        small = QFont(self._view.font())
-        small.setPointSizeF(small.pointSizeF() * 0.9)
-        return small
-
-    def _paint_title(self, painter: QPainter, area: QRect, conversation: FoundConversation) -> None:
-        """Draw a conversation: its title, and how many hits it has."""
-        small = self._small()
-        colors, count = current_theme().colors, str(conversation.hits) if conversation.hits else ""
-        painter.setFont(small)
-        painter.setPen(QColor(colors.faint))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, count)
-        area.setWidth(area.width() - QFontMetrics(small).horizontalAdvance(count) - 8)
-        named = conversation.named
-        text, spans = (conversation.title, ()) if named is None else (named.snippet, named.spans)
-        self._paint_marked(painter, area, text, spans, QFont.Weight.DemiBold)
-
-    def _paint_head(self, painter: QPainter, area: QRect, hit: Hit) -> None:
-        colors, small = current_theme().colors, self._small()
-        when = when_words(hit.said_at)
-        painter.setFont(small)
-        painter.setPen(QColor(colors.faint))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
-        painter.setPen(QColor(colors.muted))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, role_words(hit))
-
-    def _paint_marked(
-        self,
-        painter: QPainter,
-        area: QRect,
-        text: str,
-        spans: Sequence[tuple[int, int]],
-        weight: QFont.Weight,
-    ) -> None:
-        """Draw a line of text with the matches in bold."""
-        plain, bold = QFont(self._view.font()), QFont(self._view.font())
-        plain.setWeight(weight)
-        bold.setWeight(QFont.Weight.DemiBold)
-        colors = current_theme().colors
-        left, place = area.left(), 0
-        ends = [(text[a : a + n], a, a + n) for a, n in spans]
-        for marked, start, end in [*ends, ("", len(text), len(text))]:
-            for words, font, color in (
-                (text[place:start], plain, colors.text),
-                (marked, bold, colors.link),
-            ):
-                metrics = QFontMetrics(font)
-                room = area.right() - left
-                if not words or room <= 0:
-                    continue
-                shown = metrics.elidedText(words, _ELIDE, room)
-                painter.setFont(font)
-                painter.setPen(QColor(color))
-                spot = QRect(left, area.top(), room, area.height())
-                painter.drawText(spot, Qt.AlignmentFlag.AlignVCenter, shown)
-                left += metrics.horizontalAdvance(shown)
-            place = end
+        if isinstance(row, FoundConversation):
+            named = row.named
+            title = (
+                RowPart(row.title) if named is None else RowPart(named.snippet, bold=named.spans)
+            )
+            hits = RowPart(str(row.hits) if row.hits else "")
+            has_ground = named is not None
+            return RowContent(
+                title, right=hits, weight=QFont.Weight.DemiBold, has_ground=has_ground
+            )
+        if isinstance(row, MoreHits):
+            inset_px = 10 if row.conversation_id else 0
+            title = RowPart(row.words, colors.link)
+            return RowContent(title, weight=QFont.Weight.Normal, inset_px=inset_px)
+        return None

@@ -13,20 +13,17 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QRect,
-    QRectF,
     QSize,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
 from engine import counted
 from ui.chat.session.conversation_list import ConversationList, ConversationRole, row_value
-from ui.kit import icons
 from ui.kit.dates import day_words, time_words
-from ui.kit.icons import draw_row_ground
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
 
@@ -254,141 +251,53 @@ def _key(row: Row) -> object:
     return row.id if isinstance(row, Conversation) else ("folder", row.folder.id)
 
 
-_HEIGHT_LINES = 2.0
-_PIN_PX = 13
-_ARROW_PX = 15
 _FOLDER_PX = 14
-_ELIDE = Qt.TextElideMode.ElideRight
-_LEAST_TITLE = 0.55  # of the width of its line
 NEEDS_YOU = "● Needs Approval"
 
 
-class ConversationDelegate(QStyledItemDelegate):
-    """Draws two lines per row; the open conversation is a raised card."""
+class ConversationDelegate(RowDelegate):
+    """Two lines per conversation, one per folder; the open conversation is a raised card."""
 
-    def __init__(self, view: QWidget) -> None:
-        super().__init__(view)
-        self._view = view
-        current_theme().changed.connect(self._repaint)
+    @property
+    def selected_color(self) -> str:
+        colors = current_theme().colors
+        return "accent_soft" if colors.is_strong else "bubble" if colors.is_dark else "raised"
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         # A view asks for all rows at once: roles would take most of the time.
-        line, model = self._view.fontMetrics().lineSpacing(), index.model()
-        if isinstance(model, SidebarRows) and isinstance(model.at(index.row()), FolderHead):
-            return QSize(120, line + 16)
-        return QSize(120, round(line * _HEIGHT_LINES) + 22)
+        model = index.model()
+        is_folder = isinstance(model, SidebarRows) and isinstance(model.at(index.row()), FolderHead)
+        return QSize(120, self.height_px(1 if is_folder else 2))
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the row."""
-        theme = current_theme()
-        colors = theme.colors
-        inset = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
-        area: QRect = option.rect.adjusted(8 + inset, 1, -8, -1)
-        state: QStyle.StateFlag = option.state
-        painter.save()
-        chosen = colors.bubble if colors.is_dark else colors.raised
-        chosen = colors.accent_soft if colors.is_strong else chosen
-        has_ring = _has_keyboard(state) and self._view.hasFocus()
-        draw_row_ground(painter, area, state, colors, chosen=chosen, has_ring=has_ring)
+    def content(self, index: Index) -> RowContent:
+        """Return the content of a row."""
+        colors = current_theme().colors
+        inset_px = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
         folder = index.data(SidebarRows.folder_role)
         if folder is not None:
-            self._paint_folder(painter, area, index, folder, is_current=_has_keyboard(state))
-            painter.restore()
-            return
-        inner = area.adjusted(10, 8, -10, -8)
-        is_running = bool(index.data(ConversationRole.IS_RUNNING))
-        self._paint_words(painter, inner, index, is_running)
-        painter.restore()
+            arrow = "chevron-down" if folder.is_open else "chevron-right"
+            count = str(index.data(SidebarRows.count_role) or "")
+            is_target = self._is_drop_target(folder)
+            title = RowPart(folder.name, colors.accent if is_target else "", arrow, colors.muted)
+            weight = QFont.Weight.DemiBold
+            return RowContent(title, right=RowPart(count), weight=weight, inset_px=inset_px)
+        right = RowPart(when_words(index.data(ConversationRole.UPDATED_AT)))
+        if index.data(ConversationRole.NEEDS_PERSON):
+            right = RowPart(NEEDS_YOU, colors.limit)
+        elif index.data(ConversationRole.IS_RUNNING):
+            right = RowPart("Answering…", colors.match)
+        pin = "pin" if index.data(ConversationRole.IS_PINNED) else ""
+        preview = str(index.data(ConversationRole.PREVIEW)) or "No messages yet"
+        return RowContent(
+            RowPart(str(index.data(ConversationRole.TITLE)), "", pin, colors.match),
+            right=right,
+            subtitle=RowPart(preview),
+            inset_px=inset_px,
+        )
 
-    def _repaint(self) -> None:
-        self._view.update()
-
-    def _paint_folder(
-        self,
-        painter: QPainter,
-        area: QRect,
-        index: Index,
-        folder: ConversationFolder,
-        *,
-        is_current: bool,
-    ) -> None:
-        """Draw a folder: an arrow, its name, and the number of its conversations."""
-        theme = current_theme()
-        colors = theme.colors
-        if is_current or self._takes(folder):
-            painter.setPen(QColor(colors.accent))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        size = _ARROW_PX
-        name = "chevron-down" if folder.is_open else "chevron-right"
-        arrow = icons.pixmap(name, colors.muted, size)
-        inner = area.adjusted(8, 0, -10, 0)
-        painter.drawPixmap(inner.left(), inner.center().y() - size // 2, arrow)
-        count = str(index.data(SidebarRows.count_role) or "")
-        small, bold = QFont(self._view.font()), QFont(self._view.font())
-        small.setPointSizeF(small.pointSizeF() * 0.9)
-        bold.setWeight(QFont.Weight.DemiBold)
-        middle = Qt.AlignmentFlag.AlignVCenter
-        painter.setFont(small)
-        painter.setPen(QColor(colors.faint))
-        painter.drawText(inner, middle | Qt.AlignmentFlag.AlignRight, count)
-        room = inner.width() - size - 6 - QFontMetrics(small).horizontalAdvance(count) - 8
-        painter.setFont(bold)
-        painter.setPen(QColor(colors.text))
-        words = QFontMetrics(bold).elidedText(folder.name, _ELIDE, room)
-        painter.drawText(inner.adjusted(size + 6, 0, 0, 0), middle, words)
-
-    def _takes(self, folder: ConversationFolder) -> bool:
+    def _is_drop_target(self, folder: ConversationFolder) -> bool:
         taking: ConversationFolder | None = getattr(self._view, "taking_folder", None)
         return taking is not None and taking.id == folder.id
-
-    def _paint_words(
-        self,
-        painter: QPainter,
-        inner: QRect,
-        index: Index,
-        is_running: bool,
-    ) -> None:
-        theme = current_theme()
-        colors = theme.colors
-        bold, small = QFont(self._view.font()), QFont(self._view.font())
-        bold.setWeight(QFont.Weight.Medium)
-        small.setPointSizeF(small.pointSizeF() * 0.9)
-        bold_metrics, small_metrics = QFontMetrics(bold), QFontMetrics(small)
-        updated_at = index.data(ConversationRole.UPDATED_AT)
-        needs_person = bool(index.data(ConversationRole.NEEDS_PERSON))
-        when = "Answering…" if is_running else when_words(updated_at)
-        when = NEEDS_YOU if needs_person else when
-        when_width = small_metrics.horizontalAdvance(when)
-        if when_width > inner.width() // 2 and not (is_running or needs_person):
-            when, when_width = "", 0  # beside a long date with large text there is no title
-        half = inner.height() // 2
-        top = QRect(inner.left(), inner.top(), inner.width(), half)
-        painter.setFont(bold)
-        painter.setPen(QColor(colors.text))
-        title = str(index.data(ConversationRole.TITLE))
-        # With large text the line below has the time, or little would be seen of the title.
-        is_narrow = inner.width() - when_width < _LEAST_TITLE * inner.width()
-        room = inner.width() - (0 if is_narrow else when_width + 10)
-        if index.data(ConversationRole.IS_PINNED):
-            size = _PIN_PX
-            pin = icons.pixmap("pin", colors.match, size)
-            painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
-            room -= size + 4
-            top = top.adjusted(size + 4, 0, 0, 0)
-        title = bold_metrics.elidedText(title, _ELIDE, room)
-        painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, title)
-        painter.setFont(small)
-        color = colors.match if is_running else colors.faint
-        painter.setPen(QColor(colors.limit if needs_person else color))
-        bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
-        beside = bottom if is_narrow else top
-        painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
-        painter.setPen(QColor(colors.muted))
-        bottom = bottom.adjusted(0, 0, -(when_width + 10) if is_narrow else 0, 0)
-        preview = str(index.data(ConversationRole.PREVIEW)) or "No messages yet"
-        preview = small_metrics.elidedText(preview, _ELIDE, bottom.width())
-        painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)
 
     def updateEditorGeometry(
         self,
@@ -400,10 +309,6 @@ class ConversationDelegate(QStyledItemDelegate):
         area: QRect = option.rect
         editor.setAccessibleName("Conversation title")
         editor.setGeometry(area.adjusted(10, 6, -10, -6))
-
-
-def _has_keyboard(state: QStyle.StateFlag) -> bool:
-    return bool(state & QStyle.StateFlag.State_HasFocus)
 
 
 def when_words(updated_at: float) -> str:

@@ -22,13 +22,13 @@ from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 from engine import RunPhase, TokenTrace, acceptance, counted, guess_sources, phases, quoted, seconds
 from ui.chat.session.traces import held_words
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import InspectorTab, ReadingPage, RowsView
+from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.buttons import Choice
 from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.records.runs import Run
@@ -519,7 +519,7 @@ class RunsTab(InspectorTab):
         self._refresh()
 
     def _chosen(self) -> ShownRun | None:
-        rows = self.table.chosen_rows()
+        rows = self.table.selected_rows()
         return self.model.run_at(rows[0]) if rows else None
 
     def _refresh(self) -> None:

@@ -24,7 +24,7 @@ from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import align
 from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
-from ui.kit.labels import WrappedLabel, rescale
+from ui.kit.labels import ElidedLabel, rescale
 from ui.kit.theme import current_theme, fixed_font
 from ui.words import ORIGIN_WORDS
 
@@ -57,7 +57,7 @@ _KINDS_BY_ORIGIN = {
 }
 
 
-class TapeLegend(WrappedLabel):
+class TapeLegend(ElidedLabel):
     """Explains the marks that are on the tape; hidden if there are none."""
 
     def __init__(self) -> None:

@@ -15,13 +15,13 @@ from PySide6.QtWidgets import QPushButton
 
 from engine import Stop, TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.pages import InspectorTab, RowsView
+from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView
 from ui.words import ORIGIN_NAMES
 
 # New tokens are added when the table is told to, not one by one. It shows only the newest rows of a
@@ -194,9 +194,7 @@ def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
             return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
 
 
-_WIDTHS = (7, 7, 14, 10, 24, 9, 12, 8, 9, 15)
-_LEAST = {3: 9, 5: 8}  # such as “Thinking” and “0.11 s”
-_SPARE = (4,)  # the origin, which few tokens have
+_WIDTHS = (7, 7, 14, 10, 20, 9, 12, 8, 9, 15)
 
 
 class TokensTab(InspectorTab):
@@ -215,9 +213,7 @@ class TokensTab(InspectorTab):
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
-        self.table = RowsView(
-            self.model, "Tokens", is_code=True, widths=_WIDTHS, least=_LEAST, spare=_SPARE
-        )
+        self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),

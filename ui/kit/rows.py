@@ -1,211 +1,324 @@
-"""Rows of lists and tables: what models and delegates name in every room. Main thread."""
+"""Rows of lists and tables: a delegate for lists, a view for tables, the choice of columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import (
-    QEvent,
+    QAbstractItemModel,
     QModelIndex,
-    QObject,
     QPersistentModelIndex,
     QPoint,
     QRect,
     QSize,
     Qt,
 )
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtGui import QAction, QColor, QFont, QFontMetrics, QKeySequence, QPainter
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QHeaderView,
-    QListWidget,
     QMenu,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
 )
 
-from ui.kit.menus import add_entry, literal, passing_menu
-from ui.kit.theme import current_theme
+from ui.kit import icons
+from ui.kit.menus import add_entry, copy_text, empty_menu, literal, passing_menu
+from ui.kit.theme import current_theme, fixed_font
 
 Index = QModelIndex | QPersistentModelIndex
-# The role of what a cell shows, and the parent that rows of a list have.
 DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 NO_PARENT = QModelIndex()
 
-# The text of an item is the name, a line break, and the description.
+_SIDE_PX, _ABOVE_PX, _GAP_PX, _ICON_PX = 10, 7, 10, 14
+_SMALL = 0.9
+_MIDDLE = Qt.AlignmentFlag.AlignVCenter
+_CELL_PX = 7
 
-_SIDE_PX, _ABOVE_PX, _BETWEEN_PX = 9, 6, 1
-_WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
-_SMALLER = 0.92
+
+@dataclass(frozen=True, slots=True)
+class RowPart:
+    """A text of a row, with an icon before it.
+
+    Attributes:
+        text: The text.
+        color: Its color; empty for the default of its position.
+        icon: The name of the icon; empty for none.
+        icon_color: The color of the icon; empty for that of the text.
+        bold: The spans that are bold: first character and length.
+    """
+
+    text: str = ""
+    color: str = ""
+    icon: str = ""
+    icon_color: str = ""
+    bold: Sequence[tuple[int, int]] = ()
 
 
-class TwoLinesDelegate(QStyledItemDelegate):
-    """Draws the name in medium weight, and the description muted and wrapped."""
+_EMPTY = RowPart()
 
-    def __init__(self, view: QListWidget) -> None:
+
+@dataclass(frozen=True, slots=True)
+class RowContent:
+    """A row of a list: title and right text above, subtitle and badge below.
+
+    Attributes:
+        title: The title.
+        note: Small text after the title, if there is room.
+        right: Small text at the end of the first line.
+        subtitle: Small text below the title.
+        badge: Small text at the end of the second line.
+        weight: The weight of the title.
+        elide: Where a long title is shortened.
+        inset_px: The indentation.
+        has_ground: Whether it can be selected.
+    """
+
+    title: RowPart
+    note: RowPart = _EMPTY
+    right: RowPart = _EMPTY
+    subtitle: RowPart = _EMPTY
+    badge: RowPart = _EMPTY
+    weight: QFont.Weight = QFont.Weight.Medium
+    elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight
+    inset_px: int = 0
+    has_ground: bool = True
+
+
+class RowDelegate(QStyledItemDelegate):
+    """Draws rows of one or two lines; subclasses return the content of a row."""
+
+    def __init__(self, view: QAbstractItemView) -> None:
         super().__init__(view)
         self._view = view
-        view.setResizeMode(QListWidget.ResizeMode.Adjust)
-        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        current_theme().changed.connect(view.scheduleDelayedItemsLayout)
+        current_theme().changed.connect(view.viewport().update)
 
-    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Leave the text to ``paint``; the style draws the background."""
-        super().initStyleOption(option, index)
-        option.text = ""
+    @property
+    def selected_color(self) -> str:
+        """The name of the color of selected rows in ``Colors``."""
+        return "accent_soft"
+
+    def content(self, index: Index) -> RowContent | None:
+        """Return the content of a row: by default, its text up to and after a line break."""
+        title, _, subtitle = str(index.data(DISPLAY) or "").partition("\n")
+        elide = Qt.TextElideMode.ElideMiddle
+        return RowContent(RowPart(title), subtitle=RowPart(subtitle), elide=elide)
+
+    def height_px(self, lines: int) -> int:
+        """Return the height of a row of one or two lines."""
+        return lines * self._view.fontMetrics().lineSpacing() + 2 * _ABOVE_PX + 2
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        width = self._view.viewport().width() - 2 * self._view.spacing()
-        name, rest = self._areas(index, QRect(0, 0, width, 1 << 16))
-        return QSize(width, (rest if rest.height() else name).bottom() + 1 + _ABOVE_PX)
+        content = self.content(index)
+        has_two = content is not None and bool(content.subtitle.text or content.badge.text)
+        return QSize(120, self.height_px(1 + has_two))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
-        super().paint(painter, option, index)
-        name, rest = _texts(index)
-        medium, small = self._fonts()
-        name_area, rest_area = self._areas(index, option.rect)
+        content = self.content(index)
+        if content is None:
+            return
         colors = current_theme().colors
+        area: QRect = option.rect.adjusted(6 + content.inset_px, 1, -6, -1)
         painter.save()
-        painter.setFont(medium)
-        painter.setPen(QColor(colors.text))
-        elided = QFontMetrics(medium).elidedText(
-            name, Qt.TextElideMode.ElideMiddle, name_area.width()
-        )
-        painter.drawText(name_area, Qt.AlignmentFlag.AlignLeft, elided)
-        painter.setFont(small)
-        painter.setPen(QColor(colors.muted))
-        painter.drawText(rest_area, _WRAPPED, rest)
+        if content.has_ground:
+            selected = getattr(colors, self.selected_color)
+            has_ring = self._view.hasFocus()
+            icons.draw_row_ground(
+                painter, area, option.state, colors, chosen=selected, has_ring=has_ring
+            )
+        inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
+        if content.subtitle.text or content.badge.text:
+            half = inner.height() // 2
+            below = inner.adjusted(0, half, 0, 0)
+            inner.setHeight(half)
+            small = self._font(_SMALL, QFont.Weight.Normal)
+            below = self._draw_right(painter, below, content.badge, small, colors.match)
+            self._draw(painter, below, content.subtitle, small, colors.muted)
+        small = self._font(_SMALL, QFont.Weight.Normal)
+        inner = self._draw_right(painter, inner, content.right, small, colors.faint)
+        font = self._font(1.0, content.weight)
+        end = self._draw(painter, inner, content.title, font, colors.text, content.elide)
+        inner.setLeft(end + _GAP_PX)
+        self._draw(painter, inner, content.note, small, colors.match)
         painter.restore()
 
-    def _fonts(self) -> tuple[QFont, QFont]:
-        medium, small = QFont(self._view.font()), QFont(self._view.font())
-        medium.setWeight(QFont.Weight.Medium)
-        small.setPointSizeF(small.pointSizeF() * _SMALLER)
-        return medium, small
+    def _font(self, scale: float, weight: QFont.Weight) -> QFont:
+        font = QFont(self._view.font())
+        font.setPointSizeF(font.pointSizeF() * scale)
+        font.setWeight(weight)
+        return font
 
-    def _areas(self, index: Index, room: QRect) -> tuple[QRect, QRect]:
-        """Return the areas of the name and of the description in a row."""
-        medium, small = self._fonts()
-        inner = room.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, 0)
-        name = QRect(inner.topLeft(), QSize(inner.width(), QFontMetrics(medium).lineSpacing()))
-        below = inner.adjusted(0, name.height() + _BETWEEN_PX, 0, 0)
-        rest = _texts(index)[1]
-        height = QFontMetrics(small).boundingRect(below, _WRAPPED, rest).height() if rest else 0
-        return name, QRect(below.topLeft(), QSize(below.width(), height))
+    def _draw_right(
+        self, painter: QPainter, line: QRect, part: RowPart, font: QFont, color: str
+    ) -> QRect:
+        """Draw a part at the end of a line; return the rest of the line."""
+        if not part.text:
+            return QRect(line)
+        width = QFontMetrics(font).horizontalAdvance(part.text)
+        width += _ICON_PX + 4 if part.icon else 0
+        right = QRect(line.right() + 1 - width, line.top(), width, line.height())
+        self._draw(painter, right, part, font, color)
+        return line.adjusted(0, 0, -width - _GAP_PX, 0)
+
+    def _draw(
+        self,
+        painter: QPainter,
+        line: QRect,
+        part: RowPart,
+        font: QFont,
+        color: str,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> int:
+        """Draw a part at the beginning of a line; return where it ends."""
+        left, right, position = line.left(), line.right() + 1, 0
+        ink = QColor(part.color or color)
+        if part.icon:
+            image = icons.pixmap(part.icon, part.icon_color or part.color or color, _ICON_PX)
+            painter.drawPixmap(left, line.center().y() - _ICON_PX // 2, image)
+            left += _ICON_PX + 4
+        bold = QFont(font)
+        bold.setWeight(QFont.Weight.DemiBold)
+        link = QColor(current_theme().colors.link)
+        spans = [(begin, begin + length) for begin, length in part.bold]
+        for begin, end in [*spans, (len(part.text), len(part.text))]:
+            plain = part.text[position:begin]
+            for text, look, pen in ((plain, font, ink), (part.text[begin:end], bold, link)):
+                metrics = QFontMetrics(look)
+                shown = metrics.elidedText(text, elide, max(0, right - left))
+                if shown and (shown == text or len(shown) > 1):  # more than an ellipsis
+                    painter.setFont(look)
+                    painter.setPen(pen)
+                    place = QRect(left, line.top(), right - left, line.height())
+                    painter.drawText(place, _MIDDLE, shown)
+                    left += metrics.horizontalAdvance(shown)
+            position = end
+        return left
 
 
-def _texts(index: Index) -> tuple[str, str]:
-    name, _, rest = str(index.data(DISPLAY) or "").partition("\n")
-    return name, rest
+class CellDelegate(QStyledItemDelegate):
+    """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw the ground of a selected row, and the text."""
+        self.initStyleOption(option, index)
+        is_selected = option.state & option.state.State_Selected
+        roles = option.palette.ColorRole
+        if is_selected:
+            painter.fillRect(option.rect, option.palette.color(roles.Highlight))
+        if not option.text:
+            return
+        painter.setPen(option.palette.color(roles.HighlightedText if is_selected else roles.Text))
+        painter.setFont(option.font)
+        area = option.rect.adjusted(_CELL_PX, 0, -_CELL_PX, 0)
+        text = option.fontMetrics.elidedText(option.text, Qt.TextElideMode.ElideRight, area.width())
+        painter.drawText(area, int(option.displayAlignment | _MIDDLE), text)
 
 
-class FittedColumns(QObject):
-    """Fits the columns of a table into its room, and offers to choose them at their heads.
+class RowsView(QTableView):
+    """A table in which whole rows are selected and nothing is edited.
 
-    Those that a person chose are shown whether they fit or not, here and after the next start; the
-    theme keeps them by the table's accessible name. Their widths are fitted until a person chooses
-    one of them.
+    The visible columns are chosen at the heads or in the menu of a row; the theme keeps them under
+    the table's accessible name.
 
     Args:
-        view: The table. The one column that has no width of its own takes what is left.
-        widths: Returns for each other column, and may for that one, the least width that shows
-            what it usually says, and the width that it should have. The name of a column is always
-            shown whole.
-        spare: The columns that are left out, the first one first, where not all of them fit.
+        model: The rows.
+        accessible_name: The name of the table.
+        is_code: Whether it has the fixed font.
+        widths: The width of each column, in characters; the last one takes the rest.
     """
 
     def __init__(
         self,
-        view: QTableView,
-        widths: Callable[[], Mapping[int, tuple[int, int]]],
-        spare: Sequence[int] = (),
+        model: QAbstractItemModel,
+        accessible_name: str,
+        *,
+        is_code: bool = False,
+        widths: Sequence[int] = (),
     ) -> None:
-        super().__init__(view)
-        self._view, self._widths, self._spare = view, widths, spare
-        self._is_fitting = self._is_chosen = False  # a person chose the width of a column
-        head = view.horizontalHeader()
-        head.sectionResized.connect(self._note_width)
+        super().__init__()
+        self.setModel(model)
+        self.setAccessibleName(accessible_name)
+        self.setProperty("kind", "rows")
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setFont(fixed_font(self.font(), 0.95) if is_code else self.font())
+        self.setItemDelegate(CellDelegate(self))
+        rows = self.verticalHeader()
+        rows.hide()
+        # All rows have one height: measuring each would cost more than drawing the visible ones.
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
+        head = self.horizontalHeader()
+        head.setHighlightSections(False)
+        head.setStretchLastSection(True)
+        character_px = self.fontMetrics().averageCharWidth()
+        for column, width in enumerate(widths):
+            width_px = max(character_px * width + 2 * _CELL_PX, head.sectionSizeHint(column))
+            self.setColumnWidth(column, width_px)
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        head.customContextMenuRequested.connect(self._offer)
-        view.viewport().installEventFilter(self)
+        head.customContextMenuRequested.connect(
+            lambda position: self._show_columns_menu(head.mapToGlobal(position))
+        )
+        # The heads take no focus, so the menu of the rows offers the columns, too.
+        menu = QMenu("Columns", self)
+        menu.aboutToShow.connect(partial(self.fill_columns_menu, menu))
+        self.addAction(menu.menuAction())
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._show_chosen_columns()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Fit the columns when the room changes."""
-        # Fitting moves the scroll bars, which change the room: that is no new room.
-        is_new = event.type() == QEvent.Type.Resize and not self._is_fitting
-        if is_new and not self._is_chosen:
-            self.fit()
-        return False
+    def selected_rows(self) -> list[int]:
+        """Return the selected rows, in order."""
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
 
-    def fill(self, menu: QMenu) -> None:
-        """Add an entry for each column, which shows or hides it, and one for the usual columns."""
-        shown = self._shown()
-        for column in range(self._view.horizontalHeader().count()):
-            choose = partial(self._choose, [other for other in shown if other != column])
-            if column not in shown:
-                choose = partial(self._choose, [*shown, column])
-            entry = add_entry(menu, literal(self._name(column)), choose, is_checked=column in shown)
+    def add_copy(self, label: str, text: Callable[[list[int]], str]) -> QAction:
+        """Add an action that copies the selected rows as text."""
+        action = QAction(label, self)
+        action.setShortcut(QKeySequence.StandardKey.Copy)
+        action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        action.triggered.connect(lambda: copy_text(text(self.selected_rows())))
+        self.insertAction(self.actions()[0], action)
+        return action
+
+    def fill_columns_menu(self, menu: QMenu) -> None:
+        """Add an entry for each column that shows or hides it, and one that shows all."""
+        empty_menu(menu)
+        columns = range(self.horizontalHeader().count())
+        shown = [column for column in columns if not self.isColumnHidden(column)]
+        for column in columns:
+            others = [other for other in shown if other != column]
+            chosen = others if column in shown else [*shown, column]
+            entry = add_entry(
+                menu,
+                literal(self._column_name(column)),
+                partial(self._choose_columns, chosen),
+                is_checked=column in shown,
+            )
             entry.setEnabled(shown != [column])
         menu.addSeparator()
-        usual = add_entry(menu, "Usual Columns", partial(self._choose, []))
-        usual.setEnabled(bool(self._chosen()))
+        add_entry(menu, "All Columns", partial(self._choose_columns, []))
 
-    def fit(self) -> None:
-        """Fit the columns, also if a person chose their widths: the letters have changed."""
-        self._is_fitting = True
-        view, head, given = self._view, self._view.horizontalHeader(), self._widths()
-        for column in range(head.count()):  # Qt measures no name of a column that is left out
-            view.setColumnHidden(column, False)
-        names = {column: head.sectionSizeHint(column) for column in range(head.count())}
-        least = {column: max(name, given.get(column, (0, 0))[0]) for column, name in names.items()}
-        room, shown = view.viewport().width(), self._chosen() or list(names)
-        for column in () if self._chosen() else self._spare:
-            if sum(least[other] for other in shown) > room:
-                shown.remove(column)
-        for column in names:
-            view.setColumnHidden(column, column not in shown)
-        widths = {column: max(given.get(column, (0, 0))[1], least[column]) for column in shown}
-        for floors in (least, names):
-            most = max(widths.values(), default=0)
-            while most > 0 and sum(widths.values()) > room:
-                most -= 1
-                widths = {place: max(min(px, most), floors[place]) for place, px in widths.items()}
-        for column, width in widths.items():
-            if not self._is_rest(column):
-                view.setColumnWidth(column, width)
-        self._is_fitting = False
+    def _column_name(self, column: int) -> str:
+        return str(self.model().headerData(column, Qt.Orientation.Horizontal))
 
-    def _is_rest(self, column: int) -> bool:
-        head = self._view.horizontalHeader()
-        if head.stretchLastSection() and column == head.count() - 1:
-            return True
-        return head.sectionResizeMode(column) is QHeaderView.ResizeMode.Stretch
+    def _show_chosen_columns(self) -> None:
+        names = current_theme().columns_of(self.accessibleName())
+        columns = range(self.horizontalHeader().count())
+        known = [column for column in columns if self._column_name(column) in names]
+        for column in columns:
+            self.setColumnHidden(column, bool(known) and column not in known)
 
-    def _note_width(self, column: int, before: int, now: int) -> None:
-        # A column that is left out, or comes back, is told late: nobody chose that.
-        is_by_person = before > 0 and now > 0 and not self._is_fitting
-        self._is_chosen = self._is_chosen or (is_by_person and not self._is_rest(column))
+    def _choose_columns(self, columns: Sequence[int]) -> None:
+        names = [self._column_name(column) for column in columns]
+        current_theme().choose_columns(self.accessibleName(), names)
+        self._show_chosen_columns()
 
-    def _name(self, column: int) -> str:
-        return str(self._view.model().headerData(column, Qt.Orientation.Horizontal))
-
-    def _shown(self) -> list[int]:
-        columns = range(self._view.horizontalHeader().count())
-        return [column for column in columns if not self._view.isColumnHidden(column)]
-
-    def _chosen(self) -> list[int]:
-        """Return the columns that a person chose; none while the room decides."""
-        names = current_theme().columns_of(self._view.accessibleName())
-        columns = range(self._view.horizontalHeader().count())
-        return [column for column in columns if self._name(column) in names]
-
-    def _choose(self, columns: Sequence[int]) -> None:
-        names = [self._name(column) for column in columns]
-        current_theme().choose_columns(self._view.accessibleName(), names)
-        self._is_chosen = False
-        self.fit()
-
-    def _offer(self, place: QPoint) -> None:
-        menu = passing_menu(self._view, "Columns")
-        self.fill(menu)
-        menu.popup(self._view.horizontalHeader().mapToGlobal(place))
+    def _show_columns_menu(self, position: QPoint) -> None:
+        menu = passing_menu(self, "Columns")
+        self.fill_columns_menu(menu)
+        menu.popup(position)

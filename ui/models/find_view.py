@@ -9,10 +9,7 @@ from PySide6.QtCore import (
     QAbstractListModel,
     QModelIndex,
     QObject,
-    QRect,
-    QRectF,
     QSignalBlocker,
-    QSize,
     Qt,
     QTimer,
     QUrl,
@@ -20,12 +17,9 @@ from PySide6.QtCore import (
     SignalInstance,
 )
 from PySide6.QtGui import (
-    QColor,
     QDesktopServices,
     QFont,
-    QFontMetrics,
     QKeyEvent,
-    QPainter,
     QResizeEvent,
     QShowEvent,
 )
@@ -37,8 +31,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSplitter,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
@@ -46,16 +38,14 @@ from PySide6.QtWidgets import (
 from engine import size_in_words
 from engine.library.hub import Hub
 from engine.library.memory import Fit
-from ui.kit import icons
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.dialogs import ask_about_link
 from ui.kit.fields import SearchLineEdit
-from ui.kit.icons import draw_row_ground
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow
 from ui.models.finder import (
@@ -72,8 +62,6 @@ from ui.models.finder import (
 from ui.models.model_library import ModelLibrary
 
 _OFFER = int(Qt.ItemDataRole.UserRole) + 1
-_LINES = 2.0
-_PAD_PX, _EDGE_PX, _GAP_PX, _ICON_PX = 9, 12, 12, 14
 
 
 class OfferModel(QAbstractListModel):
@@ -192,93 +180,29 @@ class OfferList(QListView):
             self.currentChanged(QModelIndex(), QModelIndex())
 
 
-class _OfferDelegate(QStyledItemDelegate):
-    """Name and fit above, facts and what is here below."""
+class _OfferDelegate(RowDelegate):
+    """Name, purpose and fit above, facts and local state below."""
 
     def __init__(self, finder: Finder, view: OfferList) -> None:
         super().__init__(view)
         self._finder = finder
-        self._view = view
+        self._offers = view.offers
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        line = self._view.fontMetrics().lineSpacing()
-        return QSize(160, round(line * _LINES) + 2 * _PAD_PX + 6)
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the row."""
-        theme = current_theme()
+    def content(self, index: Index) -> RowContent | None:
+        """Return the content of a row."""
         offer = index.data(_OFFER)
         if not isinstance(offer, Offer):
-            return
-        colors, area = theme.colors, option.rect.adjusted(1, 1, -1, -1)
-        painter.save()
-        has_ring = self._view.hasFocus()
-        draw_row_ground(
-            painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=has_ring
+            return None
+        colors = current_theme().colors
+        label, icon, tone = fit_state(offer, self._finder.memory)
+        return RowContent(
+            RowPart(offer.name),
+            note=RowPart(offer.purpose),
+            right=RowPart(label, colors.tone(tone)[0], icon),
+            subtitle=RowPart(row_words(offer)),
+            badge=RowPart(self._offers.state(offer)),
+            elide=Qt.TextElideMode.ElideMiddle,
         )
-        edge, pad = _EDGE_PX, _PAD_PX
-        inner = area.adjusted(edge, pad, -edge, -pad)
-        half = inner.height() // 2
-        self._paint_head(painter, QRect(inner.left(), inner.top(), inner.width(), half), offer)
-        below = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
-        self._paint_facts(painter, below, offer)
-        painter.restore()
-
-    def _paint_head(self, painter: QPainter, line: QRect, offer: Offer) -> None:
-        theme = current_theme()
-        colors = theme.colors
-        word, icon, tone = fit_state(offer, self._finder.memory)
-        color = colors.tone(tone)[0]
-        small = self._small()
-        metrics, size = QFontMetrics(small), _ICON_PX
-        width = metrics.horizontalAdvance(word)
-        end = line.right() + 1
-        painter.setFont(small)
-        painter.setPen(QColor(color))
-        painter.drawText(
-            QRect(end - width, line.top(), width, line.height()),
-            Qt.AlignmentFlag.AlignVCenter,
-            word,
-        )
-        left = end - width - size - 4
-        place = QRectF(left, line.top() + (line.height() - size) / 2, size, size)
-        icons.draw(painter, place, icon, color)
-        bold = QFont(self._view.font())
-        bold.setWeight(QFont.Weight.Medium)
-        room = QRect(line.left(), line.top(), left - line.left() - _GAP_PX, line.height())
-        painter.setFont(bold)
-        painter.setPen(QColor(colors.text))
-        # The end of a name tells size and quantization, so its middle is left out.
-        above = QFontMetrics(bold)
-        name = above.elidedText(offer.name, Qt.TextElideMode.ElideMiddle, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, name)
-        room.setLeft(room.left() + above.horizontalAdvance(name) + _GAP_PX)
-        purpose = metrics.elidedText(offer.purpose, Qt.TextElideMode.ElideRight, room.width())
-        if len(purpose) > 1:  # more than an ellipsis
-            painter.setFont(small)
-            painter.setPen(QColor(colors.match))
-            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, purpose)
-
-    def _paint_facts(self, painter: QPainter, line: QRect, offer: Offer) -> None:
-        colors, small = current_theme().colors, self._small()
-        metrics = QFontMetrics(small)
-        painter.setFont(small)
-        said = self._view.offers.state(offer)
-        if said:
-            width = metrics.horizontalAdvance(said)
-            painter.setPen(QColor(colors.match))
-            painter.drawText(
-                line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, said
-            )
-            line = line.adjusted(0, 0, -width - _GAP_PX, 0)
-        painter.setPen(QColor(colors.muted))
-        facts = metrics.elidedText(row_words(offer), Qt.TextElideMode.ElideRight, line.width())
-        painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, facts)
-
-    def _small(self) -> QFont:
-        small = QFont(self._view.font())
-        small.setPointSizeF(small.pointSizeF() * 0.9)
-        return small
 
 
 _GATED = (

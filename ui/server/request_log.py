@@ -7,8 +7,6 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QEvent,
-    QLocale,
     QModelIndex,
     QObject,
     QPoint,
@@ -16,16 +14,11 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QColor, QHideEvent, QPalette, QResizeEvent, QShowEvent
+from PySide6.QtGui import QColor, QHideEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QBoxLayout,
-    QHBoxLayout,
-    QHeaderView,
     QStackedLayout,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
-    QTableView,
     QWidget,
 )
 
@@ -34,9 +27,9 @@ from ui.kit.buttons import ChipButton, Choice, IconButton
 from ui.kit.dates import time_words
 from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
-from ui.kit.labels import label, rescale
-from ui.kit.layouts import column
-from ui.kit.rows import DISPLAY, NO_PARENT, FittedColumns, Index
+from ui.kit.labels import label
+from ui.kit.layouts import column, row
+from ui.kit.rows import DISPLAY, NO_PARENT, CellDelegate, Index, RowsView
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_words
@@ -186,7 +179,7 @@ class RequestTable(QAbstractTableModel):
 
     def row_of(self, request_id: str) -> int:
         """Return the row of an entry, or -1 if it is not shown."""
-        return next((row for row, entry in enumerate(self._rows) if entry.id == request_id), -1)
+        return next((n for n, entry in enumerate(self._rows) if entry.id == request_id), -1)
 
     def refresh(self) -> None:
         """Show the log as it is now."""
@@ -207,11 +200,11 @@ class RequestTable(QAbstractTableModel):
             self._words.clear()
             self.endResetModel()
             return
-        for row in range(kept):
-            if self._rows[row] is not wanted[row]:
-                self._rows[row] = wanted[row]
-                self.dataChanged.emit(self.index(row, 0), self.index(row, len(RequestColumn) - 1))
-                self.entry_updated.emit(wanted[row])
+        for number, entry in enumerate(wanted[:kept]):
+            if self._rows[number] is not entry:
+                self._rows[number] = entry
+                self._emit_changed(number)
+                self.entry_updated.emit(entry)
         if len(wanted) > kept:
             self.beginInsertRows(QModelIndex(), kept, len(wanted) - 1)
             self._rows.extend(wanted[kept:])
@@ -259,10 +252,13 @@ class RequestTable(QAbstractTableModel):
         running = {entry.id for entry in self.log.open if entry.running}
         if not running:
             self._live.stop()
-        for row, entry in enumerate(self._rows):
+        for number, entry in enumerate(self._rows):
             if entry.id in running:
                 self._words.pop(entry.id, None)
-                self.dataChanged.emit(self.index(row, 0), self.index(row, len(RequestColumn) - 1))
+                self._emit_changed(number)
+
+    def _emit_changed(self, number: int) -> None:
+        self.dataChanged.emit(self.index(number, 0), self.index(number, len(RequestColumn) - 1))
 
     def _plan(self) -> None:
         if self._is_shown and not self._timer.isActive():
@@ -321,97 +317,31 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
     return None
 
 
-# The least width that shows what a column usually says, and the width that it should have.
-_WIDTHS = {
-    RequestColumn.TIME: (76, 80),
-    RequestColumn.CLIENT: (114, 116),
-    RequestColumn.DIALECT: (136, 138),
-    RequestColumn.MODEL: (106, 108),
-    RequestColumn.STREAM: (44, 66),
-    RequestColumn.STATUS: (44, 62),
-    RequestColumn.STOP: (112, 126),
-    RequestColumn.TOKENS: (106, 108),
-    RequestColumn.FIRST_TOKEN: (60, 90),
-    RequestColumn.SPEED: (48, 56),
-    RequestColumn.TOTAL: (60, 70),
-}
-_AM_PM_PX = 22
-# What a request's own pane says, too: left out first where there is little room.
-_SPARE = (
-    RequestColumn.STREAM,
-    RequestColumn.SPEED,
-    RequestColumn.FIRST_TOKEN,
-    RequestColumn.TIME,
-    RequestColumn.TOKENS,
-)
+_WIDTHS = (11, 16, 19, 15, 8, 8, 16, 14, 11, 8, 9)  # of the columns, in characters
 
 
-class RequestView(QTableView):
+class RequestView(RowsView):
     """The table; it follows the newest row as long as that row is in sight."""
 
     def __init__(self, model: RequestTable) -> None:
-        super().__init__()
-        self.setProperty("kind", "rows")
-        self.setModel(model)
-        self.columns = FittedColumns(self, _widths, _SPARE)
-        rescale(self, 0.95)
-        self.setAccessibleName("Requests")
-        tones = _ToneDelegate(self)
-        for toned in (RequestColumn.STATUS, RequestColumn.STOP, RequestColumn.TOTAL):
-            self.setItemDelegateForColumn(toned, tones)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        super().__init__(model, "Requests", widths=_WIDTHS)
+        self.setItemDelegate(_ToneDelegate(self))
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setTabKeyNavigation(False)
-        self.setWordWrap(False)
-        self.setShowGrid(False)
-        self.verticalHeader().hide()
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header = self.horizontalHeader()
-        rescale(header, 0.95)
-        header.setHighlightSections(False)
-        header.setStretchLastSection(False)
-        header.setMinimumSectionSize(44)
-        header.setSectionResizeMode(RequestColumn.STOP, QHeaderView.ResizeMode.Stretch)
-        self._fit()
         self._follows = True
-        model.rowsAboutToBeInserted.connect(self._look)
-        model.rowsInserted.connect(self._follow)
+        model.rowsAboutToBeInserted.connect(self._note_end)
+        model.rowsInserted.connect(self._follow_end)
 
-    def changeEvent(self, event: QEvent) -> None:
-        """Give larger text more room."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
-        self.columns.fit()
-
-    def _look(self) -> None:
+    def _note_end(self) -> None:
         bar = self.verticalScrollBar()
         self._follows = bar.value() >= bar.maximum() - 1
 
-    def _follow(self) -> None:
+    def _follow_end(self) -> None:
         if self._follows:
             self.scrollToBottom()
 
 
-def _widths() -> dict[int, tuple[int, int]]:
-    widths: dict[int, tuple[int, int]] = {
-        column: (least, most) for column, (least, most) in _WIDTHS.items()
-    }
-    if "a" in QLocale().timeFormat(QLocale.FormatType.ShortFormat).casefold():
-        least, most = widths[RequestColumn.TIME]
-        widths[RequestColumn.TIME] = (least + _AM_PM_PX, most + _AM_PM_PX)
-    return widths
-
-
-class _ToneDelegate(QStyledItemDelegate):
-    """Colors status and stop by the request's outcome, which the words also say."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
+class _ToneDelegate(CellDelegate):
+    """Colors status and stop by the request's outcome, which the text also names."""
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Give the text its color."""
@@ -438,7 +368,6 @@ class _ToneDelegate(QStyledItemDelegate):
 
 _ALL = "All Routes"
 _ROUTE_CHARS = 14  # wide ones, as Qt counts: more than "Chat Completions" takes
-_FILTER_PX = 300  # the width of the words in the empty filter
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
 
@@ -477,8 +406,6 @@ class RequestLogPanel(QWidget):
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._status = label("", "faint", 0.92)
-        self._bar = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._buttons = QHBoxLayout()
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -497,24 +424,10 @@ class RequestLogPanel(QWidget):
         super().hideEvent(event)
         self.table.set_shown(False)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Give the filter a line of its own if its words would not fit beside the buttons."""
-        super().resizeEvent(event)
-        beside = self._buttons.sizeHint().width() + self._bar.spacing()
-        fits = event.size().width() >= beside + _FILTER_PX
-        directions = QBoxLayout.Direction
-        self._bar.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
-
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        self._buttons.setSpacing(8)
-        for part in (self.dialects, self.errors_only, self.pause, self.export, self.clear):
-            self._buttons.addWidget(part)
-        self._buttons.addStretch()
-        self._bar.setSpacing(8)
-        self._bar.addWidget(self.search, 1)
-        self._bar.addLayout(self._buttons)
+        buttons = (self.dialects, self.errors_only, self.pause, self.export, self.clear)
         holder = QWidget()
         holder.setObjectName("request_holder")
         self._pages = QStackedLayout(holder)
@@ -523,7 +436,13 @@ class RequestLogPanel(QWidget):
         self._pages.addWidget(self._empty)
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._empty.setContentsMargins(40, 0, 40, 0)
-        column(self._bar, (holder, 1), self._status, spacing=8, on=self)
+        column(
+            row((self.search, 1), *buttons, spacing=8),
+            (holder, 1),
+            self._status,
+            spacing=8,
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._filter)
@@ -579,10 +498,10 @@ class RequestLogPanel(QWidget):
 
     def _choose_again(self) -> None:
         """Select the chosen request again after the table was filled again."""
-        row = self.table.row_of(self._chosen)
-        if row >= 0:
+        number = self.table.row_of(self._chosen)
+        if number >= 0:
             self._is_choosing_again = True
-            self.view.selectRow(row)
+            self.view.selectRow(number)
             self._is_choosing_again = False
         else:
             self._miss_chosen()
@@ -635,6 +554,6 @@ class RequestLogPanel(QWidget):
         self._offer_dialects()
 
     def _offer_dialects(self) -> None:
-        offered = {self.dialects.itemData(row) for row in range(self.dialects.count())}
+        offered = {self.dialects.itemData(n) for n in range(self.dialects.count())}
         for name in sorted({entry.dialect for entry in self._log} - offered - {""}):
             self.dialects.addItem(name, name)

@@ -689,7 +689,7 @@ class ServerWindow(OwnWindow):
         body = add_entry(menu, words, lambda: copy_text(entry.asked.text))
         body.setEnabled(bool(entry.asked.text))
         menu.addSeparator()
-        self.log.view.columns.fill(menu.addMenu("Columns"))
+        self.log.view.fill_columns_menu(menu.addMenu("Columns"))
         menu.popup(place)
 
     def _show_entry(self, entry: RequestEntry) -> None:

@@ -29,7 +29,7 @@ from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import never_sideways
 from ui.kit.labels import ElidedLabel, label, plain_tool_tip
 from ui.kit.layouts import STRETCH, FlowLayout, column, form, row, scrolling
-from ui.kit.rows import TwoLinesDelegate
+from ui.kit.rows import RowDelegate
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import fixed_font, restyle
 from ui.kit.windows import OwnWindow, fit_to_screen, move_focus
@@ -321,7 +321,7 @@ class ServerDetail(QWidget):
         self.tools = QListWidget()
         self.tools.setProperty("kind", "rows")
         self.tools.setAccessibleName("Tools")
-        self.tools.setItemDelegate(TwoLinesDelegate(self.tools))
+        self.tools.setItemDelegate(RowDelegate(self.tools))
         self.no_tools = label("", "muted", is_wrapped=True)
         self.no_tools.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.no_tools.setContentsMargins(12, 14, 12, 12)
@@ -438,7 +438,7 @@ class ToolServersWindow(OwnWindow):
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
-        self.list.setItemDelegate(TwoLinesDelegate(self.list))
+        self.list.setItemDelegate(RowDelegate(self.list))
         self.list.setFixedWidth(_LIST_PX)
         self.detail = ServerDetail()
         self._pages = QStackedWidget()

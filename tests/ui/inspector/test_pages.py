@@ -23,9 +23,10 @@ from ui.inspector.capture_window import (
     CapturedAnswers,
     capture_page,
 )
-from ui.inspector.pages import ReadingPage, RowsView
+from ui.inspector.pages import ReadingPage
 from ui.inspector.probe_window import probe_page
 from ui.kit.colors import LIGHT
+from ui.kit.rows import RowsView
 from ui.kit.theme import Theme
 
 
@@ -82,23 +83,6 @@ def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
         assert f"<code>event-{shown}</code>" in page
     assert f"… {250 - FIRST_EVENTS:,} events" in page
     assert "<code>event-100</code>" not in page
-
-
-def test_columns_fit_their_window_until_a_person_chooses_their_widths(
-    theme: Theme, qtbot: QtBot
-) -> None:
-    model = QStandardItemModel(1, 3)
-    table = RowsView(model, "Rows", widths=(10, 60, 10))
-    qtbot.addWidget(table)
-    table.resize(400, 200)
-    table.show()
-    assert table.horizontalScrollBar().maximum() == 0
-    narrow = table.columnWidth(1)
-    table.resize(900, 200)
-    assert table.columnWidth(1) > narrow
-    table.horizontalHeader().resizeSection(1, 333)
-    table.resize(700, 200)
-    assert table.columnWidth(1) == 333
 
 
 def test_the_columns_of_a_table_are_chosen_in_the_menu_of_its_rows_too(

@@ -365,51 +365,6 @@ def test_json_is_indented_for_reading_and_anything_else_left_alone() -> None:
     assert readable(RequestBody("event: ping\n\n", 13)) == "event: ping\n\n"
 
 
-@pytest.mark.parametrize(("width", "is_beside"), [(1_100, True), (500, False)])
-def test_the_filter_has_a_line_of_its_own_where_its_words_would_not_fit(
-    theme: Theme, qtbot: QtBot, width: int, is_beside: bool
-) -> None:
-    panel = RequestLogPanel(RequestLog())
-    qtbot.addWidget(panel)
-    panel.resize(width, 500)
-    panel.show()
-    search, pause = panel.search, panel.pause
-    qtbot.waitUntil(
-        lambda: (search.geometry().bottom() > pause.geometry().top()) is is_beside,
-        timeout=30_000,
-    )
-    words = search.fontMetrics().horizontalAdvance(search.placeholderText())
-    assert search.width() >= words
-
-
-@pytest.mark.parametrize("width", [640, 886, 1_240])
-def test_the_columns_of_the_requests_fit_their_window_and_the_least_needed_are_left_out(
-    theme: Theme, qtbot: QtBot, width: int
-) -> None:
-    log = RequestLog()
-    panel = RequestLogPanel(log)
-    qtbot.addWidget(panel)
-    panel.resize(width, 500)
-    panel.show()
-    log.take([began(1), ended(began(1))])
-    view = panel.view
-    qtbot.waitUntil(lambda: panel.table.rowCount() == 1, timeout=30_000)
-    left_out = {column for column in RequestColumn if view.isColumnHidden(column)}
-    kept = {RequestColumn.CLIENT, RequestColumn.STOP, RequestColumn.TOTAL}
-    assert not left_out & kept
-    assert view.horizontalScrollBar().maximum() == 0
-    assert len(left_out) <= {640: 5, 886: 2, 1_240: 0}[width]
-    panel.resize(4_000, 500)
-    assert not any(view.isColumnHidden(column) for column in RequestColumn)
-    # What comes and goes again is as it was: no person chose a width.
-    panel.resize(width, 500)
-    panel.resize(4_000, 500)
-    panel.resize(width, 500)
-    assert {column for column in RequestColumn if view.isColumnHidden(column)} == left_out
-    panel.resize(4_000, 500)
-    assert not any(view.isColumnHidden(column) for column in RequestColumn)
-
-
 def column_entries(panel: RequestLogPanel) -> dict[str, QAction]:
     """Return the entries of the menu at the heads of the columns, by their words."""
     head = panel.view.horizontalHeader()
@@ -423,39 +378,24 @@ def shown_columns(panel: RequestLogPanel) -> list[RequestColumn]:
     return [column for column in RequestColumn if not panel.view.isColumnHidden(column)]
 
 
-def test_a_menu_at_the_heads_chooses_the_columns_and_other_tables_keep_theirs(
+def test_columns_are_chosen_at_the_heads_and_kept_for_each_table(
     theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(theme, "columns", ())
-    chosen: list[object] = []
-    theme.columns_chosen.connect(chosen.append)
     theme.choose_columns("Runs", ["When"])
     panel = RequestLogPanel(RequestLog())
     qtbot.addWidget(panel)
-    panel.resize(640, 400)  # not all of them fit
     panel.show()
-    before = shown_columns(panel)
-    entries = column_entries(panel)
-    assert len(entries) == len(RequestColumn) + 1
-    assert RequestColumn.STREAM not in before
-    assert not entries["Stream"].isChecked()
-    entries["Stream"].trigger()
     column_entries(panel)["Client"].trigger()
-    wanted = [*before, RequestColumn.STREAM]
-    wanted = sorted(set(wanted) - {RequestColumn.CLIENT})
+    wanted = [column for column in RequestColumn if column is not RequestColumn.CLIENT]
     assert shown_columns(panel) == wanted
-    panel.resize(2_000, 400)
-    panel.resize(640, 400)
-    assert shown_columns(panel) == wanted, "they are the person's choice, in any room"
-    assert chosen[-1] == theme.columns
     assert ("Runs", "When") in theme.columns
     later = RequestLogPanel(RequestLog())
     qtbot.addWidget(later)
-    later.resize(640, 400)
     later.show()
     assert shown_columns(later) == wanted
-    column_entries(later)["Usual Columns"].trigger()
-    assert shown_columns(later) == before
+    column_entries(later)["All Columns"].trigger()
+    assert shown_columns(later) == list(RequestColumn)
     assert theme.columns == (("Runs", "When"),)
 
 
