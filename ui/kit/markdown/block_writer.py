@@ -651,10 +651,8 @@ class MarkdownWriter:
         following = None if items.following is None else items.following + 1
         self._lists[-1] = OpenList(following, is_loose, has_items=True)
         is_done = token.meta.get("is_done")
-        if items.following is not None:
-            text = f"{items.following}{token.markup}"
-        else:
-            text = _BULLET
+        number = items.following
+        text = _BULLET if number is None else f"{number}{token.markup}"
         blocks.mark = ItemMark(text, is_done)
         digits = len(str(items.following or 0))
         em = self._style.em * (_ITEM_EM + _DIGIT_EM * max(0, digits - _FEW_DIGITS))
