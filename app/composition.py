@@ -47,7 +47,7 @@ def new_engine(
     """
     quieten_libraries()
     if loader is None:
-        return Engine(limits, disk=disk, costs=paths.pass_costs_folder())
+        return Engine(limits, disk=disk)
     return Engine(limits, loader, check_folder)
 
 

@@ -294,11 +294,6 @@ def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
     return _cache_folder() / "prompts" / whose
 
 
-def pass_costs_folder() -> Path:
-    """Return the folder that remembers what passes of each model cost on this machine."""
-    return _cache_folder() / "pass-costs"
-
-
 def _cache_folder() -> Path:
     """Return the folder of what can be made again.
 

@@ -52,8 +52,6 @@ class Engine:
             is visible without loading it. Called on any thread; None checks nothing.
         disk: Keeps the caches of requests on disk whose ``cache_owner`` allows it; None if they are
             not kept. Its maker closes it, after the engine.
-        costs: The folder that remembers what passes of each model cost on this machine; None if it
-            is learnt at each start.
 
     Attributes:
         disk: As given.
@@ -66,13 +64,12 @@ class Engine:
         loader: Loader = load_model,
         check: Callable[[Path], object] | None = None,
         disk: DiskCache | None = None,
-        costs: Path | None = None,
     ) -> None:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
         self.forms = Forms()
         self._limits = limits or Limits()
-        self._loader = keeping_on_disk(loader, disk, costs)
+        self._loader = keeping_on_disk(loader, disk)
         self._models = ModelList()
         self._last_load: Transition | None = None
         # MLX's streams belong to threads, and a hang in a library cannot be interrupted. So a

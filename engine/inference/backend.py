@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import ModelLoadFailed
 from engine.inference.cache.disk import DiskCache
-from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
@@ -25,7 +23,7 @@ class Prompt:
     Attributes:
         tokens: Its token ids, at least one.
         beginning: Where the answer begins: in the text, in reasoning, or in a header.
-        prediction: The text that the answer is expected to repeat, if there is one.
+        prediction: The tokens of the text that the answer is expected to repeat; empty for none.
         owner: Whose caches it may use.
         loaded: Its first tokens as they were read from disk.
         not_applied: Parts of the request that this model's template or grammar cannot apply.
@@ -33,7 +31,7 @@ class Prompt:
 
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
-    prediction: PredictedText | None = None
+    prediction: list[int] = field(default_factory=list)
     owner: CacheOwner = PERSON
     loaded: "DiskPrefix | None" = None
     not_applied: tuple[str, ...] = ()
@@ -54,7 +52,6 @@ class BatchLimits:
         rows: Most sequences at once.
         guesses: Whether the batch verifies draft tokens.
         disk: Keeps caches on disk after the model is unloaded; None if they are not kept.
-        costs: The folder that remembers what passes of each model cost; None for none.
     """
 
     prefill_chunk: int
@@ -62,7 +59,6 @@ class BatchLimits:
     rows: int
     guesses: bool = True
     disk: DiskCache | None = None
-    costs: Path | None = None
 
 
 @dataclass(slots=True)

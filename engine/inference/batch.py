@@ -27,7 +27,7 @@ from engine.inference.prefill import PrefillBudget
 from engine.inference.running_cache import is_sole
 from engine.inference.sequence import Sequence
 from engine.inference.sequences import WORTH_TOKENS, Sequences
-from engine.inference.speculation.cost import CostCurve, PassCosts
+from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
 
@@ -41,12 +41,11 @@ class RunningBatch:
     Args:
         model: The model; called as mlx-lm calls it.
         limits: The limits of the batch.
-        new_curve: Makes an empty record of the costs of passes, for one number of rows.
+        costs: What passes of the model cost; None for nothing measured.
 
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
         prompts: The prompt cache.
-        costs: What passes of the model cost.
         can_guess: Whether it checks guesses; if not, it ignores all sources.
         own_head: The model's own draft head, a source for every answer; None where it has none.
     """
@@ -54,9 +53,7 @@ class RunningBatch:
     # Whether no other process decodes the same batch.
     is_alone = True
 
-    def __init__(
-        self, model: Any, limits: BatchLimits, new_curve: Callable[[], CostCurve] = CostCurve
-    ) -> None:
+    def __init__(self, model: Any, limits: BatchLimits, costs: PassCosts | None = None) -> None:
         self.cache_use = PromptCacheUse()
         can, fresh = together(model), make_prompt_cache(model)
         if not can.answers or is_sole(fresh):
@@ -75,8 +72,7 @@ class RunningBatch:
         self.sequences = Sequences(
             by_number, self._batch, is_cut_anywhere=self.prompts.can_cut_anywhere
         )
-        self.costs = PassCosts(new_curve)
-        self._drafting = Drafting(model, self.sequences.by_number, self.costs)
+        self._drafting = Drafting(model, by_number, costs or PassCosts())
         head = head_of(model) if self.can_guess else None
         self.own_head = None if head is None else OwnHead(head.origin)
         self._budget = PrefillBudget(limits.prefill_chunk)
@@ -126,15 +122,17 @@ class RunningBatch:
         max_tokens = self._budget.tokens(decoding) if self._batch.can_read else 0
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
-        is_beside = bool(self.sequences.reading)
-        step = self._guessed() if decoding and self.can_guess and not max_tokens else None
+        step = None
+        if decoding and self.can_guess and not max_tokens:
+            with self._stream():
+                step = self._drafting.step(DecodingRows(self._batch.decoding))
         is_plain = step is None
         if step is None:
             step = self._step(max_tokens)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
-        if is_plain and self.can_guess:
-            self._drafting.decoded(step.sampled, None if is_beside else took_s)
+        if is_plain and decoding and self.can_guess and not max_tokens:
+            self._drafting.record_decode(decoding, took_s)
         if max_tokens:
             self._budget.record_read(took_s, self._tokens_read, decoding)
         else:
@@ -256,14 +254,6 @@ class RunningBatch:
 
         self.read_beside(read)
 
-    def _guessed(self) -> Step | None:
-        """Check guesses, if that pays; None where the plain loop is due."""
-        rows = DecodingRows(self._batch.decoding)
-        if not self._drafting.is_due(rows.numbers):
-            return None
-        with self._stream():
-            return self._drafting.step(rows)
-
     def _step(self, max_tokens: int) -> Step:
         """Decode, and read up to ``max_tokens`` tokens of prompts.
 
@@ -309,7 +299,7 @@ class RunningBatch:
         for sequence in gone:
             if (unused := rows[sequence.number]) and sequence.cache and sequence.held:
                 with self._stream():
-                    if not self._drafting.cut(sequence.number, sequence.cache, unused):
+                    if not self._drafting.shorten(sequence.number, sequence.cache, unused):
                         sequence.cache = sequence.held = None
                         continue
                 sequence.held = sequence.held[:-unused]
@@ -317,8 +307,9 @@ class RunningBatch:
 
     def _taken_out(self, rows: Iterable[int]) -> list[Sequence]:
         """Take sequences out; return them in order."""
-        self._drafting.left()
-        return self.sequences.take_out(rows)
+        gone = self.sequences.take_out(rows)
+        self._drafting.remove(sequence.number for sequence in gone)
+        return gone
 
     def _let_go(self, gone: abc.Sequence[Sequence]) -> None:
         """Store the caches of sequences that were taken out; those that waited read on."""
@@ -367,12 +358,11 @@ class RunningBatch:
         for sequence in self.sequences.begin_anew():
             if sequence.draft is not None:
                 sequence.draft.forget()
-        self._drafting.begin_anew()
+        self._drafting.clear()
         return list(self.sequences.by_number)
 
     def close(self) -> None:
-        """Free the rows, the kept prompts and the model; remember what its passes cost."""
-        self.costs.save()
+        """Free the rows, the kept prompts and the model."""
         self.sequences.clear()
         self.prompts.index.clear()
         self._batch.close()

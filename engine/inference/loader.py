@@ -72,22 +72,16 @@ def load_model(
         )
 
 
-def keeping_on_disk(loader: Loader, disk: DiskCache | None, costs: Path | None) -> Loader:
-    """Return a loader whose models keep something on disk; without a place, the same loader.
-
-    Args:
-        loader: Loads the models.
-        disk: Where they keep their caches; None for nowhere.
-        costs: The folder for what their passes cost; None for none.
-    """
+def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
+    """Return a loader whose models keep their caches on disk; without a place, the same loader."""
 
     def load(
         folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
     ) -> "MlxBackend":
-        kept = replace(limits, disk=disk, costs=costs)
+        kept = replace(limits, disk=disk)
         return loader(folder, limits=kept, on_progress=on_progress, **drafting)
 
-    return loader if disk is None and costs is None else load
+    return loader if disk is None else load
 
 
 def check_model(folder: Path) -> None:

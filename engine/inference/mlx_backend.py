@@ -31,13 +31,8 @@ from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokeni
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
-from engine.inference.speculation.sources import (
-    DraftSource,
-    GrammarDrafts,
-    PredictedText,
-    PredictionDrafts,
-    PromptLookup,
-)
+from engine.inference.speculation.head_drafts import HeadDrafts
+from engine.inference.speculation.sources import DraftSource, GrammarDrafts, NgramDrafts
 from engine.inference.text import (
     chat_template,
     check_ids,
@@ -121,22 +116,18 @@ class MlxBackend:
             request = with_described_tools(request, family.call_style)
         with self._panics_told("messages" if request.prompt is None else "prompt"):
             tokens, unknown = render(self._tokenizer, request, self.info, self._template)
-        predicted = self._predicted(request.prediction)
+        prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
         if owner.kept_with is not None:
             self.batch.prompts.wait_for_files()
         if request.prompt is not None:
-            return Prompt(tokens, prediction=predicted, owner=owner, not_applied=unknown)
+            return Prompt(tokens, prediction=prediction, owner=owner, not_applied=unknown)
         beginning = family.beginning(request, tokens, self.vocabulary)
-        return Prompt(tokens, beginning, predicted, owner, not_applied=unknown)
+        return Prompt(tokens, beginning, prediction, owner, not_applied=unknown)
 
     def check_template(self) -> TemplateReport | None:
         """Return what the chat template takes of conversations; None without a template."""
         return check_template(self._template) if self._tokenizer.has_chat_template else None
-
-    def _predicted(self, text: str | None) -> PredictedText | None:
-        tokens = predicted(self._tokenizer, text, self.info)
-        return PredictedText(tokens) if tokens else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure that a request has the form that its answer needs.
@@ -322,8 +313,8 @@ class MlxBackend:
         sources = self.sources(prompt, request)
         if constraint is not None:
             sources.append(GrammarDrafts(constraint.fork(), self.vocabulary.text_of))
-        if self.batch.own_head is not None:
-            sources.append(self.batch.own_head.drafts())
+        if self.batch.own_head is not None and self._draft is None:
+            sources.append(HeadDrafts(self.batch.own_head))
         allowed = frozenset(TokenOrigin) if request.drafts is None else request.drafts
         sources = [source for source in sources if source.origin in allowed]
         owner, draft = request.cache_owner.name, None
@@ -335,9 +326,9 @@ class MlxBackend:
 
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
         """Return the sources of guesses that every answer has."""
-        sources: list[DraftSource] = [PromptLookup(prompt.tokens)]
-        if prompt.prediction is not None:
-            sources.append(PredictionDrafts(prompt.prediction))
+        sources: list[DraftSource] = [NgramDrafts(prompt.tokens)]
+        if prompt.prediction:
+            sources.append(NgramDrafts(prompt.prediction, TokenOrigin.PREDICTION))
         return sources
 
     def _no_calls(self) -> list[tuple[int, float]]:

@@ -141,6 +141,11 @@ class DecodingRows:
         cache: list[Any] = self._rows.prompt_cache
         return cache
 
+    def tokens(self, index: int) -> list[int]:
+        """Return the tokens of a row that the cache holds."""
+        tokens: list[int] = self._rows.tokens[index]
+        return tokens
+
     def sampler(self, index: int) -> Any:
         """Return a row's sampler."""
         return self._rows.samplers[index] or self._rows.fallback_sampler

@@ -30,8 +30,7 @@ from engine.inference.backend import (
     unobserved,
 )
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.disk import tag
-from engine.inference.cache.fingerprint import Stamps, fingerprint_of, stamps_of
+from engine.inference.cache.fingerprint import Stamps, stamps_of
 from engine.inference.cache.size import measure_cache
 from engine.inference.end_tokens import end_tokens, stated_ids
 from engine.inference.mlx_backend import MlxBackend
@@ -46,7 +45,7 @@ from engine.inference.speculation.assistants import (
     Assistant,
     read_assistant,
 )
-from engine.inference.speculation.cost import WIDTHS, PassCosts
+from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
 from engine.inference.speculation.head_drafts import attach, memory_of
 from engine.inference.speculation.heads import (
@@ -323,8 +322,8 @@ def load(
     """Load a model folder; never runs code from it."""
     folder = folder.resolve()
     # The caches of a sharded model are spread over several machines, so they are not kept on disk.
-    disk, costs = (limits.disk, limits.costs) if shard is None else (None, None)
-    stamps = None if disk is None and costs is None else _stamps(folder)
+    disk = limits.disk if shard is None else None
+    stamps = None if disk is None else _stamps(folder)
     drafted = None
     if draft is not None:
         # The draft model is read first, so that it is compared with the larger model before the
@@ -390,22 +389,7 @@ def load(
     batch = batch_of(model, limits)
     if disk is not None and stamps is not None:
         batch.prompts.attach(disk, folder, stamps)
-    if costs is not None and stamps is not None and batch.can_guess:
-        _remember_costs(batch.costs, costs, folder, stamps)
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
-
-
-def _remember_costs(costs: PassCosts, place: Path, folder: Path, stamps: Stamps) -> None:
-    """Let the costs of a model's passes be remembered in a file of a folder."""
-    # Not on every system may a process be given fewer processors than there are.
-    processors = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-    machine = (os.uname().nodename, repr(mx.device_info()), str(len(processors)))
-    try:
-        model = fingerprint_of(folder, stamps, machine, str(mx.default_device()))
-    except OSError:  # the folder is going away
-        return
-    if model is not None:
-        costs.remember_in(place / f"{tag(str(folder))}.json", model)
 
 
 def _vocabulary(

@@ -72,7 +72,6 @@ class Sequence:
         reader: The sequence that reads for it what both share; None where it reads itself.
         waiting: The sequences that wait for it, each with how many tokens both share.
         is_joined: Whether it is in the batch: waiting, read or decoding.
-        is_ahead: Whether its sources have the token that the batch has not returned.
         last_token: The token that the batch returned last; -1 before the first.
         is_invalid: Whether its logits are not numbers, so that its cache must not be used again.
         key: Its tokens as a key of the prefix index, once it is in the batch.
@@ -109,7 +108,6 @@ class Sequence:
     reader: "Sequence | None" = field(default=None, init=False)
     waiting: "dict[Sequence, int]" = field(default_factory=dict, init=False)
     is_joined: bool = field(default=False, init=False)
-    is_ahead: bool = field(default=False, init=False)
     last_token: int = field(default=-1, init=False)
     is_invalid: bool = field(default=False, init=False)
     key: bytes = field(default=b"", init=False, repr=False)
@@ -136,11 +134,6 @@ class Sequence:
     def unread(self) -> int:
         """How many tokens of its prompt it has not read yet; at least 1."""
         return max(1, len(self.tokens) - self.read)
-
-    def extend_sources(self, tokens: abc.Sequence[int]) -> None:
-        """Append the next tokens of its answer to the sources of its draft tokens."""
-        for source in self.sources:
-            source.extend(tokens)
 
     # -- the answer ------------------------------------------------------------------------
 

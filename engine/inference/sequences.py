@@ -18,7 +18,7 @@ from engine.inference.cache.segments import cache_prefix
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.running_cache import taken_out
 from engine.inference.sequence import Sequence
-from engine.inference.speculation.head_drafts import HeadDrafts, without_head
+from engine.inference.speculation.head_drafts import without_head
 
 # A prompt waits for another that has at most so many times as much left to read.
 _MAX_RATIO = 4
@@ -197,9 +197,6 @@ class Sequences:
 
     def _join(self, sequence: Sequence) -> None:
         """Let a prompt be read."""
-        for source in sequence.sources:
-            if isinstance(source, HeadDrafts):
-                source.begin(len(sequence) - sequence.cached)
         sequence.read = sequence.cached
         sequence.is_joined = sequence.is_reading = True
         self.reading.append(sequence)

@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from app import paths, process
-from app.composition import open_engine
 from app.paths import DamagedFileKeeper, made_private, tighten
 from app.process import log_to_file
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store
-from tests.support.asking import ask
 from ui.records.conversations import Conversation
 
 
@@ -151,16 +149,3 @@ def test_two_files_that_are_set_aside_within_a_second_are_both_kept(tmp_path: Pa
         path.write_text(text)
         assert "It is kept as settings.json.broken-" in DamagedFileKeeper(path).set_aside()
     assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]
-
-
-async def test_what_passes_cost_is_remembered_in_a_folder_that_no_other_user_can_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
-) -> None:
-    monkeypatch.setenv("FULLSTOP_CACHE_DIR", str(tmp_path / "cache"))
-
-    async with open_engine() as engine:
-        await engine.load(demo_model_path)
-        await ask(engine, "Repeat: one two three one two three one two three", max_tokens=60)
-    [file] = (tmp_path / "cache" / "pass-costs").iterdir()
-    assert mode(file) == 0o600
-    assert mode(file.parent) == mode(file.parent.parent) == 0o700

@@ -30,9 +30,6 @@ _MOST_ANSWERS = 4
 # The expected share of right guesses before any was checked: as of a model's own head, which is
 # then not preferred to a draft model that somebody chose.
 _EXPECTED = 0.85
-# A draft model that was wrong too often is tried again: with each token that it does not guess, its
-# expected share of right guesses moves back towards ``_EXPECTED`` by this fraction.
-_RECOVERY = 0.002
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,11 +180,11 @@ class ModelDrafts:
     def _judge(self, token: int) -> None:
         """Learn from the next token how good the guesses are."""
         if not self._proposed:
-            self._hits.value += (_EXPECTED - self._hits.value) * _RECOVERY
+            self._hits.recover(_EXPECTED)
             return
         is_hit = self._proposed[0] == token
-        self._hits.note(is_hit)
-        self._draft.hits.note(is_hit)
+        self._hits.add(is_hit)
+        self._draft.hits.add(is_hit)
         if is_hit:
             del self._proposed[0]
         else:

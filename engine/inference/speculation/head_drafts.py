@@ -17,6 +17,7 @@ from mlx_lm.models.cache import CacheList, make_prompt_cache
 from engine.inference.cache.size import cache_size
 from engine.inference.running_cache import RunningKVCache, cut, prepare_to_run
 from engine.inference.speculation.assistants import Assistant
+from engine.inference.speculation.cost import MAX_ROWS
 from engine.inference.speculation.heads import DraftHead, inner_of
 from engine.inference.speculation.sources import HitRate
 from engine.library.models import CacheSize
@@ -30,25 +31,8 @@ MOST_WAITING = 64
 # meanwhile: on a slow CPU, reading 512 tokens takes 140 ms, where a pass of the model takes 6 ms.
 # With the last 24, drafts are right nearly as often as with all.
 MOST_READ = 24
-# The most tokens of a chain. Each is drafted from the one before, so that later ones are guesses on
-# guesses.
-MOST_CHAINED = 7
-# With more sequences a pass is bound by computing: a wrong draft costs as much as a token.
-MAX_ROWS, MAX_ROWS_ON_CPU = 8, 4
-# The expected share of right drafts before any was verified, and for how many drafts it counts. It
-# is what a good head reaches: a worse one is known as such after a few drafts.
-_EXPECTED, _EXPECTED_WEIGHT = 0.85, 4.0
-# A head that was wrong too often is tried again: with each token that it does not draft, its
-# expected share of right drafts moves back towards ``_EXPECTED`` by this fraction.
-_RECOVERY = 0.004
-# Drafts of a head that knows fewer of the last tokens are wrong more often, and are judged apart.
-# What comes from the cache of prompts it does not know.
-_KNOWN, _EXPECTED_EARLY = 8, 0.5
-
-
-def max_rows() -> int:
-    """Return for how many sequences at once a head drafts at most, on this device."""
-    return MAX_ROWS_ON_CPU if mx.default_device() == mx.Device(mx.cpu) else MAX_ROWS
+# The expected share of right drafts: that of a good head; a worse one is known after a few drafts.
+_EXPECTED = 0.85
 
 
 def most_read(rows: int) -> int:
@@ -136,7 +120,6 @@ class HeadCache:
 
     def __init__(self, head: DraftHead | Assistant) -> None:
         self._head = head
-        self._max_rows = max_rows()
         self.rows = 1
         self.read = self._unread()
         self._waiting: _Waiting | None = None
@@ -253,7 +236,7 @@ class HeadCache:
     @property
     def _is_crowded(self) -> bool:
         """Whether there are too many sequences for the head."""
-        return self.rows > self._max_rows
+        return self.rows > MAX_ROWS
 
     def _unread(self) -> list[Any]:
         """Return the cache of a head that has read nothing of these sequences."""
@@ -426,117 +409,62 @@ class OwnHead:
     """The draft head of one loaded model, or the assistant beside it.
 
     Args:
-        origin: What its drafts count as.
+        origin: The origin of its drafts.
 
     Attributes:
-        hits: How often the first draft of a chain was right.
-        early_hits: The same where the head knew few of the tokens before it.
-        later_hits: How often the next one was right after a right one.
+        hits: How often its drafts were right.
+        has_failed: Whether it raised an error; it drafts nothing from then on.
     """
 
     def __init__(self, origin: TokenOrigin = TokenOrigin.HEAD) -> None:
         self.origin = origin
-        self.hits = HitRate(_EXPECTED, expected_weight=_EXPECTED_WEIGHT)
-        self.early_hits = HitRate(_EXPECTED_EARLY, expected_weight=_EXPECTED_WEIGHT)
-        self.later_hits = HitRate(_EXPECTED, expected_weight=_EXPECTED_WEIGHT)
-        self._has_failed = False
-
-    def drafts(self) -> "HeadDrafts":
-        """Return the source of drafts for one answer."""
-        return HeadDrafts(self)
-
-    @property
-    def can_draft(self) -> bool:
-        """Whether it has not failed."""
-        return not self._has_failed
+        self.hits = HitRate(_EXPECTED)
+        self.has_failed = False
 
     def propose(
-        self, cache: Sequence[Any], known: Sequence[int], most: int
+        self, cache: Sequence[Any], pending: Sequence[int], max_drafts: int
     ) -> Sequence[Sequence[int]]:
-        """Return drafts for each row of a batch; a fault ends all drafts, and no answer."""
+        """Return drafts for each row of a batch; an error ends all drafts, and no answer."""
         try:
             part = cache[-1]
             assert isinstance(part, HeadCache)
-            return part.propose(known, most, cache)
+            return part.propose(pending, max_drafts, cache)
         except Exception:
             _log.exception("the model's own draft head failed")
-            self._has_failed = True
-            return [()] * len(known)
+            self.has_failed = True
+            return [()] * len(pending)
 
 
 class HeadDrafts:
     """The drafts of a model's own head for one answer. See ``DraftSource``.
 
     They are made for all sequences at once, and handed over with ``offer``.
-
-    Attributes:
-        head: The head.
-        origin: What they count as.
-        known: How many of the last tokens the head has read or can read.
     """
 
     def __init__(self, head: OwnHead) -> None:
-        self.known = 0
         self.head = head
         self.origin = head.origin
-        self._hits = HitRate(head.hits.value)
-        self._later_hits = HitRate(head.later_hits.value)
         self._proposed: list[int] = []
-        self._is_first = True
-        self._is_early = False
-        # How many of these came since the last drafts.
-        self._since = 0
 
     def offer(self, drafts: Sequence[int]) -> None:
         """Take the drafts for the next tokens."""
         self._proposed = list(drafts)
-        self._is_first = True
-        self._is_early = self.known < _KNOWN
-        self._since = 0
-
-    def begin(self, prompt_tokens: int) -> None:
-        """Note how many tokens of the prompt the model has read here: not those from a cache."""
-        self.known = self._since = prompt_tokens
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""
-        self.known += len(tokens)
-        self._since += len(tokens)
+        hits = self.head.hits
         for token in tokens:
-            self._judge(token)
-
-    def _judge(self, token: int) -> None:
-        """Learn from the next token how good the drafts are."""
-        if not self._proposed:
-            for rate in (self.head.hits, self._hits):
-                rate.value += (_EXPECTED - rate.value) * _RECOVERY
-            return
-        is_hit = self._proposed[0] == token
-        rates = [self.head.later_hits, self._later_hits]
-        if self._is_first:
-            rates = [self.head.early_hits] if self._is_early else [self.head.hits, self._hits]
-        for rate in rates:
-            rate.note(is_hit)
-        self._is_first = False
-        del self._proposed[: 1 if is_hit else None]
+            if not self._proposed:
+                hits.recover(_EXPECTED)
+                continue
+            is_hit = self._proposed[0] == token
+            hits.add(is_hit)
+            del self._proposed[: 1 if is_hit else None]
 
     def likelihood(self) -> float:
-        """Return how likely the first draft of a chain is right."""
-        if not self.head.can_draft:
-            return 0.0
-        return (self.head.early_hits if self.known < _KNOWN else self._hits).value
+        """Return how likely the next draft is right."""
+        return 0.0 if self.head.has_failed else self.head.hits.value
 
-    @property
-    def later(self) -> float:
-        """How likely the next draft is right after a right one."""
-        return self._later_hits.value
-
-    def unread(self, rows: int) -> int:
-        """Return how many tokens the head reads before its next draft, for one of some rows."""
-        if self.head.origin is not TokenOrigin.HEAD:
-            return 0  # an assistant reads the model's own cache
-        return max(0, min(self._since - 1, most_read(rows)))
-
-    def propose(self, most: int) -> Sequence[int]:
+    def propose(self, max_drafts: int) -> Sequence[int]:
         """Return the drafts that were offered."""
-        return self._proposed[:most]
+        return self._proposed[:max_drafts]

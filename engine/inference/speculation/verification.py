@@ -1,4 +1,10 @@
-"""Verifies draft tokens of the running rows in one forward pass. Engine thread."""
+"""Verifies draft tokens of the running rows in one forward pass. Engine thread.
+
+The pass gives the model's logits after each draft. From them each row draws one token per position
+with its own processors and sampler, for as long as the token is the drafted one: the tokens are
+those of the plain loop, whatever the sampling settings. At temperature 0, where the two likeliest
+tokens are closer than the measured rounding error, a pass over one token decides that position.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,55 +16,43 @@ from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sampling import SeededSampler, greedy
 from engine.inference.speculation.rollback import Rollback
 
-# How much the rounding of passes over several tokens differs, measured on the running machine.
-#
-# Sums of floating-point numbers depend on their order, and a pass over several tokens may add in
-# another order than passes over one. Where two tokens are almost equally likely, that could
-# change the choice. MLX's reference kernels for the CPU give equal bits; those for GPUs do not.
-
 # The largest difference is multiplied by this, because not all positions were compared.
 _RESERVE = 8.0
-_FIRST_PROBES = 2
-_PROBE_EVERY = 512
 
 
 class Rounding:
-    """The largest difference between two ways to compute the same log-probabilities."""
+    """The largest difference between log-probabilities of passes over several tokens and over one.
+
+    Sums of floating-point numbers depend on their order, which differs between MLX's kernels for
+    GPUs. Where two tokens are almost equally likely, that could change the choice.
+    """
 
     def __init__(self) -> None:
-        self._most = 0.0
-        self._probes = 0
-        self._checks = 0
+        self._max = 0.0
         self._widest = 0
 
-    def is_probe_due(self, width: int) -> bool:
-        """Return whether the next pass should be compared; called once before each pass.
-
-        One that is wider than all that were compared may be computed by another kernel.
-        """
-        self._checks += 1
-        is_wider = width > self._widest
-        return is_wider or self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
+    def is_comparison_due(self, width: int) -> bool:
+        """Whether a pass is wider than all that were compared: another kernel may compute it."""
+        return width > self._widest
 
     def compare(self, several: mx.array, single: mx.array, width: int = 1) -> None:
         """Compare log-probabilities of a pass over ``width`` tokens, of any shape."""
-        self._probes += 1
         self._widest = max(width, self._widest)
         # Impossible tokens are at minus infinity in both.
-        apart = mx.where(several == single, 0.0, mx.abs(several - single)).max()
-        self._most = max(self._most, float(apart.item()))  # type: ignore[arg-type]
+        difference = mx.where(several == single, 0.0, mx.abs(several - single)).max()
+        self._max = max(self._max, float(difference.item()))  # type: ignore[arg-type]
 
     def are_close(self, logprobs: mx.array) -> mx.array | None:
         """Return for each position whether rounding could change the choice of the
         likeliest token.
         """
-        if not self._most:
+        if not self._max:
             return None
         best = mx.argmax(logprobs, axis=-1, keepdims=True)
         first = mx.take_along_axis(logprobs, best, axis=-1)
         others = mx.put_along_axis(logprobs, best, mx.array(-mx.inf, logprobs.dtype), axis=-1)
         gap = first[:, 0] - others.max(axis=-1)
-        return gap <= self._most * _RESERVE
+        return gap <= self._max * _RESERVE
 
     def is_close(self, logprobs: mx.array) -> bool:
         """Return the same for one position, of shape (vocabulary,)."""
@@ -66,18 +60,8 @@ class Rounding:
         return close is not None and bool(close.item())
 
 
-# The pass gives the model's logits after each guess. From them each row draws one token per
-# position with its own processors and sampler, and goes on as long as the token is the guessed
-# one. So the tokens are those that the plain loop would draw, whatever the sampling settings: the
-# guesses only decide how many tokens one pass gives.
-#
-# A pass over several tokens may round differently from passes over one. So at temperature 0,
-# where the two likeliest tokens are closer than the measured rounding error (``Rounding``), a
-# pass over one token decides that position.
-
-
 @dataclass(frozen=True, slots=True)
-class Checked:
+class VerifiedSequence:
     """The result of one pass for one row."""
 
     tokens: list[int]
@@ -155,7 +139,7 @@ class _Draws:
         return tokens
 
     def draw_at(self, place: int) -> int:
-        """Draw the next token of a stepwise row; all guesses before this position were right."""
+        """Draw the next token of a stepwise row; all drafts before this position were right."""
         logits = self._processed(place)
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         drawn: Any = self._draw(logprobs)
@@ -182,46 +166,46 @@ class _Draws:
             self._rows.shorten_context(self._index, len(self._inputs) - kept)
 
 
-def check(
+def verify(
     rows: DecodingRows,
     rollback: Rollback,
-    guesses: Sequence[Sequence[int]],
+    drafts: Sequence[Sequence[int]],
     width: int,
-    noise: Rounding,
+    rounding: Rounding,
     single: mx.array | None = None,
-) -> list[Checked]:
-    """Let the model read each row's pending token and its guesses; return which it accepted.
+) -> list[VerifiedSequence]:
+    """Let the model read each row's pending token and its drafts; return which it accepted.
 
     Afterwards the rows are as the plain loop would leave them after the returned tokens.
     ``single`` has the log-probabilities that a pass over one token gave after the pending ones, of
     shape (rows, vocabulary), where the rounding of both passes is compared.
     """
     pending = rows.pending()
-    inputs = [[known, *guessed] for known, guessed in zip(pending, guesses, strict=True)]
+    inputs = [[known, *drafted] for known, drafted in zip(pending, drafts, strict=True)]
     padded = [[*tokens, *[0] * (width - len(tokens))] for tokens in inputs]
     logits = rollback.read(mx.array(padded), rows.cache)
     if single is not None:
-        noise.compare(first_logprobs(logits), single, width)
+        rounding.compare(first_logprobs(logits), single, width)
     draws = [
         _Draws(rows, index, tokens, logits[index, : len(tokens)])
         for index, tokens in enumerate(inputs)
     ]
     at_once = [draw for draw in draws if not draw.is_stepwise]
-    close = [noise.are_close(draw.logprobs) if draw.is_greedy else None for draw in at_once]
+    close = [rounding.are_close(draw.logprobs) if draw.is_greedy else None for draw in at_once]
     mx.eval(logits, [draw.tokens for draw in at_once], [each for each in close if each is not None])
     for draw, near in zip(at_once, close, strict=True):
         draw.set_close(near)
-    checked = [
-        _accepted(draw, tokens, rows.pending_logprobs(index), noise)
+    verified = [
+        _accept(draw, tokens, rows.pending_logprobs(index), rounding)
         for index, (draw, tokens) in enumerate(zip(draws, inputs, strict=True))
     ]
-    rollback.take_back(rows.cache, [width - len(verified.tokens) for verified in checked])
+    rollback.take_back(rows.cache, [width - len(each.tokens) for each in verified])
     rows.go_on(
-        [verified.tokens for verified in checked],
-        mx.array([verified.pending for verified in checked], dtype=mx.uint32),
-        [verified.pending_logprobs for verified in checked],
+        [each.tokens for each in verified],
+        mx.array([each.pending for each in verified], dtype=mx.uint32),
+        [each.pending_logprobs for each in verified],
     )
-    return checked
+    return verified
 
 
 def first_logprobs(logits: mx.array) -> mx.array:
@@ -230,8 +214,10 @@ def first_logprobs(logits: mx.array) -> mx.array:
     return first - mx.logsumexp(first, axis=-1, keepdims=True)
 
 
-def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Rounding) -> Checked:
-    """Return the guesses that a row draws itself."""
+def _accept(
+    draws: _Draws, inputs: list[int], known_logprobs: Any, rounding: Rounding
+) -> VerifiedSequence:
+    """Return the drafts that a row draws itself."""
     logprobs = [known_logprobs]  # of the inputs
     drawn = None if draws.is_stepwise else draws.drawn()
     place = 0
@@ -239,7 +225,7 @@ def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Roun
         if drawn is None:
             token = draws.draw_at(place)
             is_free = draws.is_greedy and not draws.forced[place]
-            near = is_free and noise.is_close(draws.logprobs_at(place))
+            near = is_free and rounding.is_close(draws.logprobs_at(place))
         else:
             token = drawn[place]
             near = draws.is_close is not None and draws.is_close[place]
@@ -247,7 +233,7 @@ def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Roun
             # A pass over the one token before this position draws it again.
             draws.settle(place, place)
             forced = draws.forced[: max(0, place - 1)]
-            return Checked(
+            return VerifiedSequence(
                 inputs[:place], logprobs[:place], inputs[place], logprobs[place], True, forced
             )
         after = draws.logprobs_at(place)
@@ -255,6 +241,6 @@ def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Roun
         if is_last or draws.has_failed:
             draws.settle(place + 1, place + 1)
             forced = draws.forced[:place]
-            return Checked(inputs[: place + 1], logprobs, token, after, forced=forced)
+            return VerifiedSequence(inputs[: place + 1], logprobs, token, after, forced=forced)
         logprobs.append(after)
         place += 1

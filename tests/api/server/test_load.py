@@ -17,7 +17,7 @@ import pytest
 from api.server.server import ApiServer
 from api.transport.config import ServerConfig
 from engine.engine import Engine
-from engine.inference.speculation.cost import CostCurve
+from engine.inference.speculation.cost import PassCosts
 from tests.support.asking import run
 from tests.support.scripted import GO, Stage
 
@@ -162,7 +162,7 @@ def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
     engine: Engine, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One token a pass: with guesses these repetitive answers would end before the thread dies.
-    monkeypatch.setattr(CostCurve, "choose", lambda *_, **__: 1)
+    monkeypatch.setattr(PassCosts, "choose", lambda *_, **__: (0, 0.0))
 
     async def answer(server: ApiServer, n: int, *, is_streamed: bool) -> bytes:
         path = PATHS[n % len(PATHS)]

@@ -23,7 +23,8 @@ from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
-from engine.inference.speculation.sources import DraftSource, PromptLookup
+from engine.inference.speculation.cost import Chance
+from engine.inference.speculation.sources import DraftSource, NgramDrafts
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TokenTrace
 from engine.values.request import (
@@ -120,7 +121,7 @@ class Draws:
         return [place for place in range(80) if self._random.random() < share]
 
     def width(self) -> int:
-        return self._random.choice((2, 3, 4, 8, 16, 32))
+        return self._random.choice((2, 3, 4, 8, 16))
 
 
 @dataclass
@@ -138,14 +139,14 @@ class Guesser:
             folder,
             limits=limits,
             on_progress=on_progress,
-            batch_of=lambda model, limits: RunningBatch(model, limits, lambda: _Widths(self)),
+            batch_of=lambda model, limits: RunningBatch(model, limits, _Widths(self)),
         )
         backend.sources = self._sources  # type: ignore[method-assign]
         return backend
 
     def _sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
         found = self.answers.get(tuple(prompt.tokens))
-        lookup = PromptLookup(prompt.tokens)
+        lookup = NgramDrafts(prompt.tokens)
         return [lookup] if found is None else [Foreseen(*found), lookup]
 
 
@@ -154,8 +155,10 @@ class _Widths(Eager):
         super().__init__()
         self._guesser = guesser
 
-    def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
-        return self._guesser.width if guesses else 1
+    def choose(
+        self, rows: int, chances: Sequence[Chance], *, uses_model: bool = False
+    ) -> tuple[int, float]:
+        return (self._guesser.width, 2.0) if chances else (0, 0.0)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess
+from engine.inference.speculation.cost import Chance, PassCosts
 from engine.inference.speculation.sources import DraftSource
 from engine.values.events import (
     Event,
@@ -60,29 +60,25 @@ def timeless(events: Iterable[Event]) -> list[Event]:
     return found
 
 
-class Eager(CostCurve):
-    """Always lets all guesses be checked, whatever a pass costs."""
+class Eager(PassCosts):
+    """Lets all drafts be verified in passes over ``width`` tokens, whatever they cost."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
-        assert width in WIDTHS
-        self._width = width
+        self.width = width
 
-    def choose(self, rows: int, guesses: Sequence[Guess], extra: float = 0.0) -> int:
-        """Return the width, whatever it costs."""
-        return self._width if guesses else 1
-
-    def goes_on(self, agreeing: int, guesses: int) -> bool:
-        """Return that wrong guesses are checked as well."""
-        return True
+    def choose(
+        self, rows: int, chances: Sequence[Chance], *, uses_model: bool = False
+    ) -> tuple[int, float]:
+        """Return the width."""
+        return (self.width, 2.0) if chances else (0, 0.0)
 
 
 def verify_all_drafts(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """Let passes over ``width`` tokens verify all drafts, whatever they cost."""
     monkeypatch.setattr(
-        CostCurve, "choose", lambda _, rows, guesses, extra=0.0: width * bool(guesses)
+        PassCosts, "choose", lambda _, rows, chances, **__: (width * bool(chances), 2.0)
     )
-    monkeypatch.setattr(CostCurve, "goes_on", lambda *_: True)
 
 
 class Foreseen:
@@ -175,7 +171,7 @@ class GuessingStage(Stage):
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         plain = super().load(folder, limits=limits, on_progress=on_progress)
-        self.batch = RunningBatch(self.model, limits, lambda: Eager(self.width))
+        self.batch = RunningBatch(self.model, limits, Eager(self.width))
         backend = GuessingBackend(self.wrapper, plain.info, plain.vocabulary, self.batch)
         backend.make_sources = self._foreseen
         return backend

@@ -27,6 +27,7 @@ from engine.inference.cache.fingerprint import stamps_of
 from engine.inference.cache.index import DiskPrefix
 from engine.inference.mlx_lm_internals import together
 from engine.inference.sequence import Sequence as BatchSequence
+from engine.inference.speculation.head_drafts import HeadDrafts
 from engine.inference.speculation.sources import DraftSource
 from engine.values.request import CacheOwner
 from tests.support.models.architectures import VOCABULARY
@@ -217,7 +218,7 @@ class RandomBatches:
         draws = self._draws
         width = draws.choice((2, 4, 8, 12))
         room = draws.choice((1 << 26, 1 << 26, 20_000)) if not self._depends_on_parts else 0
-        batch = RunningBatch(self._model, BatchLimits(_CHUNK, room, 8), lambda: Eager(width))
+        batch = RunningBatch(self._model, BatchLimits(_CHUNK, room, 8), Eager(width))
         if disk is not None:
             self._attach(batch, disk)
         running: dict[int, _Running] = {}
@@ -229,7 +230,7 @@ class RandomBatches:
                 sources: list[DraftSource] = [] if one.source is None else [one.source]
                 if self._head:
                     assert batch.own_head is not None
-                    sources.append(batch.own_head.drafts())
+                    sources.append(HeadDrafts(batch.own_head))
                 loaded = self._loaded(batch, one.prompt)
                 sequence = BatchSequence(one.prompt, owner=_OWNER, loaded=loaded, sources=sources)
                 running[batch.insert(sequence)] = one

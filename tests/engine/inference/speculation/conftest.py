@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
+from engine.inference import drafts
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation import head_drafts
 from engine.values.request import Limits
@@ -16,8 +17,9 @@ from tests.support.several.draft_models import write_draft
 
 @pytest.fixture(autouse=True)
 def _several_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let heads draft for as many sequences as on a GPU."""
-    monkeypatch.setattr(head_drafts, "MAX_ROWS_ON_CPU", 8)
+    """Draft for more rows than by default."""
+    for module in (drafts, head_drafts):
+        monkeypatch.setattr(module, "MAX_ROWS", 8)
 
 
 @pytest.fixture(scope="module")

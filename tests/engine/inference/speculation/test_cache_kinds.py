@@ -62,7 +62,7 @@ def answers(
     width: int = 8,
 ) -> tuple[list[list[int]], int]:
     """Return the first tokens of each answer, and how many passes were over several tokens."""
-    batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(width))
+    batch = RunningBatch(model, BatchLimits(64, 0, 8), Eager(width))
     rows = [
         batch.insert(BatchSequence(prompt, sources=() if sources is None else sources[n]))
         for n, prompt in enumerate(prompts)
@@ -172,7 +172,7 @@ def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
     [prompt] = prompts_of(1)
 
     def until_failure(sources: Sequence[DraftSource]) -> list[int]:
-        batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(8))
+        batch = RunningBatch(model, BatchLimits(64, 0, 8), Eager(8))
         constraint = _Failing(len(prompt) + 20)
         batch.insert(BatchSequence(prompt, processors=[constraint], sources=sources))
         found: list[int] = []

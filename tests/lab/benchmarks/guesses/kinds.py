@@ -19,7 +19,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.running_cache import parts_of, prepare_to_run
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.rollback import Rollback
-from engine.inference.speculation.sources import PromptLookup
+from engine.inference.speculation.sources import NgramDrafts
 from tests.lab.benchmarks.guesses.guessing import page
 from tests.support.models.tiny_models import STATES
 
@@ -151,7 +151,7 @@ class KindSides:
 
     def _rate(self, *, drafts: bool) -> float:
         batch = self._batches[drafts]
-        number = batch.insert(BatchSequence(self._prompt, sources=[PromptLookup(self._prompt)]))
+        number = batch.insert(BatchSequence(self._prompt, sources=[NgramDrafts(self._prompt)]))
         found: list[int] = []
         began_s = 0.0
         while len(found) < _COPIED:
