@@ -70,7 +70,6 @@ class Route:
     media_type: str | None = "application/json"
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     stream: str | None = None
-    event: Any = None
     operation: str = ""
 
 

@@ -17,7 +17,6 @@ from api.dialects.shared.dialect import Dialect
 from api.server.answering import Route
 from api.transport.errors import ApiError, ErrorKind
 
-EVENT_SCHEMA = "x-event-schema"
 _CHAT = ChatCompletions()
 
 # The type of a body, and whether the server reads it or writes it.
@@ -57,7 +56,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 def _types_of(route: Route) -> Iterator[_Used]:
     if route.request is not None:
         yield route.request, "validation"
-    for model in (route.answer, route.event, *route.other_answers.values()):
+    for model in (route.answer, *route.other_answers.values()):
         if model is not None:
             yield model, "serialization"
     yield _dialect(route).error_type, "serialization"
@@ -114,9 +113,6 @@ def _success(route: Route, references: _References) -> dict[str, Any]:
     if route.stream is not None:
         # No schema: tools disagree whether it would describe the whole body or one event.
         content[route.stream] = {}
-        if route.event is not None:
-            # OpenAPI 3.1 cannot describe the data of one event, so an extension field describes it.
-            content[route.stream][EVENT_SCHEMA] = references[route.event, "serialization"]
     return {"description": "The answer"} | ({"content": content} if content else {})
 
 

@@ -208,7 +208,6 @@ def _routes_of(dialect: Dialect) -> Iterator[Route]:
             request=answer.request,
             answer=answer.answer,
             stream=answer.media_type.partition(";")[0],
-            event=answer.event,
             operation=answer.operation,
         )
     for query in dialect.queries:

@@ -490,12 +490,6 @@ class PlainAnswer(TypedDict):
     mark: str | None
 
 
-class PlainPiece(TypedDict):
-    """A piece of its text."""
-
-    piece: str
-
-
 class PlainError(TypedDict):
     """An error."""
 
@@ -547,7 +541,6 @@ class PlainRoute(AnswerRoute[PlainParams]):
     summary = "Plain"
     request = PlainParams
     answer = PlainAnswer
-    event = PlainPiece
 
     def read(self, params: PlainParams, *, strict: bool) -> Sequence[GenerationRequest]:
         stops = StopRules.of(*checked_strings(params.marks, "stops.strings"))

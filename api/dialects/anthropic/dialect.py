@@ -12,7 +12,6 @@ from api.dialects.anthropic.wire import (
     MessageAnswer,
     MessageCreateParams,
     MessageErrorAnswer,
-    MessageEvent,
     TokenCount,
 )
 from api.dialects.anthropic.write import MessageEncoder, answer_id, error_to_wire, write_message
@@ -32,7 +31,6 @@ class MessagesRoute(AnswerRoute[MessageCreateParams]):
     summary = "Anthropic Messages"
     request = MessageCreateParams
     answer = MessageAnswer
-    event = MessageEvent
 
     def read(self, params: MessageCreateParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return requests_from_wire(params, strict=strict)

@@ -17,11 +17,9 @@ from api.dialects.anthropic.wire import (
     AnswerBlock,
     MessageAnswer,
     MessageCreateParams,
-    MessageDelta,
     MessageError,
     MessageErrorAnswer,
     MessageErrorType,
-    MessageEvent,
     MessageUsage,
     StopReason,
     ToolUseAnswer,
@@ -271,7 +269,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
             self._open_block("text")
         self._close_block()
         reason, sequence = stop_to_wire(finished.stop)
-        end: MessageDelta = {
+        end: dict[str, object] = {
             "type": "message_delta",
             "delta": {"stop_reason": reason, "stop_sequence": sequence},
             "usage": usage_to_wire(finished.usage),
@@ -284,8 +282,8 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._event(error_to_wire(error, self._head.request_id)[1])
 
-    def _event(self, event: MessageEvent) -> None:
-        self._send(SseEvent(event["type"], json_text(event)))
+    def _event(self, event: Mapping[str, object]) -> None:
+        self._send(SseEvent(str(event["type"]), json_text(event)))
 
 
 # -- errors ------------------------------------------------------------------------------------

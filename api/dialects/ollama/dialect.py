@@ -26,10 +26,8 @@ from api.dialects.ollama.wire import (
     OldEmbedParams,
     OllamaAnswer,
     OllamaChatAnswer,
-    OllamaChatLine,
     OllamaErrorAnswer,
     OllamaGenerateAnswer,
-    OllamaGenerateLine,
     PromptParams,
 )
 from api.dialects.ollama.write import (
@@ -95,7 +93,6 @@ class ChatRoute(OllamaRoute[ChatParams]):
     summary = "Ollama's chat"
     request = ChatParams
     answer = OllamaChatAnswer
-    event = OllamaChatLine
 
     def read(self, params: ChatParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return chat_from_wire(params)
@@ -116,7 +113,6 @@ class PromptRoute(OllamaRoute[PromptParams]):
     summary = "Ollama's single prompts"
     request = PromptParams
     answer = OllamaGenerateAnswer
-    event = OllamaGenerateLine
     operation = "text_completion"
 
     def read(self, params: PromptParams, *, strict: bool) -> Sequence[GenerationRequest]:

@@ -216,11 +216,6 @@ class OllamaGenerateAnswer(OllamaAnswer):
     thinking: NotRequired[str]
 
 
-# One line of a stream.
-OllamaChatLine = OllamaChatAnswer | OllamaErrorAnswer
-OllamaGenerateLine = OllamaGenerateAnswer | OllamaErrorAnswer
-
-
 class OllamaDetails(TypedDict):
     """Format, family and size of a model."""
 

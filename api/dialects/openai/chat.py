@@ -17,7 +17,6 @@ from api.dialects.openai.chat_read import (
 from api.dialects.openai.chat_wire import (
     ChatCompletion,
     ChatCompletionParams,
-    ChatEvent,
     DetokenizeAnswer,
     DetokenizeParams,
     TokenizeAnswer,
@@ -45,7 +44,6 @@ class ChatRoute(AnswerRoute[ChatCompletionParams]):
     summary = "OpenAI Chat Completions"
     request = ChatCompletionParams
     answer = ChatCompletion
-    event = ChatEvent
 
     def read(self, params: ChatCompletionParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return requests_from_wire(params, strict=strict)

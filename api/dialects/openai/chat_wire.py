@@ -13,14 +13,11 @@ from typing_extensions import TypedDict
 from api.dialects.openai.wire import (
     TOOL_CHOICE,
     CallAnswer,
-    CallDelta,
     CalledFunctionAnswer,
-    CalledFunctionDelta,
     ChoiceEnding,
     CompletionUsage,
     CustomCallAnswer,
     CustomFormat,
-    ErrorAnswer,
     LastTurnParams,
     PromptLogprobs,
     ScoringParams,
@@ -280,39 +277,6 @@ class ChatCompletion(TypedDict):
     choices: list[ChatChoice]
     usage: CompletionUsage
     prompt_logprobs: NotRequired[PromptLogprobs]
-
-
-class ChatDelta(TypedDict):
-    """New content of a choice."""
-
-    role: NotRequired[Literal["assistant"]]
-    content: NotRequired[str | None]
-    reasoning_content: NotRequired[str]
-    tool_calls: NotRequired[list[CallDelta]]
-    function_call: NotRequired[CalledFunctionDelta]
-
-
-class ChunkChoice(ChoiceEnding):
-    """One choice in an event of a stream."""
-
-    index: int
-    delta: ChatDelta
-    logprobs: ChatLogprobs | None
-
-
-class ChatCompletionChunk(TypedDict):
-    """One event of a stream; the event with the usage has no choices."""
-
-    id: str
-    object: Literal["chat.completion.chunk"]
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: NotRequired[CompletionUsage | None]
-
-
-# One event of a stream, before the last, which is ``[DONE]``.
-ChatEvent = ChatCompletionChunk | ErrorAnswer
 
 
 # -- tokens, for clients of vLLM ---------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Writes the answers of Chat Completions, whole and as events. Pure but for an encoder's state."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 from api.dialects.openai.chat_read import (
@@ -14,12 +13,10 @@ from api.dialects.openai.chat_wire import (
     AnswerMessage,
     ChatChoice,
     ChatCompletion,
-    ChatCompletionChunk,
     ChatCompletionParams,
     ChatLogprobs,
-    ChunkChoice,
 )
-from api.dialects.openai.read import GrowingInput, called_tool
+from api.dialects.openai.read import called_tool, input_of_arguments
 from api.dialects.openai.wire import (
     CallAnswer,
     ChoiceEnding,
@@ -123,21 +120,12 @@ def _ending(finished: Finished, params: ChatCompletionParams, *, reports: bool) 
     return ending
 
 
-@dataclass(slots=True)
-class _OpenCustomCall:
-    """A call of a custom tool, with its input and its arguments so far."""
-
-    call_id: str
-    input: GrowingInput = field(default_factory=GrowingInput)
-    arguments: str = ""
-
-
 class ChatEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream."""
 
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
         count = params.n or 1
-        empty: ChatCompletionChunk = {
+        empty: dict[str, object] = {
             "id": answer_id(head),
             "object": "chat.completion.chunk",
             "created": int(head.created_s),
@@ -158,8 +146,8 @@ class ChatEncoder(ChoicesEncoder):
         # Per choice: calls begun in the stream, and whether the last one is left out.
         self._calls = [0] * count
         self._is_call_hidden = [False] * count
-        # Per choice: the custom call that is being written.
-        self._custom: list[_OpenCustomCall | None] = [None] * count
+        # Per choice: the arguments of the custom call that is being written.
+        self._custom: list[str | None] = [None] * count
         self._shows_thinking = shows_thinking(params)
         self._texts = head.vocabulary
 
@@ -180,7 +168,7 @@ class ChatEncoder(ChoicesEncoder):
             self._delta(choice, _fields(f'"reasoning_content":{json_text(text)}'))
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
-        self._end_custom(choice)  # the next call of the same text begins
+        self._send_custom(choice)  # the next call of the same text begins
         self._is_call_hidden[choice] = call.index > 0 and not self._allows_parallel_calls
         if self._is_call_hidden[choice]:
             return
@@ -189,7 +177,7 @@ class ChatEncoder(ChoicesEncoder):
         tool = called_tool(call.name, self._offered)
         begun = call_to_wire(ToolCall(call.call_id, call.name, ""), tool)
         if begun["type"] == "custom":
-            self._custom[choice] = _OpenCustomCall(call.call_id)
+            self._custom[choice] = ""
         if has_functions(self._params):
             function = json_text(cast(CallAnswer, begun)["function"])
             self._delta(choice, _fields(f'"function_call":{function}'))
@@ -201,17 +189,12 @@ class ChatEncoder(ChoicesEncoder):
             return
         custom = self._custom[choice]
         if custom is not None:
-            custom.arguments += more.text
-            self._input_delta(choice, custom.input.add(more.text))
+            self._custom[choice] = custom + more.text
         elif has_functions(self._params):
             arguments = f'"function_call":{{"arguments":{json_text(more.text)}}}'
             self._delta(choice, _fields(arguments))
         else:
             self._call_delta(choice, f'"function":{{"arguments":{json_text(more.text)}}}')
-
-    def _input_delta(self, choice: int, text: str) -> None:
-        if text:
-            self._call_delta(choice, f'"custom":{{"input":{json_text(text)}}}')
 
     def _call_delta(self, choice: int, fields: str) -> None:
         index = self._calls[choice] - 1
@@ -221,17 +204,16 @@ class ChatEncoder(ChoicesEncoder):
         self._custom[choice] = None
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        """Send what is left of a custom tool's input; a call's end is the event after it."""
-        custom = self._custom[choice]
-        if custom is not None and custom.call_id == call.call.id:
-            self._end_custom(choice)
+        """Send a custom tool's input; the next event reports the end of other calls."""
+        self._send_custom(choice)
 
-    def _end_custom(self, choice: int) -> None:
-        custom, self._custom[choice] = self._custom[choice], None
-        if custom is not None:
-            self._input_delta(choice, custom.input.rest(custom.arguments))
+    def _send_custom(self, choice: int) -> None:
+        arguments, self._custom[choice] = self._custom[choice], None
+        if arguments:
+            text = json_text(input_of_arguments(arguments))
+            self._call_delta(choice, f'"custom":{{"input":{text}}}')
 
-    def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
+    def _last_choice(self, finished: Finished, choice: int) -> dict[str, object]:
         ending = _ending(finished, self._params, reports=self._reports)
         return {"index": choice, "delta": {}, "logprobs": None, **ending}
 

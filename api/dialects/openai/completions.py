@@ -126,10 +126,6 @@ class Completion(TypedDict):
     usage: NotRequired[CompletionUsage | None]
 
 
-# One event of a stream, before the last, which is ``[DONE]``.
-CompletionEvent = Completion | ErrorAnswer
-
-
 # -- reading -----------------------------------------------------------------------------------
 
 
@@ -306,7 +302,7 @@ class CompletionEncoder(ChoicesEncoder):
     def __init__(self, params: CompletionParams, head: Head) -> None:
         per_prompt = choices_per_prompt(params)
         count = len(params.prompt) * per_prompt
-        empty: Completion = {
+        empty: dict[str, object] = {
             "id": answer_id(head),
             "object": "text_completion",
             "created": int(head.created_s),
@@ -537,7 +533,6 @@ class CompletionsRoute(AnswerRoute[CompletionParams]):
     summary = "OpenAI Completions"
     request = CompletionParams
     answer = Completion
-    event = CompletionEvent
     operation = "text_completion"
 
     def read(self, params: CompletionParams, *, strict: bool) -> Sequence[GenerationRequest]:

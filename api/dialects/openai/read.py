@@ -4,7 +4,6 @@ Pure functions; any thread, any process.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -287,14 +286,6 @@ def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
 
 _INPUT = "input"
 _JOINT = "__"
-# What may stand before the input in the arguments of a call.
-_OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
-_MAX_OPENING = 64
-# Whole characters and escapes of a JSON string; the two halves of a surrogate pair come together.
-_WHOLE = re.compile(
-    r'(?:[^"\\]|\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
-    r"|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,52 +391,6 @@ def input_of_arguments(arguments: str) -> str:
 def _encodable(text: str) -> str:
     """Return a text without lone surrogates, which escapes of JSON can contain."""
     return text.encode("utf-8", "replace").decode()
-
-
-class GrowingInput:
-    """The input of a custom call while the model writes the call's arguments."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self._pending = ""
-        self._is_inside = False
-        self._has_ended = False
-
-    def add(self, arguments: str) -> str:
-        """Return what more arguments add to the input."""
-        if self._has_ended:
-            return ""
-        self._pending += arguments
-        if not self._is_inside:
-            opening = _OPENING.match(self._pending)
-            if opening is None:
-                self._has_ended = len(self._pending) > _MAX_OPENING
-                return ""
-            self._is_inside = True
-            self._pending = self._pending[opening.end() :]
-        return self._added(self._inner())
-
-    def rest(self, arguments: str) -> str:
-        """Return what the whole arguments add to the input."""
-        whole = input_of_arguments(arguments)
-        return self._added(whole[len(self.text) :] if whole.startswith(self.text) else "")
-
-    def _inner(self) -> str:
-        """Return the complete characters of the string that is being written."""
-        whole = _WHOLE.match(self._pending)
-        assert whole is not None  # it matches no characters, too
-        self._pending = self._pending[whole.end() :]
-        self._has_ended = self._pending.startswith('"')
-        try:
-            text: str = json.loads(f'"{whole[0]}"', strict=False)
-        except ValueError:  # an unknown escape: only the whole arguments can tell
-            self._has_ended = True
-            return ""
-        return text
-
-    def _added(self, more: str) -> str:
-        self.text += more
-        return more
 
 
 # -- the choice among them ---------------------------------------------------------------------

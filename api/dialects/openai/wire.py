@@ -272,30 +272,6 @@ class CustomCallAnswer(TypedDict):
     custom: CalledCustomAnswer
 
 
-class CalledFunctionDelta(TypedDict):
-    """A function's name, or more of its arguments."""
-
-    name: NotRequired[str]
-    arguments: str
-
-
-class CalledCustomDelta(TypedDict):
-    """A custom tool's name, or more of its input."""
-
-    name: NotRequired[str]
-    input: str
-
-
-class CallDelta(TypedDict):
-    """New content of a call in a stream; its first chunk has its id, type and name."""
-
-    index: int
-    id: NotRequired[str]
-    type: NotRequired[Literal["function", "custom"]]
-    function: NotRequired[CalledFunctionDelta]
-    custom: NotRequired[CalledCustomDelta]
-
-
 class LikelyToken(TypedDict):
     """A token and how likely it was."""
 

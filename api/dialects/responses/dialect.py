@@ -28,7 +28,6 @@ from api.dialects.responses.wire import (
     ItemList,
     ItemReference,
     ResponseAnswer,
-    ResponseEvent,
     ResponseParams,
     SummaryItem,
 )
@@ -65,7 +64,6 @@ class ResponsesRoute(AnswerRoute[ResponseParams]):
     summary = "OpenAI Responses"
     request = ResponseParams
     answer = ResponseAnswer
-    event = ResponseEvent
 
     def read(self, params: ResponseParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return requests_from_wire(params, strict=strict)

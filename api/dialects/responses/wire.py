@@ -594,63 +594,6 @@ class IncompleteDetails(TypedDict):
     reason: Literal["max_output_tokens"]
 
 
-class ReasoningEcho(TypedDict):
-    """The request's settings of reasoning, repeated."""
-
-    effort: str | None
-    summary: Annotated[
-        Literal["detailed"] | None,
-        Field(description="detailed if a summary was requested: it is the whole reasoning"),
-    ]
-
-
-class FormatEcho(TypedDict):
-    """The request's output format, repeated."""
-
-    type: str
-    name: NotRequired[str]
-    description: NotRequired[str]
-    schema: NotRequired[dict[str, Any]]
-    strict: NotRequired[bool]
-
-
-class TextEcho(TypedDict):
-    """The request's settings of text, repeated."""
-
-    format: FormatEcho
-
-
-class FunctionEcho(TypedDict):
-    """An offered function, repeated."""
-
-    type: Literal["function"]
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    strict: bool
-
-
-class CustomEcho(TypedDict):
-    """An offered custom tool, repeated."""
-
-    type: Literal["custom"]
-    name: str
-    description: str
-    format: dict[str, Any]
-
-
-class NamespaceEcho(TypedDict):
-    """An offered namespace, repeated."""
-
-    type: Literal["namespace"]
-    name: str
-    description: str
-    tools: list[Annotated[FunctionEcho | CustomEcho, Field(discriminator="type")]]
-
-
-ToolEcho = Annotated[FunctionEcho | CustomEcho | NamespaceEcho, Field(discriminator="type")]
-
-
 class ResponseAnswer(TypedDict):
     """The answer of ``POST /v1/responses``, in each of its states."""
 
@@ -670,13 +613,13 @@ class ResponseAnswer(TypedDict):
     parallel_tool_calls: bool
     previous_response_id: str | None
     prompt_cache_key: str | None
-    reasoning: ReasoningEcho
+    reasoning: dict[str, str | None]
     safety_identifier: str | None
     store: bool
     temperature: float | None
-    text: TextEcho
+    text: dict[str, Any]
     tool_choice: str | dict[str, Any]
-    tools: list[ToolEcho]
+    tools: list[dict[str, Any]]
     top_logprobs: int
     top_p: float | None
     truncation: Literal["disabled"]
@@ -690,173 +633,7 @@ class ResponseAnswer(TypedDict):
     ]
 
 
-# -- events of a stream ------------------------------------------------------------------------
-
-
-class _Numbered(TypedDict):
-    sequence_number: int
-
-
-StateName = Literal[
-    "response.created",
-    "response.in_progress",
-    "response.completed",
-    "response.incomplete",
-    "response.failed",
-]
-ItemEventName = Literal["response.output_item.added", "response.output_item.done"]
-PartEventName = Literal["response.content_part.added", "response.content_part.done"]
-SummaryPartEventName = Literal[
-    "response.reasoning_summary_part.added", "response.reasoning_summary_part.done"
-]
-
-
-class StateEvent(_Numbered):
-    """The state of the response has changed. The last event of a stream is one of these."""
-
-    type: StateName
-    response: ResponseAnswer
-
-
-class ItemEvent(_Numbered):
-    """An item begins or is complete."""
-
-    type: ItemEventName
-    output_index: int
-    item: AnyItem
-
-
-class PartEvent(_Numbered):
-    """A part of an item's content begins or is complete."""
-
-    type: PartEventName
-    item_id: str
-    output_index: int
-    content_index: int
-    part: Annotated[ContentPart, Field(discriminator="type")]
-
-
-class _Summary(_Numbered):
-    item_id: str
-    output_index: int
-    summary_index: int
-
-
-class SummaryPartEvent(_Summary):
-    """The summary of reasoning begins or is complete."""
-
-    type: SummaryPartEventName
-    part: SummaryText
-
-
-class SummaryDelta(_Summary):
-    """More reasoning, as a summary."""
-
-    type: Literal["response.reasoning_summary_text.delta"]
-    delta: str
-
-
-class SummaryDone(_Summary):
-    """The whole reasoning, as a summary."""
-
-    type: Literal["response.reasoning_summary_text.done"]
-    text: str
-
-
-class _Text(_Numbered):
-    item_id: str
-    output_index: int
-    content_index: int
-
-
-class OutputTextDelta(_Text):
-    """More text."""
-
-    type: Literal["response.output_text.delta"]
-    delta: str
-    logprobs: list[TokenLogprob]
-
-
-class OutputTextDone(_Text):
-    """The whole text."""
-
-    type: Literal["response.output_text.done"]
-    text: str
-    logprobs: list[TokenLogprob]
-
-
-class ReasoningDelta(_Text):
-    """More reasoning."""
-
-    type: Literal["response.reasoning_text.delta"]
-    delta: str
-
-
-class ReasoningDone(_Text):
-    """The whole reasoning."""
-
-    type: Literal["response.reasoning_text.done"]
-    text: str
-
-
-class ArgumentsDelta(_Numbered):
-    """More of a call's arguments."""
-
-    type: Literal["response.function_call_arguments.delta"]
-    item_id: str
-    output_index: int
-    delta: str
-
-
-class ArgumentsDone(_Numbered):
-    """All arguments of a call."""
-
-    type: Literal["response.function_call_arguments.done"]
-    item_id: str
-    output_index: int
-    name: str
-    arguments: str
-
-
-class CustomInputDelta(_Numbered):
-    """More of the input of a custom tool."""
-
-    type: Literal["response.custom_tool_call_input.delta"]
-    item_id: str
-    output_index: int
-    delta: str
-
-
-class CustomInputDone(_Numbered):
-    """The whole input of a custom tool."""
-
-    type: Literal["response.custom_tool_call_input.done"]
-    item_id: str
-    output_index: int
-    input: str
-
-
-# One event of a stream; its ``event:`` line repeats the type.
-ResponseEvent = Annotated[
-    StateEvent
-    | ItemEvent
-    | PartEvent
-    | OutputTextDelta
-    | OutputTextDone
-    | ReasoningDelta
-    | ReasoningDone
-    | SummaryPartEvent
-    | SummaryDelta
-    | SummaryDone
-    | ArgumentsDelta
-    | ArgumentsDone
-    | CustomInputDelta
-    | CustomInputDone,
-    Field(discriminator="type"),
-]
-
-
-# -- answers about kept responses --------------------------------------------------------------
+# -- answers about stored responses ------------------------------------------------------------
 
 
 class DeletedResponse(TypedDict):

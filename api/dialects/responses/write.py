@@ -5,9 +5,9 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, assert_never, cast
+from typing import Any, Literal, assert_never
 
-from api.dialects.openai.read import GrowingInput, OfferedTool, called_tool
+from api.dialects.openai.read import OfferedTool, called_tool, input_of_arguments
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
@@ -20,12 +20,7 @@ from api.dialects.responses.read import (
     wants_summary,
 )
 from api.dialects.responses.wire import (
-    CustomEcho,
-    FormatEcho,
-    FunctionEcho,
-    ItemEventName,
     ItemStatus,
-    NamespaceEcho,
     OutputCall,
     OutputCustomCall,
     OutputItem,
@@ -37,7 +32,6 @@ from api.dialects.responses.wire import (
     ResponseStatus,
     ResponseTool,
     ResponseUsage,
-    StateName,
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
@@ -153,39 +147,25 @@ def usage_to_wire(usage: Usage) -> ResponseUsage:
     }
 
 
-def _format(params: ResponseParams) -> FormatEcho:
+def _format(params: ResponseParams) -> dict[str, Any]:
     """Return the requested format as it was requested."""
-    wanted = params.text.format if params.text is not None else None
-    if wanted is None:
+    if params.text is None or params.text.format is None:
         return {"type": "text"}
-    return cast(FormatEcho, wanted.model_dump(by_alias=True, exclude_none=True))
+    return params.text.format.model_dump(by_alias=True, exclude_none=True)
 
 
-def _tool(tool: ResponseTool) -> FunctionEcho | CustomEcho | NamespaceEcho:
+def _tool(tool: ResponseTool) -> dict[str, Any]:
     """Return a tool as the model was offered it; those that were left out are not repeated."""
+    common = {"type": tool.type, "name": tool.name or "", "description": tool.description or ""}
     if tool.type == "namespace":
-        inner = [_tool(inner) for inner in tool.tools or () if inner.type in _ECHOED]
         return {
-            "type": "namespace",
-            "name": tool.name or "",
-            "description": tool.description or "",
-            "tools": cast(list[FunctionEcho | CustomEcho], inner),
+            **common,
+            "tools": [_tool(inner) for inner in tool.tools or () if inner.type in _ECHOED],
         }
     if tool.type == "custom":
         form = None if tool.format is None else tool.format.model_dump(exclude_none=True)
-        return {
-            "type": "custom",
-            "name": tool.name or "",
-            "description": tool.description or "",
-            "format": form or {"type": "text"},
-        }
-    return {
-        "type": "function",
-        "name": tool.name or "",
-        "description": tool.description or "",
-        "parameters": tool.parameters or {},
-        "strict": False,
-    }
+        return {**common, "format": form or {"type": "text"}}
+    return {**common, "parameters": tool.parameters or {}, "strict": False}
 
 
 # -- items -------------------------------------------------------------------------------------
@@ -256,19 +236,23 @@ class OpenItem:
 
 @dataclass(slots=True)
 class OpenCall:
-    """The call whose arguments are being written; ``input`` is that of a custom tool."""
+    """The call whose arguments are being written; a custom tool's input is sent when complete."""
 
     call: ToolCall
     tool: OfferedTool | None
     texts: list[str] = field(default_factory=list)
-    input: GrowingInput | None = None
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it calls a custom tool."""
+        return self.tool is not None and self.tool.is_custom
 
     def item(self, status: ItemStatus, text: str) -> OutputCall | OutputCustomCall:
         """Return the item of the call, with the client's name of the tool."""
         tool, item_id = self.tool, self.call.id
         name = self.call.name if tool is None else tool.name
         item: OutputCall | OutputCustomCall
-        if self.input is not None:
+        if self.is_custom:
             item = {
                 "id": f"ctc_{item_id}",
                 "type": "custom_tool_call",
@@ -436,13 +420,8 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             return
         self._start()
         self._close_item("completed")
-        tool = called_tool(call.name, self._offered)
-        is_custom = tool is not None and tool.is_custom
-        self._open_call = OpenCall(
-            ToolCall(call.call_id, call.name, ""),
-            tool,
-            input=GrowingInput() if is_custom else None,
-        )
+        begun = ToolCall(call.call_id, call.name, "")
+        self._open_call = OpenCall(begun, called_tool(call.name, self._offered))
         item = self._open_call.item("in_progress", "")
         self._item_event("response.output_item.added", len(self._output), item)
 
@@ -450,13 +429,12 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         open_call = self._open_call
         if open_call is not None and open_call.call.id == more.call_id:
             open_call.texts.append(more.text)
-            growing = open_call.input
-            self._call_delta(open_call, more.text if growing is None else growing.add(more.text))
+            if not open_call.is_custom:
+                self._call_delta(open_call, more.text)
 
     def _call_delta(self, open_call: OpenCall, text: str) -> None:
         if text:
-            is_custom = open_call.input is not None
-            name = "custom_tool_call_input" if is_custom else "function_call_arguments"
+            name = "custom_tool_call_input" if open_call.is_custom else "function_call_arguments"
             position: dict[str, str | int] = {
                 "item_id": open_call.item("in_progress", "")["id"],
                 "output_index": len(self._output),
@@ -477,10 +455,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             return
         self._open_call = None
         text = "".join(open_call.texts)
-        if open_call.input is not None:
-            if status == "completed":
-                self._call_delta(open_call, open_call.input.rest(text))
-            text = open_call.input.text
+        if open_call.is_custom:
+            text = input_of_arguments(text) if status == "completed" else ""
+            self._call_delta(open_call, text)
         item = open_call.item(status, text)
         position: dict[str, str | int] = {"item_id": item["id"], "output_index": len(self._output)}
         if status == "completed" and item["type"] == "custom_tool_call":
@@ -531,14 +508,14 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._item_event("response.output_item.done", len(self._output), item)
         self._output.append(item)
 
-    def _state(self, name: StateName, response: ResponseAnswer) -> None:
+    def _state(self, name: str, response: ResponseAnswer) -> None:
         self._event(name, {}, response=response)
 
-    def _item_event(self, name: ItemEventName, index: int, item: OutputItem) -> None:
+    def _item_event(self, name: str, index: int, item: OutputItem) -> None:
         self._event(name, {"output_index": index}, item=item)
 
     def _event(self, event_type: str, position: Mapping[str, str | int], **fields: object) -> None:
-        """Send an event of ``ResponseEvent``."""
+        """Send an event: https://platform.openai.com/docs/api-reference/responses-streaming."""
         event = {"type": event_type, "sequence_number": self._number, **position, **fields}
         self._number += 1
         self._send(SseEvent(event_type, json_text(event)))

@@ -11,7 +11,6 @@ from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
     FlushedCache,
     GenerateAnswers,
-    GenerateEvent,
     GenerateParams,
     SglangErrorAnswer,
     SglangModel,
@@ -34,7 +33,6 @@ class GenerateRoute(AnswerRoute[GenerateParams]):
     summary = "SGLang's native API: raw prompts"
     request = GenerateParams
     answer = GenerateAnswers
-    event = GenerateEvent
     operation = "text_completion"
 
     def read(self, params: GenerateParams, *, strict: bool) -> Sequence[GenerationRequest]:

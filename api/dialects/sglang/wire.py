@@ -153,8 +153,6 @@ class GenerateAnswer(TypedDict):
 
 # One answer to one prompt; several prompts, or several answers to one, make a list.
 GenerateAnswers = GenerateAnswer | list[GenerateAnswer]
-# One event of a stream, before the last, which is ``[DONE]``.
-GenerateEvent = GenerateAnswer | SglangErrorAnswer
 
 
 class FlushedCache(TypedDict):

@@ -64,7 +64,6 @@ class AnswerRoute(ABC, Generic[_Params]):
         summary: Its purpose, in a few words.
         request: The type of a request's body.
         answer: The type of an answer that is sent whole.
-        event: The type of one event of a stream, or of one line.
         media_type: The media type of a stream.
         operation: The operation's name in OpenTelemetry's conventions
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
@@ -74,7 +73,6 @@ class AnswerRoute(ABC, Generic[_Params]):
     summary: ClassVar[str]
     request: type[_Params]
     answer: Any
-    event: Any
     media_type: ClassVar[str] = EVENTS
     operation: ClassVar[Literal["chat", "text_completion"]] = "chat"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from api.server.openapi import EVENT_SCHEMA, document
+from api.server.openapi import document
 from api.server.routes import ROUTES
 
 DOCUMENT = document(ROUTES)
@@ -131,18 +131,6 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "/api/pull": [{"model": "demo-model", "stream": False}],
     "/api/show": [{"model": "demo-model"}],
 }
-_NEVER_STREAMED = ("tokens", "show", "pull", "compact", "tokenize", "embed", "embeddings")
-STREAMED = [path for path in ASKED if not path.endswith(_NEVER_STREAMED)]
-# The folders of golden event lists, and the route whose streams they are.
-CONVERSATIONS = {
-    "messages": "/v1/messages",
-    "chat": "/v1/chat/completions",
-    "completions": "/v1/completions",
-    "responses": "/v1/responses",
-    "generate": "/generate",
-    "ollama_chat": "/api/chat",
-    "ollama_generate": "/api/generate",
-}
 
 
 def closed(schema: Any) -> Any:
@@ -178,11 +166,6 @@ def answers_of(path: str, method: str = "post") -> dict[str, Any]:
 def answer_schema(path: str, method: str = "post", status: str = "200") -> dict[str, Any]:
     found: dict[str, Any] = answers_of(path, method)[status]["content"]["application/json"]
     return found["schema"]
-
-
-def event_schema(path: str) -> dict[str, Any]:
-    [found] = [one for one in answers_of(path)["200"]["content"].values() if EVENT_SCHEMA in one]
-    return found[EVENT_SCHEMA]
 
 
 WITH_BODIES = [route.path for route in ROUTES if route.request is not None]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from tests.api.dialects.documented import ASKED, EACH, TURNS, answer_schema, check, check_request
+from tests.api.dialects.documented import ASKED, TURNS, answer_schema, check, check_request
 
 # The forms that a field can have; each is documented and accepted.
 BLOCKS = [{"type": "text", "text": "Hi"}]
@@ -100,11 +100,6 @@ def test_a_refused_form_is_not_documented(site: Any, path: str, body: dict[str, 
         check_request(path, sent)
 
     assert site.send("POST", path, sent).status == 400
-
-
-@pytest.mark.parametrize(("path", "body"), EACH)
-def test_the_requests_of_these_tests_match_the_document(path: str, body: dict[str, Any]) -> None:
-    check_request(path, {"model": "m", **body})
 
 
 @pytest.mark.parametrize("path", [path for path in ASKED if path not in ("/api/show", "/api/pull")])
