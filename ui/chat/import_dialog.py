@@ -87,13 +87,7 @@ class CheckedConversations(QAbstractListModel):
 
 
 class ImportDialog(QDialog):
-    """Lists the conversations of a file with check boxes; those already here are optional.
-
-    Args:
-        preview: What the file contains.
-        take: Imports the checked conversations, into a folder of this name if it is not empty.
-        parent: The window.
-    """
+    """Lists the conversations of a file with check boxes; those already here are optional."""
 
     def __init__(self, preview: ImportPreview, take: Take, parent: QWidget) -> None:
         super().__init__(parent)

@@ -433,11 +433,6 @@ class ModelSwitcher(Popover):
         more_wanted: A person wants to see the window of models.
         closed: It was closed; the composer gets the focus.
 
-    Args:
-        model: The model of the open conversation.
-        library: The models on this computer.
-        parent: The window.
-
     Attributes:
         field: The field for the words.
         list: The models.

@@ -30,10 +30,6 @@ _DETAIL = (
 class UnsavedText(QObject):
     """Decides whether a window may close, and asks the person if text would be lost.
 
-    Args:
-        window: The window.
-        store: Saves the text.
-
     Signals:
         export_wanted: The conversations are to be written to another file.
         quit_wanted: The window is to be closed; carries whether text may be lost.

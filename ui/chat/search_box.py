@@ -56,13 +56,7 @@ _SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.T
 
 
 class _FilterChip(ElidedButton):
-    """Shows what a search is narrowed to in one respect; a click offers the choices.
-
-    Args:
-        says: What it chooses.
-        nothing: The words for no choice.
-        choices: Returns the other choices: their words and values.
-    """
+    """Shows what a search is narrowed to in one respect; a click offers the choices."""
 
     narrowed = Signal()
 

@@ -384,10 +384,6 @@ class SidesPage(QWidget):
 class VariantForm(QWidget):
     """The settings of one more answer.
 
-    Args:
-        now: The settings of the conversation's own answer.
-        models: The models that can be chosen, the conversation's own first.
-
     Attributes:
         model: The model of the answer.
         stops: Its stop list, one sequence per line.
@@ -479,12 +475,6 @@ class VariantForm(QWidget):
 
 class CompareDialog(QDialog):
     """Asks for the settings of the second answer.
-
-    Args:
-        question: The question.
-        now: The settings of the conversation's own answer.
-        models: The models that can be chosen, the conversation's own first.
-        parent: The window.
 
     Attributes:
         form: The settings of the second answer.

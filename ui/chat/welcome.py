@@ -51,9 +51,6 @@ class FirstModel(QFrame):
     Signals:
         ready: The model was downloaded and is loaded.
         find_wanted: A person wants to see the other models.
-
-    Args:
-        library: The models on this computer.
     """
 
     ready = Signal()

@@ -29,7 +29,6 @@ from PySide6.QtWidgets import (
     QListView,
     QProgressBar,
     QPushButton,
-    QScrollArea,
     QSplitter,
     QVBoxLayout,
     QWidget,
@@ -43,8 +42,7 @@ from ui.kit.dialogs import ask_about_link
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
-from ui.kit.markdown.style import markdown_style
-from ui.kit.markdown.view import MarkdownView
+from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow
@@ -211,11 +209,10 @@ _GATED = (
 )
 _READING = "Reading the model card…"
 _THEN = "After downloading, the model is verified and opens in a new chat."
-_PART_CHARS, _PART_EACH_MS = 1_000, 5
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
 
-class OfferDetails(QScrollArea):
+class OfferDetails(QFrame):
     """The chosen offer.
 
     Signals:
@@ -231,9 +228,6 @@ class OfferDetails(QScrollArea):
         self._finder = finder
         self._library = library
         self._offer: Offer | None = None
-        self._unshown = ""
-        self._next_part = QTimer(self, singleShot=True, interval=_PART_EACH_MS)
-        self._next_part.timeout.connect(self._show_part)
         self.row: DownloadRow | None = None
         self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.purpose = label("", is_wrapped=True)
@@ -245,9 +239,7 @@ class OfferDetails(QScrollArea):
         self.primary.setProperty("kind", "primary")
         self.page = QPushButton("Open Its Page")
         self.then = label("", "faint", 0.95, is_wrapped=True)
-        self.card = MarkdownView(markdown_style(self.font()))
-        self.card.setObjectName("answer_text")
-        self.card.setAccessibleName("Model card")
+        self.card = DocumentPage("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
         self._place = QVBoxLayout()
         self._lay_out()
@@ -258,17 +250,13 @@ class OfferDetails(QScrollArea):
         finder.cards.changed.connect(self._show_card)
         for signal in _availability_signals(library):
             signal.connect(self._refresh)
-        current_theme().changed.connect(self._restyle)
         self.show_offer(None)
 
     def show_offer(self, offer: Offer | None) -> None:
         """Show an offer, or nothing."""
-        is_other = offer is None or self._offer is None or offer.name != self._offer.name
         self._offer = offer
         self._inner.setVisible(offer is not None)
         self._refresh()
-        if is_other:
-            self.verticalScrollBar().setValue(0)
 
     def act(self) -> None:
         """Download the offer, or load it if it is here."""
@@ -289,9 +277,6 @@ class OfferDetails(QScrollArea):
 
     def _lay_out(self) -> None:
         self.setAccessibleName("About the model")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         line = QFrame()
         line.setObjectName("rule")
         line.setFixedHeight(1)
@@ -310,16 +295,13 @@ class OfferDetails(QScrollArea):
             4,
             line,
             4,
-            self.card,
+            (self.card, 1),
             self.card_note,
-            STRETCH,
+            Stretch(0),
             spacing=8,
             on=self._inner,
         )
-        holder = QWidget()
-        holder.setObjectName("scrolled")
-        self._outer = column(self._inner, STRETCH, margins=(12, 4, 20, 18), on=holder)
-        self.setWidget(holder)
+        self._outer = column((self._inner, 1), margins=(12, 4, 20, 18), on=self)
 
     # -- showing ---------------------------------------------------------------------------
 
@@ -399,35 +381,17 @@ class OfferDetails(QScrollArea):
         card = self._finder.cards.card
         is_shown = card.stage == "shown"
         self.card.setVisible(is_shown)
-        self.card.set_markdown("")
-        self._unshown = card.text if is_shown else ""
-        self._show_part()
+        self.card.show_markdown(card.text if is_shown else "")
         words = {"reading": _READING, "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             words = "This is the beginning of the card. Its page has all of it."
         self.card_note.setText(words)
         self.card_note.setVisible(bool(words))
 
-    def _show_part(self) -> None:
-        """Lay out the next part of the card: laying it all out at once would block the window."""
-        self._next_part.stop()
-        if not self._unshown:
-            return
-        part, self._unshown = self._unshown[:_PART_CHARS], self._unshown[_PART_CHARS:]
-        self.card.append_markdown(part)
-        self.card.render_now()
-        if self._unshown:
-            self._next_part.start()
-        else:
-            self.card.finish()
-
     def _offer_changed(self, row: int) -> None:
         offer = self._finder.offers[row]
         if self._offer is not None and offer.name == self._offer.name:
             self.show_offer(offer)
-
-    def _restyle(self) -> None:
-        self.card.set_style(markdown_style(self.font()))
 
     # -- links -----------------------------------------------------------------------------
 

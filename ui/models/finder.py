@@ -7,12 +7,10 @@ other threads. A request that is no longer wanted is cancelled there, and its re
 import asyncio
 import logging
 import math
-import re
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from html import unescape
 from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -190,99 +188,9 @@ def _repository(text: str) -> str:
         return ""
 
 
-# Cards are Markdown with HTML, as https://huggingface.co/docs/hub/model-cards describes them. The
-# window's Markdown view shows HTML tags as text: that is right for an answer, but unreadable
-# here.
-
-_CODE = re.compile(
-    r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)"
-    r"|(?<!`)(?P<ticks>`++)[^\n]*?(?P=ticks)(?!`)",
-    re.MULTILINE | re.DOTALL,
-)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_UNSHOWN = re.compile(r"<(script|style|svg|video|iframe)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.I)
-_IMAGE = re.compile(r"<img\b[^<>]*>", re.I)
-_ALT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
-_MARKDOWN_IMAGE = re.compile(r"!\[([^\[\]\n]*)\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)")
-_LINK = re.compile(
-    r"""<a\b[^<>]*?\bhref\s*=\s*["']([^"'<>\s]*)["'][^<>]*>(.*?)</a\s*>""", re.DOTALL | re.I
-)
-_HEADING = re.compile(r"<h([1-6])\b[^<>]*>(.*?)</h\1\s*>", re.DOTALL | re.I)
-_BOLD = re.compile(r"<(b|strong)\b[^<>]*>(.*?)</\1\s*>", re.DOTALL | re.I)
-_BREAK = re.compile(r"<br\s*/?>|</(?:p|div|tr|li|ul|ol|table|details|summary)\s*>", re.I)
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?>")
-_EMPTY_LINK = re.compile(r"(?<!!)\[\s*\]\([^()\s]*\)")
-_INDENT = re.compile(r"^[ \t]{4,}(?=[^\s*+0-9-])", re.MULTILINE)
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-# Lines that begin a block of their own: they do not continue the paragraph before.
-_BLOCK = re.compile(r"\s*(?:[#>|<]|[-*+](?:\s|$)|\d+[.)]\s|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)")
-_CLOSED = re.compile(r"\s*(?:[#>|<]|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)|.*(?:\s\s|\\)$")
-_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
-
-
-def card_text(card: str, most_chars: int) -> tuple[str, bool]:
-    """Return the Markdown of a card for the preview, and whether it was cut."""
-    card = card.replace("\r\n", "\n")
-    is_cut = len(card) > most_chars
-    card = card[:most_chars].rpartition("\n")[0] or card[:most_chars] if is_cut else card
-    parts: list[str] = []
-    end = 0
-    for code in _CODE.finditer(card):
-        parts += [_without_html(card[end : code.start()]), code[0]]
-        end = code.end()
-    parts.append(_without_html(card[end:]))
-    return _BLANK_LINES.sub("\n\n", _unwrapped("".join(parts))).strip(), is_cut
-
-
-def _unwrapped(text: str) -> str:
-    """Join the lines of a paragraph: the window shows each line break, as chats do."""
-    lines: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        marks = _FENCE.match(line)
-        before = lines[-1] if lines else ""
-        goes_on = not (fence or marks or _BLOCK.match(line)) and bool(line.strip())
-        is_open = bool(before.strip()) and not (_CLOSED.match(before) or _FENCE.match(before))
-        if goes_on and is_open:
-            lines[-1] = f"{before} {line.strip()}"
-        else:
-            lines.append(line)
-        if marks and not fence:
-            fence = marks[1][:3]
-        elif marks and marks[1].startswith(fence):
-            fence = ""
-    return "\n".join(lines)
-
-
-def _without_html(text: str) -> str:
-    text = _MARKDOWN_IMAGE.sub(lambda image: image[1], text)
-    if "<" in text:
-        had_html = _TAG.search(text) is not None
-        text = _UNSHOWN.sub("", _COMMENT.sub("", text))
-        text = _IMAGE.sub(_alternative, text)
-        text = _HEADING.sub(lambda h: f"\n\n{'#' * int(h[1])} {_one_line(h[2])}\n\n", text)
-        text = _BOLD.sub(lambda bold: f"**{_one_line(bold[2])}**" if bold[2].strip() else "", text)
-        text = _LINK.sub(lambda link: f"[{_one_line(link[2])}]({link[1]})", text)
-        text = _TAG.sub("", _BREAK.sub("\n\n", text))
-        if had_html:
-            # Without the tags around it, indented text would become code.
-            text = _INDENT.sub("", text)
-    return _EMPTY_LINK.sub("", unescape(text))
-
-
-def _alternative(image: re.Match[str]) -> str:
-    said = _ALT.search(image[0])
-    return (said[1] or said[2] or "") if said else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(_TAG.sub("", text).split())
-
-
 CardStage = Literal["none", "reading", "shown", "missing"]
 
-_MOST_CHARS = 12_000
-_MOST_KEPT = 40
+_MAX_CHARS = 12_000
 
 _log = logging.getLogger(__name__)
 
@@ -297,7 +205,7 @@ class Card:
 
 
 class Cards(QObject):
-    """Reads one card at a time, and remembers some.
+    """Reads one card at a time, and keeps those of this session.
 
     Signals:
         changed: ``card`` has changed.
@@ -338,26 +246,28 @@ class Cards(QObject):
 
     async def _read(self, name: str, hub: Hub) -> None:
         try:
-            text, is_cut = await asyncio.to_thread(_card, hub, name)
+            text, is_cut = _beginning(await asyncio.to_thread(card, hub, name))
         except HubCancelled:
             return
         except HubFailed as error:
-            card = Card("missing", as_sentence(str(error)))
+            shown = Card("missing", as_sentence(str(error)))
         except Exception:  # a bug must not leave the preview waiting
             _log.exception("a model card could not be read")
-            card = Card("missing", as_sentence(UNEXPECTED))
+            shown = Card("missing", as_sentence(UNEXPECTED))
         else:
-            card = Card("shown", text, is_cut) if text else Card("missing", "The card is empty.")
-            while len(self._kept) >= _MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            self._kept[name] = card
+            empty = Card("missing", "The card is empty.")
+            shown = Card("shown", text, is_cut) if text.strip() else empty
+            self._kept[name] = shown
         if hub is self._hub:
-            self.card = card
+            self.card = shown
             self.changed.emit()
 
 
-def _card(hub: Hub, name: str) -> tuple[str, bool]:
-    return card_text(card(hub, name), _MOST_CHARS)
+def _beginning(text: str) -> tuple[str, bool]:
+    """Return a card, or its first lines, and whether it was cut."""
+    is_cut = len(text) > _MAX_CHARS
+    text = text[:_MAX_CHARS]
+    return (text.rpartition("\n")[0] or text if is_cut else text), is_cut
 
 
 # The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.

@@ -53,12 +53,6 @@ class ModelLibrary(QObject):
     Signals:
         changed: The list has changed.
 
-    Args:
-        models: The engine's models.
-        preferences: What a person chose for the whole program.
-        model_folders: Says where models are looked for, given the folders that a person added.
-        parent: Owns this object.
-
     Attributes:
         local: The models that the last scan found.
         memory: The memory of this computer at that time.

@@ -161,12 +161,7 @@ class Models(QObject):
         return [model for model in self._engine.models if model.is_loaded]
 
     def status(self, choice: ChosenModel | None, *, is_missing: bool = False) -> ModelState:
-        """Return the state of a conversation's model; without a choice, of the default one.
-
-        Args:
-            choice: The model that the conversation remembers.
-            is_missing: Whether its folder was not found.
-        """
+        """Return the state of a conversation's model; without a choice, of the default one."""
         folder = self.path if choice is None else choice.folder
         is_default = choice is None or self.is_at(folder)
         stuck = self.stuck_reason(None if choice is None else folder)
@@ -267,13 +262,7 @@ class Models(QObject):
     def begin_to_load(
         self, path: Path, *, cancels_running: bool = False, keeps_default: bool = False
     ) -> None:
-        """Load as ``load`` does, without ``chosen``.
-
-        Args:
-            path: The model's folder.
-            cancels_running: As for ``load``.
-            keeps_default: Whether the default one of several models stays the one that it is.
-        """
+        """Load as ``load`` does, without ``chosen``."""
         self.path = path
         if self.stage == "loading":
             self._engine.cancel_load()
@@ -330,12 +319,7 @@ class Models(QObject):
             self._engine.cancel_load()
 
     def unload(self, folder: Path | None = None, *, cancels_running: bool = False) -> None:
-        """Unload the model of a folder, or the default one; others that are in memory stay.
-
-        Args:
-            folder: Its folder.
-            cancels_running: Whether to end its answers; otherwise it is unloaded after them.
-        """
+        """Unload the model of a folder, or the default one; others that are in memory stay."""
         status = None if folder is None else self._status_of(folder.resolve())
         if status is not None and not status.is_default:
             start_task(self, self._unload_other(status.id, cancels_running), "unload")

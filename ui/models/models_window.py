@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QProgressBar,
@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, size_in_words
 from engine.library.local_models import FoundModel, Removal
 from engine.library.memory import Fit, Memory, need
-from ui.kit.buttons import CheckBox, ChipButton, Choice
+from ui.kit.buttons import CheckBox, Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
@@ -46,7 +46,6 @@ from ui.preferences import declaration
 from ui.words import Tone
 
 _LOOK_MS = 2_000
-_LOW_PX = 600  # a window that is lower has little room for its lists
 
 
 def memory_words(model: ModelStatus, now: float) -> str:
@@ -117,13 +116,11 @@ class MemoryPanel(QFrame):
         self.bar.setFixedHeight(4)
         self.bar.setRange(0, 100)
         self.bar.setAccessibleName("Memory that models take")
-        self.models_shown = ChipButton("chevron-down", "", is_toggle=True)
         self._models = QWidget()
         self._list = column(spacing=8, on=self._models)
-        self._is_low = self._wants_models = False  # what a person wants in a window that is low
         heading = label("In Memory", "heading", weight=QFont.Weight.DemiBold)
         column(
-            row(heading, (self.total, 1), self.models_shown, spacing=10),
+            row(heading, (self.total, 1), spacing=10),
             self.bar,
             self._models,
             spacing=8,
@@ -132,10 +129,8 @@ class MemoryPanel(QFrame):
         )
         self._look = QTimer(self, interval=_LOOK_MS)
         self._look.timeout.connect(self.refresh)
-        self.models_shown.clicked.connect(self._fold)
         library.models.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
-        self._arrange()
         self.refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -148,22 +143,6 @@ class MemoryPanel(QFrame):
         """Ask nothing while nobody looks."""
         super().hideEvent(event)
         self._look.stop()
-
-    def fit_window(self, height: int) -> None:
-        """Fold to one line in a window that is low, unless a person wants the models."""
-        self._is_low = height < _LOW_PX
-        self._arrange()
-
-    def _fold(self, is_shown: bool) -> None:
-        self._wants_models = is_shown
-        self._arrange()
-
-    def _arrange(self) -> None:
-        shows = not self._is_low or self._wants_models
-        self.models_shown.setVisible(self._is_low)
-        self.models_shown.setChecked(shows)
-        self.bar.setVisible(shows)
-        self._models.setVisible(shows)
 
     def refresh(self) -> None:
         """Show what is in memory now."""
@@ -182,8 +161,6 @@ class MemoryPanel(QFrame):
         room = f" of {size_in_words(most)} that models may take" if most else ""
         self.total.setText(f"{size_in_words(taken)}{room}")
         self.bar.setValue(percent(taken, most))
-        words = counted(len(models), "model")
-        self.models_shown.say(counted(len(models), "Model"), f"Show the {words} in memory")
         self.setVisible(bool(models))
 
     def _new_line(self, model: ModelStatus) -> _Line:
@@ -433,10 +410,6 @@ class ModelsWindow(OwnWindow):
     Signals:
         chat_wanted: A downloaded model is ready; the main window should show an empty chat.
 
-    Args:
-        library: The models on this computer.
-        parent: The window that it belongs to.
-
     Attributes:
         loaded: The model that answers.
         memory: The models in memory.
@@ -463,7 +436,6 @@ class ModelsWindow(OwnWindow):
         self.tabs.setAccessibleName("Lists of models")
         self._lay_out()
         self._connect_signals()
-        self.memory.fit_window(self.height())
         self.local.find_button.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -471,11 +443,6 @@ class ModelsWindow(OwnWindow):
         super().showEvent(event)
         if not event.spontaneous():
             self._library.refresh()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the lists their room where the window is low."""
-        super().resizeEvent(event)
-        self.memory.fit_window(self.height())
 
     def show_finding(self) -> None:
         """Show the view that finds models, ready to type in."""

@@ -111,11 +111,7 @@ class Upkeep(QObject):
     # -- updating --------------------------------------------------------------------------
 
     def check(self, *, is_wanted: bool = True) -> None:
-        """Ask the hub whether it has newer revisions.
-
-        Args:
-            is_wanted: Whether a person asked for that, and reads how it went.
-        """
+        """Ask the hub whether it has newer revisions."""
         if not self.is_checking:
             self._checked_at_s = time.monotonic()
             self.is_checking, self.outcome = True, ""

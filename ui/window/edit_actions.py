@@ -30,11 +30,6 @@ class EditActions(QObject):
     """Acts on the widget that has the focus; without a text field there, on the chat.
 
     While a text field has the focus, it handles the keys of these actions itself.
-
-    Args:
-        workspace: Its open conversation and its list of conversations have changes to undo.
-        composer: The field that text is pasted into where no other one has the focus.
-        parent: Owns this object.
     """
 
     def __init__(self, workspace: Workspace, composer: QPlainTextEdit, parent: QObject) -> None:

@@ -58,19 +58,6 @@ class MainWindow(QMainWindow):
     Signals:
         closed: The window was closed; running answers have been asked to end.
 
-    Args:
-        engine: Generates the answers.
-        server: Starts and stops the local server.
-        store: Keeps conversations.
-        preferences: What a person chose for the whole program.
-        server_panel: Makes the state of the server's window from the server's switch.
-        tools: Makes the API's part of the inspector.
-        model_folders: Says where models are looked for, given the folders that a person added.
-        agents: The lines that make coding agents use the server.
-        tool_host: Runs tool servers.
-        kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
-        help_files: The pages of the Help menu.
-
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application sets it.
         choosing_model: Lets a person choose a model.
@@ -182,11 +169,7 @@ class MainWindow(QMainWindow):
         self.toolbox.host.begin()
 
     def quit(self, *, asks: bool = True) -> None:
-        """Close the window and end the program, even if closing only hides the window.
-
-        Args:
-            asks: Whether to ask the person first if something would be lost.
-        """
+        """Close the window and end the program, even if closing only hides the window."""
         self._is_quitting = True
         self._may_lose = self._may_lose or not asks
         self.close()

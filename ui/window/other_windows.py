@@ -32,10 +32,8 @@ from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import BoxButton, ask, ask_about_link, show_in_files, tell
 from ui.kit.labels import label
 from ui.kit.layouts import column, scrolling
-from ui.kit.markdown.style import markdown_style
-from ui.kit.markdown.view import MarkdownView
+from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.menus import copy_text
-from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow, bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences_state import PreferencesState
@@ -65,47 +63,26 @@ class HelpFiles:
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
 # A link to another page, which is not shown here.
 _PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
-_WIDEST_PX = 760
 
 
 def page_text(path: Path) -> str:
-    """Return a page as it is shown: without pictures, links to files, and breaks in paragraphs."""
-    # Imported when it is wanted: the search of the hub must not hold up the main window.
-    from ui.models.finder import card_text
-
+    """Return a page as it is shown: without pictures and links to files."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    return card_text(_PAGE_LINK.sub(r"\1", _PICTURE.sub("", text)), len(text))[0]
+    return _PAGE_LINK.sub(r"\1", _PICTURE.sub("", text))
 
 
 class PageWindow(OwnWindow):
-    """Shows one page.
-
-    Args:
-        title: The window's title.
-        path: The page.
-        parent: The window that it belongs to.
-    """
+    """Shows one page."""
 
     def __init__(self, title: str, path: Path, parent: QWidget) -> None:
         super().__init__(title, (820, 760), parent)
-        self.page = MarkdownView(markdown_style(self.font()))
-        self.page.setObjectName("answer_text")
-        self.page.setAccessibleName(title)
+        self.page = DocumentPage(title)
         self.page.link_chosen.connect(partial(ask_about_link, self))
-        holder = QWidget()
-        holder.setObjectName("scrolled")
-        column(self.page, margins=(28, 18, 28, 24), on=holder)
-        column((scrolling(holder, title, goes_sideways=False), 1), on=self)
-        theme = current_theme()
-        self.page.setMaximumWidth(_WIDEST_PX)
-        theme.changed.connect(self._restyle)
+        column((self.page, 1), margins=(28, 18, 12, 12), on=self)
         try:
-            self.page.set_markdown(page_text(path))
+            self.page.show_markdown(page_text(path))
         except OSError:
-            self.page.set_markdown("This page cannot be read.")
-
-    def _restyle(self) -> None:
-        self.page.set_style(markdown_style(self.font()))
+            self.page.show_markdown("This page cannot be read.")
 
 
 def report_details(version: str, model: str, verdict: str) -> str:

@@ -23,15 +23,7 @@ def has_tray() -> bool:
 
 
 class Tray(QObject):
-    """The tray icon with its menu.
-
-    Args:
-        switch: The switch of the server.
-        parent: Owns this object.
-        show: Shows the window.
-        show_server: Shows the server's window.
-        quit: Ends the program.
-    """
+    """The tray icon with its menu."""
 
     def __init__(
         self,
@@ -70,13 +62,7 @@ class Tray(QObject):
         self.icon.show()
 
     def notify(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification of the system; ``chosen`` is called when a person clicks it.
-
-        Args:
-            title: The first line.
-            text: What has happened.
-            chosen: Called when a person clicks it.
-        """
+        """Show a notification of the system; ``chosen`` is called when a person clicks it."""
         self._chosen = chosen
         self.icon.showMessage(title, text, self.icon.icon())
 

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint
 from PySide6.QtGui import QContextMenuEvent
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
 from engine import ModelStatus
@@ -67,31 +66,6 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         by_name["alpha"].unload.click()
         await eventually(lambda: set(lines(panel)) == {"beta"})
         assert engine.model_status("beta").is_loaded
-
-
-async def test_in_a_low_window_the_models_in_memory_fold_to_one_line_until_they_are_wanted(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        panel = panel_of(several)
-        window, toggle = panel.window(), panel.models_shown
-        await several.load("alpha")
-        await eventually(lambda: set(lines(panel)) == {"alpha"})
-        [line] = panel.lines.values()
-        window.resize(700, 700)
-        await eventually(line.isVisible)
-        assert not toggle.isVisible(), "there is room for all"
-        window.resize(700, 420)
-        await eventually(toggle.isVisible)
-        assert not line.isVisible()
-        assert toggle.text().strip() == "1 Model"
-        assert "that models may take" in panel.total.text()
-        toggle.setFocus()
-        QTest.keyClick(toggle, Qt.Key.Key_Space)
-        assert line.isVisible()
-        assert toggle.isChecked()
-        QTest.keyClick(toggle, Qt.Key.Key_Space)
-        assert not line.isVisible()
 
 
 async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unpins_it(

@@ -37,8 +37,7 @@ async def test_the_guide_opens_in_a_window_of_its_own(window: MainWindow, tmp_pa
     window.others.show_guide()
     shown = window.others.pages["Fullstop Guide"]
     assert shown.isVisible()
-    assert shown.page.shown_text() == "How to\nSee options and below."
-    assert shown.page.link_targets() == ["#how-to"]
+    assert "See options and below." in shown.page.toPlainText()
     window.others.show_changes()
     assert list(window.others.pages) == ["Fullstop Guide"], "there is no other page here"
 

@@ -240,12 +240,7 @@ Content = TypeVar("Content", bound=QWidget)
 
 
 class Card(QObject, Generic[Content]):
-    """Makes a card when it is first opened.
-
-    Args:
-        make: Makes the card.
-        parent: Owns this object.
-    """
+    """Makes a card when it is first opened."""
 
     def __init__(self, make: Callable[[], Content], parent: QObject) -> None:
         super().__init__(parent)

@@ -31,12 +31,7 @@ _BUTTONS = {
 
 
 def bar_words(count: Count, before: LeftOut | None) -> str:
-    """Return what the bar says of a count; empty if there is nothing new to say.
-
-    Args:
-        count: The count of the message.
-        before: What the answer before was without.
-    """
+    """Return what the bar says of a count; empty if there is nothing new to say."""
     least = "at least " if count.is_least_total else ""
     too_many = f"{least}{counted(count.too_many, 'token')}"
     if count.is_full:

@@ -292,11 +292,6 @@ class FindBar(QFrame):
 class FindingText(QObject):
     """Finds text in the open conversation.
 
-    Args:
-        workspace: What the window shows.
-        column: The messages of the open conversation.
-        parent: The chat.
-
     Attributes:
         bar: The bar, hidden until a person opens it.
         finder: The query and its places.

@@ -163,10 +163,6 @@ class MessageActions(QWidget):
 
     Signals:
         version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
-
-    Args:
-        message_view: The message, over which the pointer draws them.
-        before: What stands before them and belongs to the same stop of Tab.
     """
 
     version_stepped = Signal(int)
@@ -236,12 +232,7 @@ class MessageActions(QWidget):
         self.repaint_all()
 
     def take_key(self, button: QAbstractButton, key: int) -> bool:
-        """Go from a button to the one beside it; return whether the key was Left or Right.
-
-        Args:
-            button: The button that has the keyboard.
-            key: The pressed key.
-        """
+        """Go from a button to the one beside it; return whether the key was Left or Right."""
         step = _STEPS.get(Qt.Key(key), 0)
         usable = self._usable()
         if step and button in usable:

@@ -169,14 +169,7 @@ class SlotStack(QWidget):
     # -- layout -----------------------------------------------------------------------------
 
     def fit(self, width: int, height: int, bar_px: int = 0) -> None:
-        """Center the slots in the visible part of the column, no wider than is readable.
-
-        Args:
-            width: The width of the visible part.
-            height: Its height.
-            bar_px: The width of the scroll bar beside it; the slots are centered as without it,
-                like the message field below.
-        """
+        """Center the slots in the visible part of the column, no wider than is readable."""
         room_px = width + bar_px
         self._inner_px = min(_WIDEST_PX, max(0, room_px - 2 * _LEAST_SIDE_PX))
         # Where the room has an odd pixel, it is at the left, as beside the message field.

@@ -5,13 +5,12 @@ Main thread.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from engine import (
     PERSON,
+    Engine,
     EngineError,
     Finished,
-    Generation,
     GenerationRequest,
     Message,
     ModelInfo,
@@ -26,32 +25,16 @@ from ui.records.requests import turns_of, without_tools
 from ui.words import failure_words
 
 
-class BackgroundEngine(Protocol):
-    """The part of the engine that these answers need."""
-
-    async def generate(self, request: GenerationRequest) -> Generation:
-        """Accept a request and return its running answer."""
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of plain text."""
-
-
 class SummaryFailed(EngineError):
     """No summary could be made; the message says why, as a sentence."""
 
 
 async def answer_text(
-    engine: BackgroundEngine,
+    engine: Engine,
     request: GenerationRequest,
     advance: Callable[[int], None] = lambda tokens: None,
 ) -> tuple[str, Finished]:
-    """Return the text of an answer and its end; the answer ends with the task that asks for it.
-
-    Args:
-        engine: Answers.
-        request: The request.
-        advance: Called with the number of tokens so far.
-    """
+    """Return the text of an answer and its end; the answer ends with the task that asks for it."""
     generation = await engine.generate(request)
     texts: list[str] = []
     try:
@@ -74,7 +57,7 @@ _CUT_OFF = (StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL, StopKind.MEMORY_FULL)
 async def summary_of(
     messages: Sequence[ConversationMessage],
     before: str,
-    engine: BackgroundEngine,
+    engine: Engine,
     model: ModelInfo,
     advance: Callable[[str], None],
 ) -> str:

@@ -110,12 +110,6 @@ class ConversationController(QObject):
         sides_changed: Comparing two answers has begun or ended.
         need_changed: An answer began or ceased to wait for the user; carries its ``Run``.
 
-    Args:
-        context: The engine, the store and the rest of the window's parts.
-        conversation: The conversation.
-        parent: Owns this object.
-        saved_as: The conversation in the store, if this one only differs in settings.
-
     Attributes:
         stops: The stop list.
         shown_run: The run whose reason the stop panel shows.
@@ -219,13 +213,7 @@ class ConversationController(QObject):
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
     ) -> Run | None:
-        """Ask a question; return the run of its answer, or None if another one is still running.
-
-        Args:
-            text: The question.
-            files: The files that are attached to it.
-            change: How the stops of its answer differ from the conversation's list.
-        """
+        """Ask a question; return the run of its answer, or None if another one is still running."""
         asked = question(text, files)
         if self.is_answering or not asked.text.strip():
             return None
@@ -236,13 +224,7 @@ class ConversationController(QObject):
     def edit(
         self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> Run | None:
-        """Replace a question and answer the new one; the old one stays as a version.
-
-        Args:
-            replaced: The question.
-            text: The new text.
-            files: The new files.
-        """
+        """Replace a question and answer the new one; the old one stays as a version."""
         edited = question(text, files)
         if self.is_answering or not edited.text.strip() or replaced.role != "user":
             return None
@@ -419,9 +401,6 @@ class ConversationController(QObject):
 
         Running calls are cancelled too, also on their server. An answer that the engine has not
         accepted yet, because its model is still loading, ends at once.
-
-        Args:
-            is_closing: Whether the program ends, so that no person stopped it.
         """
         for side in self.sides:
             side.cancel(is_closing=is_closing)

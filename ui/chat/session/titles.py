@@ -4,11 +4,10 @@ import asyncio
 import re
 from collections import deque
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtCore import QObject
 
-from engine import EngineError, Generation, GenerationRequest, ModelStatus, StopKind
+from engine import Engine, EngineError, StopKind
 from ui.chat.session.background_answers import answer_text, background_request
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversations
@@ -33,20 +32,6 @@ _QUOTES = "\"'“”„‘’«»`*_ "
 _SAID = re.compile(r"^(?:sure|certainly|of course|here (?:is|are)|i('m| am| can)|sorry)\b", re.I)
 
 
-class TitleEngine(Protocol):
-    """The part of the engine that titles need."""
-
-    @property
-    def models(self) -> tuple[ModelStatus, ...]:
-        """The offered models, with what runs and waits."""
-
-    async def generate(self, request: GenerationRequest) -> Generation:
-        """Accept a request and return its running answer."""
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of plain text."""
-
-
 class Titles(QObject):
     """Names a conversation once its first answer is there, unless a person has named it.
 
@@ -57,7 +42,7 @@ class Titles(QObject):
 
     def __init__(
         self,
-        engine: TitleEngine,
+        engine: Engine,
         in_memory: OpenConversations,
         conversations: ConversationList,
         model: Models,

@@ -36,13 +36,7 @@ class TraceKeeper(Protocol):
     """Keeps traces on disk. Its methods return at once; it works on its own thread."""
 
     def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> object:
-        """Keep the trace of a run that has ended.
-
-        Args:
-            conversation_id: The conversation's id.
-            run_id: The run's id.
-            trace: The trace.
-        """
+        """Keep the trace of a run that has ended."""
 
     async def load(self, run_id: str) -> RunTrace | None:
         """Return the trace of a run; None if none is kept."""
@@ -72,10 +66,6 @@ class TraceKeeper(Protocol):
 
     def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
         """Keep a trace from an archive, if there is room for a trace of its age.
-
-        Args:
-            kept: Its run and its age.
-            content: The trace as ``content`` returned it.
 
         Returns:
             Whether that run's trace is kept now; raises ``DamagedFile`` if it is not a trace, and

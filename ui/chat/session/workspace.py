@@ -56,13 +56,6 @@ class Workspace(QObject):
         stops_edited: The stop list of the open conversation was edited.
         message_wanted: A message of the open conversation should be scrolled to; carries it.
 
-    Args:
-        engine: Generates the answers.
-        server: Starts and stops the local server.
-        store: Keeps conversations.
-        toolbox: The tool servers, their limits and approvals.
-        parent: Owns this object.
-
     Attributes:
         in_memory: The open conversation, and others that were open or have running answers.
         current: The controller of the open conversation.
@@ -165,24 +158,13 @@ class Workspace(QObject):
         self._engine.forget(cache_owner(conversation))
 
     def ask(self, action: Callable[..., Run | None], *arguments: Any) -> bool:
-        """Have an answer begun by an action of ``ConversationController``; return whether it was.
-
-        Args:
-            action: ``ConversationController.regenerate``, for instance.
-            arguments: Its arguments.
-        """
+        """Begin an answer by a method of ``ConversationController``; return whether it began."""
         return self._can_ask() and self._begun(action(self.current, *arguments))
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
     ) -> bool:
-        """Send a message in the open conversation; return whether it was sent.
-
-        Args:
-            text: The message.
-            files: The files that are attached to it.
-            change: How the stops of its answer differ from the conversation's list.
-        """
+        """Send a message in the open conversation; return whether it was sent."""
         if not self._can_ask():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)

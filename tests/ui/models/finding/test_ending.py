@@ -55,11 +55,11 @@ async def test_nothing_is_shown_or_begun_by_an_answer_that_comes_at_the_end(
     QTest.keyClick(finding.field, Qt.Key.Key_Return)
     if name == "card":
         await opened.found(NAME)
-    before = finding.details.card.markdown
+    before = finding.details.card.toPlainText()
     shown: list[object] = []
     finding.finder.cards.changed.connect(lambda: shown.append(finding.finder.cards.card))
     await held.ended_by(opened)
     assert [one for one in shown if getattr(one, "stage", "") == "shown"] == []
-    assert finding.details.card.markdown == before
+    assert finding.details.card.toPlainText() == before
     owners = {id(finding.finder), id(finding.finder.cards)}
     assert not [task for task, owner in tasks._open.items() if id(owner) in owners]
