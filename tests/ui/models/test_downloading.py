@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QProgressBar, QPushButton
+from PySide6.QtWidgets import QLabel
 
 from engine.library.memory import Memory
 from tests.support.hub import COMMIT, Hub, hub
@@ -221,24 +220,3 @@ async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card
         await eventually(
             lambda: opened.has(REPOSITORY) and not opened.card(REPOSITORY).model.found.is_partial
         )
-
-
-async def test_every_control_has_a_name_and_can_be_reached_by_keys(
-    opened: OpenedModels, site: Hub
-) -> None:
-    site.holds_after = {"model.safetensors": 1 << 20}
-    await begin(opened)
-    finding = opened.models.finding
-    controls = [
-        *opened.models.findChildren(QPushButton),
-        *opened.models.findChildren(QProgressBar),
-        finding.field,
-        finding.list,
-        finding.details,
-        finding.details.card,
-        opened.models.loaded.idle_unload,
-    ]
-    for control in controls:
-        assert control.accessibleName() or getattr(control, "text", str)()
-        if not isinstance(control, QProgressBar):
-            assert control.focusPolicy() & Qt.FocusPolicy.TabFocus
