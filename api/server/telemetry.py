@@ -1,4 +1,4 @@
-"""Reports requests to an OpenTelemetry collector: one span for each request, and histograms.
+"""Reports requests to an OpenTelemetry collector: one span for each request.
 
 Off unless OpenTelemetry's own environment variables name a collector. Only then are its packages
 (the extra ``telemetry``) imported. The SDK queues and sends on threads of its own; a failure here,
@@ -7,17 +7,14 @@ other library in this process begins to send data.
 
 The names are those of the GenAI semantic conventions, which are still in development, as the
 package ``opentelemetry-semantic-conventions`` 0.66b2 (schema 1.44.0) has them:
-https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans and
-https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans. Metrics are at ``/metrics``.
 """
 
 import json
 import logging
 import re
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -45,9 +42,9 @@ _SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 # (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _OTLP = "OTEL_EXPORTER_OTLP"
+_EXPORTER = "OTEL_TRACES_EXPORTER"
 _WITH_CONTENT = frozenset({"true", "span_only", "span_and_event"})
 _CLOSE_TIMEOUT_S = 3.0
-_LOG_EVERY_S = 60.0
 _MAX_LOGGED_CHARACTERS = 300
 _CANCELLED = "cancelled"
 # In lists with an entry for each choice, because some collectors drop nulls.
@@ -63,104 +60,47 @@ _FINISH_REASONS = {
     StopKind.CANCELLED: _CANCELLED,
     StopKind.ERROR: "error",
 }
-# Units, and the bucket boundaries that the conventions prescribe.
-_HISTOGRAMS = {
-    "gen_ai.client.token.usage": ("{token}", [4.0**power for power in range(14)]),
-    "gen_ai.server.request.duration": ("s", [0.01 * 2**power for power in range(14)]),
-    "gen_ai.server.time_to_first_token": (
-        "s",
-        (
-            0.001,
-            0.005,
-            0.01,
-            0.02,
-            0.04,
-            0.06,
-            0.08,
-            0.1,
-            0.25,
-            0.5,
-            0.75,
-            1.0,
-            2.5,
-            5.0,
-            7.5,
-            10.0,
-        ),
-    ),
-    "gen_ai.server.time_per_output_token": (
-        "s",
-        (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5),
-    ),
-}
 # Parameters that are called the same here.
 _SAMPLING = ("frequency_penalty", "presence_penalty", "seed", "temperature", "top_k", "top_p")
 
 Attributes = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """The variables that turn spans and metrics on, if any; whether content is sent."""
-
-    spans: str | None
-    metrics: str | None
-    content: bool
-
-
-def signals_of(environment: Mapping[str, str]) -> Signals | None:
-    """Return the signals that the variables turn on; None if telemetry is off.
+def traces_variable(environment: Mapping[str, str]) -> str | None:
+    """Return the variable that turns traces on; None if telemetry is off.
 
     Raises:
         ValueError: A variable has an unsupported value; the message names it and the remedy.
     """
     values = {name: value.strip() for name, value in environment.items() if value.strip()}
-    if values.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    names = (_EXPORTER, f"{_OTLP}_TRACES_ENDPOINT", f"{_OTLP}_ENDPOINT")
+    found = next((name for name in names if name in values), None)
+    is_disabled = values.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if found is None or is_disabled or values.get(_EXPORTER) == "none":
         return None
-    signals = Signals(
-        _variable_of(values, "TRACES"),
-        _variable_of(values, "METRICS"),
-        values.get(_CONTENT, "").lower() in _WITH_CONTENT,
-    )
-    return signals if signals.spans or signals.metrics else None
-
-
-def _variable_of(values: Mapping[str, str], signal: str) -> str | None:
-    """Return the variable that turns a signal on; None if the signal is off."""
-    exporter = f"OTEL_{signal}_EXPORTER"
-    found = [exporter, f"{_OTLP}_{signal}_ENDPOINT", f"{_OTLP}_ENDPOINT"]
-    found = [name for name in found if name in values]
-    if not found or values.get(exporter) == "none":
-        return None
-    protocol = f"{_OTLP}_PROTOCOL"
-    if f"{_OTLP}_{signal}_PROTOCOL" in values:
-        protocol = f"{_OTLP}_{signal}_PROTOCOL"
-    for name, supported in ((exporter, "otlp"), (protocol, "http/protobuf")):
+    protocols = (f"{_OTLP}_TRACES_PROTOCOL", f"{_OTLP}_PROTOCOL")
+    protocol = next((name for name in protocols if name in values), protocols[-1])
+    for name, supported in ((_EXPORTER, "otlp"), (protocol, "http/protobuf")):
         if (value := values.get(name, supported)) != supported:
             raise ValueError(f"{name} is {value}; only {supported} is supported: unset it")
-    return found[0]
+    return found
 
 
 class OtelLogFilter(logging.Handler):
     """Logs the records of OpenTelemetry's packages in one line each, without keys.
 
     These packages log a traceback for each batch that the collector does not accept, and quote
-    malformed headers, which may contain the collector's key. Each kind is logged once a minute.
+    malformed headers, which may contain the collector's key.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         super().__init__(logging.WARNING)
         headers = [text for name, text in environment.items() if name.endswith("_HEADERS")]
-        words = re.split(r"[,=\s]+", " ".join([*headers, *map(unquote, headers)]))
-        self._secrets = sorted({word for word in words if len(word) > 6}, key=len, reverse=True)
-        self._logged_s: dict[tuple[str, str], float] = {}
+        parts = re.split(r"[,=\s]+", " ".join([*headers, *map(unquote, headers)]))
+        self._secrets = sorted({part for part in parts if len(part) > 6}, key=len, reverse=True)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a record in one line of ours."""
-        now_s, kind = time.monotonic(), (record.name, str(record.msg))
-        if now_s - self._logged_s.get(kind, -_LOG_EVERY_S) < _LOG_EVERY_S:
-            return
-        self._logged_s[kind] = now_s
         text = " ".join(record.getMessage().split())
         for secret in self._secrets:
             text = text.replace(secret, "[hidden]")
@@ -179,21 +119,21 @@ def telemetry_for(
         secret: A text that must never be sent: the server's key.
     """
     try:
-        signals = signals_of(environment)
+        variable = traces_variable(environment)
     except ValueError as problem:
         _log.warning("telemetry is off: %s", problem)
         return None
-    if signals is None:
+    if variable is None:
         return None
     theirs = logging.getLogger("opentelemetry")
     theirs.handlers, theirs.propagate = [OtelLogFilter(environment)], False
     try:
-        return Telemetry(signals, version, secret)
+        return Telemetry(version, secret, environment.get(_CONTENT, "").lower() in _WITH_CONTENT)
     except ImportError:
         _log.warning(
             "telemetry is off: %s is set, but OpenTelemetry is not installed; install it with "
             "pip install 'fullstop-chat[telemetry]', or unset the variable",
-            signals.spans or signals.metrics,
+            variable,
         )
     except Exception as error:
         # The error's text is not logged: it may quote a variable that contains a key.
@@ -211,33 +151,16 @@ class Telemetry(RequestObserver):
         secret: A text that no span may contain: the server's key.
     """
 
-    def __init__(self, signals: Signals, version: str, secret: str | None) -> None:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    def __init__(self, version: str, secret: str | None, with_content: bool) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self.secret = secret
-        self._with_content = signals.content
-        self._providers: list[TracerProvider | MeterProvider] = []
-        self._tracer = self._histograms = None
-        resource = _resource(version)
-        if signals.spans:
-            tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-            tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-            self._tracer = tracers.get_tracer(_NAME, version, schema_url=_SCHEMA)
-            self._providers.append(tracers)
-        if signals.metrics:
-            reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-            meters = MeterProvider([reader], resource, shutdown_on_exit=False)
-            meter = meters.get_meter(_NAME, version, schema_url=_SCHEMA)
-            self._histograms = {
-                name: meter.create_histogram(name, unit, explicit_bucket_boundaries_advisory=bounds)
-                for name, (unit, bounds) in _HISTOGRAMS.items()
-            }
-            self._providers.append(meters)
+        self._with_content = with_content
+        self._provider = TracerProvider(resource=_resource(version), shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer(_NAME, version, schema_url=_SCHEMA)
 
     def requested_content(self) -> Content:
         """Return whether prompts and answers are wanted."""
@@ -249,32 +172,23 @@ class Telemetry(RequestObserver):
             return
         try:
             self._make_span(record)
-            self._measure(record)
         except Exception as error:
             # The error's text is not logged: it may quote the prompt.
             _log.warning("a request is missing from telemetry (%s)", type(error).__name__)
 
     def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
         """Send the remaining data and end. Blocks no longer than the given time."""
-        ends_s = time.monotonic() + timeout_s
         # The SDK waits for its collector as long as an export may take.
-        threads = [
-            threading.Thread(target=provider.shutdown, name="telemetry", daemon=True)
-            for provider in self._providers
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(max(0.0, ends_s - time.monotonic()))
-        if any(thread.is_alive() for thread in threads):
+        thread = threading.Thread(target=self._provider.shutdown, name="telemetry", daemon=True)
+        thread.start()
+        thread.join(timeout_s)
+        if thread.is_alive():
             _log.warning(
                 "the last telemetry may be lost: the collector did not accept it in %.0f s",
                 timeout_s,
             )
 
     def _make_span(self, record: RequestRecord) -> None:
-        if self._tracer is None:
-            return
         from opentelemetry.propagate import extract
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -300,27 +214,6 @@ class Telemetry(RequestObserver):
             escaped = json.dumps(self.secret, ensure_ascii=False)[1:-1]
             return value.replace(self.secret, "[hidden]").replace(escaped, "[hidden]")
         return value
-
-    def _measure(self, record: RequestRecord) -> None:
-        if self._histograms is None:
-            return
-        tokens, duration, first_token, output_token = self._histograms.values()
-        # Values of clients would be unbounded labels: the model is the one that answered.
-        labels = _common_attributes(record)
-        if record.model:
-            labels["gen_ai.request.model"] = labels["gen_ai.response.model"] = record.model
-        error = _error_type(record)
-        duration.record(record.took_s, labels if error is None else {**labels, "error.type": error})
-        usage = _usage_attributes(record)
-        for kind in ("input", "output"):
-            if (count := usage.get(f"gen_ai.usage.{kind}_tokens")) is not None:
-                tokens.record(count, {**labels, "gen_ai.token.type": kind})
-        for end in record.ends if error is None else ():
-            if end.timing.first_token_s is not None:
-                first_token.record(end.timing.first_token_s, labels)
-            if end.usage.output_tokens > 1:
-                each_s = end.timing.decode_s / (end.usage.output_tokens - 1)
-                output_token.record(each_s, labels)
 
 
 def _resource(version: str) -> "Resource":

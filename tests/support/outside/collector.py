@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 # Sends at once; otherwise the data would wait for an interval or for the end.
-AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_METRIC_EXPORT_INTERVAL": "20"}
+AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20"}
 
 
 @dataclass
@@ -50,18 +47,6 @@ class Collector:
         """What the first spans say of the process that sent them."""
         request = ExportTraceServiceRequest.FromString(next(self._of("/v1/traces")))
         return plain(request.resource_spans[0].resource.attributes)
-
-    @property
-    def metrics(self) -> dict[str, list[Any]]:
-        """The points of each histogram, as it was sent last."""
-        found: dict[str, list[Any]] = {}
-        for body in self._of("/v1/metrics"):
-            request = ExportMetricsServiceRequest.FromString(body)
-            for resource in request.resource_metrics:
-                for scope in resource.scope_metrics:
-                    for metric in scope.metrics:
-                        found[metric.name] = list(metric.histogram.data_points)
-        return found
 
     def wait_until(self, claim: Callable[[], object]) -> None:
         """Wait until something is true of what was sent."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.server.server import ServerThread
-from api.server.telemetry import OtelLogFilter, signals_of, telemetry_for
+from api.server.telemetry import OtelLogFilter, telemetry_for, traces_variable
 from api.transport.config import ServerConfig
 from engine.engine import Engine
 from tests.api.conftest import Site
@@ -25,30 +25,25 @@ Told = Callable[..., Any]
         {"OTEL_SERVICE_NAME": "a-name"},
         {"OTEL_EXPORTER_OTLP_ENDPOINT": " "},
         {**PLACE, "OTEL_SDK_DISABLED": "TRUE"},
-        {**PLACE, "OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
+        {**PLACE, "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
 def test_telemetry_is_off_without_a_collector(environment: dict[str, str]) -> None:
-    assert signals_of(environment) is None
+    assert traces_variable(environment) is None
     assert telemetry_for(environment, "1", None) is None
 
 
 @pytest.mark.parametrize(
-    ("environment", "spans", "metrics"),
+    "environment",
     [
-        (PLACE, True, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/v1/traces"}, True, False),
-        ({"OTEL_METRICS_EXPORTER": "otlp"}, False, True),
-        ({**PLACE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, True, True),
+        PLACE,
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/v1/traces"},
+        {"OTEL_TRACES_EXPORTER": "otlp"},
+        {**PLACE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
     ],
 )
-def test_the_standard_variables_turn_each_signal_on(
-    environment: dict[str, str], spans: bool, metrics: bool
-) -> None:
-    wanted = signals_of(environment)
-    assert wanted is not None
-    assert (wanted.spans is not None, wanted.metrics is not None) == (spans, metrics)
-    assert not wanted.content
+def test_standard_variables_turn_telemetry_on(environment: dict[str, str]) -> None:
+    assert traces_variable(environment) in environment
 
 
 @pytest.mark.parametrize(
@@ -72,7 +67,7 @@ def test_variables_without_the_extra_name_the_remedy(
     monkeypatch.delitem(sys.modules, "api.server.telemetry", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
     monkeypatch.delitem(
-        sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", raising=False
+        sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", raising=False
     )
     assert telemetry_for(PLACE, "1", None) is None
     (line,) = caplog.messages
@@ -83,7 +78,7 @@ def test_variables_without_the_extra_name_the_remedy(
 def test_a_value_that_the_sdk_cannot_read_turns_off_only_telemetry(
     caplog: pytest.LogCaptureFixture, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "-1")
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
     assert telemetry_for(os.environ, "1", None) is None
     assert "telemetry is off" in caplog.text
 
@@ -138,7 +133,6 @@ def test_error_messages_hide_the_secrets_of_the_variables(caplog: pytest.LogCapt
     handler = OtelLogFilter({"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20very-secret"})
     for name, text in (
         ("opentelemetry.util.re", "Header format invalid: Bearer very-secret"),
-        ("opentelemetry.exporter", "no route to http://me:password@host/v1 with very-secret"),
         ("opentelemetry.exporter", "no route to http://me:password@host/v1 with very-secret"),
     ):
         handler.handle(logging.LogRecord(name, logging.ERROR, "", 1, text, None, None))
