@@ -23,7 +23,6 @@ from engine import (
     sentence,
 )
 from engine.files.causes import os_cause
-from engine.files.json_items import text_memory
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
 
@@ -53,8 +52,6 @@ def _read(file: Path) -> Recording:
             content = opened.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise CommandError(f"{file} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
-        if why := text_memory(content).excess(_MAX_BYTES):
-            raise CommandError(f"{file} takes too much memory: {why}", exits.USAGE)
         return from_json(content.decode("utf-8"))
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {os_cause(error)}") from error

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.causes import os_cause
-from engine.files.json_items import text_memory
 from engine.files.safe_files import read_bounded, write_whole
 
 _log = logging.getLogger(__name__)
@@ -76,8 +75,6 @@ async def read_text(
             )
         # The stated size may be too small: it is 0 for a device, and a file may grow.
         raw = read_bounded(path, most_bytes)
-        if why := text_memory(raw).excess(most_bytes):
-            raise FileRefused(f"{path.name} takes too much memory: {why}.")
         if decode is not None:
             return decoded(decode, raw)
         return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")

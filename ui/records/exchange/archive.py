@@ -98,7 +98,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
 def read_archive_item(item: JsonItem, contents: FileContents) -> None:
     """Read a part of a file that arrives in parts; a damaged one is noted."""
     if item.name == "fullstop_conversations":
-        check_version(Fields({item.name: item.value()}), item.name, VERSION)
+        check_version(Fields({item.name: item.value}), item.name, VERSION)
         contents.program = OURS
         return
     if item.name not in LISTS:
@@ -106,7 +106,7 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
     if item.number is None:
         raise DamagedFile(f"{item.name}: must be a list")
     try:
-        part = Fields(item.value(), item.place)
+        part = Fields(item.value, item.place)
         match item.name:
             case "conversations":
                 conversation = conversation_from(part)
