@@ -1,36 +1,47 @@
-"""Downloads models from a hub: file by file, to be continued, and verified."""
+"""Downloads models from a hub: file by file, resumed after a failure, and verified. Blocks.
 
+huggingface_hub signs in and follows redirects; it keeps no partial file between two calls, so the
+bytes are transferred here.
+"""
+
+import errno
+import hashlib
 import os
 import re
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from engine.files.causes import is_of_network
+from engine.errors import ModelLoadFailed
+from engine.files.causes import is_of_network, os_cause
 from engine.files.safe_files import write_whole
 from engine.library.hub import (
-    Damaged,
     DownloadCancelled,
     DownloadFailed,
     DownloadProgress,
     Hub,
-    failures_in_words,
-    verify,
+    HubCancelled,
+    HubFailed,
+    hub_errors,
 )
 from engine.library.hub_internals import request_headers
 from engine.library.models import check_folder, is_count
-from engine.wording import size_in_words
+from engine.wording import counted, size_in_words
 
-# huggingface_hub signs in and follows redirects. It has no limit for what a hub sends and does
-# not keep a partial file between two calls, so this module transfers the bytes. Blocks; any
-# thread.
-
+# The files of a repository that mlx-lm reads. No code: a model's own code is never run.
+_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+# Not in a folder, without control characters, and short enough for any disk.
+_FILE = re.compile(r"[\w][\w .+()-]{0,199}")
+_LISTING_TIMEOUT_S = 20.0
 _BEGUN = ".fullstop.incomplete"
 # A digest becomes a file's name, so it must not contain a path.
 _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
@@ -38,10 +49,11 @@ _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 SPARE_BYTES = 256 << 20
 # Bytes between two reports of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
+_READ_BYTES = 4 << 20
 _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
 _MAX_TRIES = 5
-_REST_S = 1.0
+_RETRY_DELAY_S = 1.0
 
 
 def begun_bytes(repository_folder: Path) -> int:
@@ -84,8 +96,9 @@ def fetch_file(
                 _transfer(stated.location, headers, file, size, on_bytes)
             except _TooLong:
                 begun.unlink()
-                raise Damaged(
-                    f"{name} is damaged: the hub stated {size_in_words(size)} and sends more"
+                raise DownloadFailed(
+                    f"{name} is damaged: the hub stated {size_in_words(size)} and sends more; it "
+                    "was removed: download it again"
                 ) from None
             file.flush()
             os.fsync(file.fileno())
@@ -117,7 +130,7 @@ def _transfer(
             tries = 1 if file.tell() > before else tries + 1
             if not is_of_network(error) or tries >= _MAX_TRIES:
                 raise
-            time.sleep(_REST_S)
+            time.sleep(_RETRY_DELAY_S)
         else:
             if file.tell() < size:
                 raise OSError(
@@ -150,18 +163,6 @@ def _receive(
                 raise _TooLong
             on_bytes(len(chunk))
             file.write(chunk)
-
-
-# Blocks, so the caller gives it a separate thread. A partial download is kept when it fails or is
-# cancelled; the next download of the same model resumes it.
-
-# The files of a repository that mlx-lm reads. No code: a model's own code is never run.
-_WANTED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# Not in a folder, without control characters, and short enough for any disk.
-_FILE = re.compile(r"[\w][\w .+()-]{0,199}")
-_ASKING_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def download(
         DownloadFailed: The message says why and what would help.
     """
     on_progress(DownloadProgress("asking"))
-    with failures_in_words(repository, cache):
+    with _download_errors(repository, cache):
         commit, files = _listing(repository, Hub(endpoint, gives_up))
         total = sum(file.size for file in files)
         meter = _Meter(total, on_progress, gives_up)
@@ -246,14 +247,14 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
     said = hub.within(
-        _ASKING_TIMEOUT_S,
+        _LISTING_TIMEOUT_S,
         lambda asked: asked.get(path, {"blobs": True}, repository=repository).value(),
     )
     siblings = said.get("siblings") if isinstance(said, dict) else None
     if not isinstance(said, dict) or not isinstance(siblings, list):
         raise DownloadFailed("the hub's answer cannot be read; try again later")
     listed = [file for sibling in siblings if (file := _file(sibling)) is not None]
-    files = [file for file in listed if any(fnmatch(file.name, wanted) for wanted in _WANTED)]
+    files = [file for file in listed if any(fnmatch(file.name, wanted) for wanted in _PATTERNS)]
     if not any(file.name.endswith(".safetensors") for file in files):
         others = sorted({Path(file.name).suffix for file in listed} & {".gguf", ".bin", ".pt"})
         there = f" (only {', '.join(others)})" if others else ""
@@ -360,13 +361,88 @@ def _compare(
         on_progress(DownloadProgress("verifying", done, total, file.name))
 
     for file in files:
-        verify(
+        _verify(
             folder / file.name,
             file.size,
             sha256=file.sha256,
             git_sha1=file.git_sha1,
             on_read=read,
         )
+
+
+def _verify(
+    path: Path,
+    size: int,
+    *,
+    sha256: str | None,
+    git_sha1: str | None,
+    on_read: Callable[[int], None],
+) -> None:
+    """Compare a file, and remove it if it differs."""
+    size_on_disk = path.stat().st_size
+    if size_on_disk != size:
+        _remove(path)
+        raise DownloadFailed(
+            f"{path.name} is damaged: expected {counted(size, 'byte')}, found {size_on_disk:,}; "
+            "it was removed: download it again"
+        )
+    if sha256 is not None:
+        digest, expected = hashlib.sha256(), sha256
+    elif git_sha1 is not None:
+        digest, expected = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False), git_sha1
+    else:
+        on_read(size)
+        return
+    with path.open("rb") as file:
+        while part := file.read(_READ_BYTES):
+            digest.update(part)
+            on_read(len(part))
+    if digest.hexdigest() != expected:
+        _remove(path)
+        raise DownloadFailed(
+            f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
+            f"{expected[:12]}…; it was removed: download it again"
+        )
+
+
+def _remove(path: Path) -> None:
+    content = path.resolve()
+    path.unlink(missing_ok=True)
+    content.unlink(missing_ok=True)
+
+
+@contextmanager
+def _download_errors(repository: str, cache: Path) -> Iterator[None]:
+    """Turn the errors of a download inside the block into ``DownloadFailed``."""
+    try:
+        with hub_errors(repository), _disk_errors(cache):
+            yield
+    except DownloadFailed:
+        raise
+    except HubCancelled as error:
+        raise DownloadCancelled from error
+    except HubFailed as error:
+        raise DownloadFailed(f"{error}. The partial download is kept: resume later") from error
+    except ModelLoadFailed as error:
+        raise DownloadFailed(f"{repository} was downloaded, but {error}") from error
+
+
+@contextmanager
+def _disk_errors(cache: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            free = size_in_words(shutil.disk_usage(cache).free)
+            raise DownloadFailed(
+                f"the disk is full ({free} free at {cache}); the partial download is kept: make "
+                "room and resume"
+            ) from error
+        if error.filename is not None:
+            raise DownloadFailed(
+                f"{error.filename} cannot be written: {os_cause(error)}"
+            ) from error
+        raise
 
 
 def _folder(cache: Path, repository: str) -> Path:

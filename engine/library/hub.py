@@ -1,30 +1,52 @@
-"""Talks to a hub of models; its failures are told in plain words."""
+"""Requests to a hub of models, and its failures in plain words. Blocks.
 
-import contextlib
-import errno
-import hashlib
+huggingface_hub signs in, follows redirects and explains errors. But its ``list_models`` has no time
+limit, and retries an unreachable hub for half a minute. So the requests are made here, as
+https://huggingface.co/docs/hub/api describes them.
+"""
+
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from engine.errors import EngineError, ModelLoadFailed
-from engine.files.causes import is_of_network, network_cause, os_cause
+from engine.errors import EngineError
+from engine.files.causes import is_of_network, network_cause
 from engine.library.hub_internals import request_headers
-from engine.wording import counted, size_in_words
+from engine.wording import size_in_words
+
+T = TypeVar("T")
 
 DownloadPhase = Literal["asking", "fetching", "verifying"]
 
+_PUBLIC_HUB = "https://huggingface.co"
+_TOO_MANY_REQUESTS = 429
+# For connecting, and for each part of an answer.
+_REQUEST_TIMEOUT_S = 10.0
+# Between two checks whether the request was cancelled.
+_POLL_S = 0.05
+_MAX_REQUESTS_AT_ONCE = 8
+_MAX_BYTES = 16 << 20
 
-class DownloadFailed(EngineError):
+
+class HubFailed(EngineError):
+    """A hub did not answer a question; the message says why and what would help."""
+
+
+class HubCancelled(HubFailed):
+    """The question was cancelled on request."""
+
+    def __init__(self) -> None:
+        super().__init__("the search was cancelled")
+
+
+class DownloadFailed(HubFailed):
     """A model could not be downloaded; the message says why and what would help."""
 
 
@@ -52,70 +74,9 @@ class DownloadProgress:
     file: str = ""
 
 
-_READ_BYTES = 4 << 20
-
-
-class Damaged(Exception):
-    """A file differs from its source's size or digest; it has been removed."""
-
-
-def verify(
-    path: Path,
-    size: int,
-    *,
-    sha256: str | None,
-    git_sha1: str | None,
-    on_read: Callable[[int], None],
-) -> None:
-    """Compare a file, and remove it if it differs."""
-    size_on_disk = path.stat().st_size
-    if size_on_disk != size:
-        _remove(path)
-        raise Damaged(
-            f"{path.name} is damaged: expected {counted(size, 'byte')}, found {size_on_disk:,}"
-        )
-    if sha256 is not None:
-        digest, expected = hashlib.sha256(), sha256
-    elif git_sha1 is not None:
-        digest, expected = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False), git_sha1
-    else:
-        on_read(size)
-        return
-    with path.open("rb") as file:
-        while part := file.read(_READ_BYTES):
-            digest.update(part)
-            on_read(len(part))
-    if digest.hexdigest() != expected:
-        _remove(path)
-        raise Damaged(
-            f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
-            f"{expected[:12]}…"
-        )
-
-
-def _remove(path: Path) -> None:
-    content = path.resolve()
-    path.unlink(missing_ok=True)
-    content.unlink(missing_ok=True)
-
-
-_TOO_MANY_REQUESTS = 429
-
-
-class HubFailed(EngineError):
-    """A hub did not answer a question; the message says why and what would help."""
-
-
-class HubCancelled(HubFailed):
-    """The question was cancelled because somebody asked for it."""
-
-    def __init__(self) -> None:
-        super().__init__("the search was cancelled")
-
-
 @contextmanager
-def unanswered_in_words(repository: str = "") -> Iterator[None]:
-    """Turn the errors of a question to a hub inside the block into ``HubFailed``."""
+def hub_errors(repository: str = "") -> Iterator[None]:
+    """Turn the errors of huggingface_hub and the network inside the block into ``HubFailed``."""
     from huggingface_hub import errors
 
     try:
@@ -125,9 +86,14 @@ def unanswered_in_words(repository: str = "") -> Iterator[None]:
     except errors.OfflineModeIsEnabled as error:
         raise HubFailed("HF_HUB_OFFLINE is set; unset it to search the hub") from error
     except errors.GatedRepoError as error:
-        raise HubFailed(_gated(repository)) from error
+        raise HubFailed(
+            f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
+            "with “hf auth login”, or set HF_TOKEN"
+        ) from error
     except errors.RepositoryNotFoundError as error:
-        raise HubFailed(_not_found(repository)) from error
+        raise HubFailed(
+            f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
+        ) from error
     except errors.HfHubHTTPError as error:
         if getattr(error.response, "status_code", 0) == _TOO_MANY_REQUESTS:
             raise HubFailed(
@@ -146,85 +112,11 @@ def unanswered_in_words(repository: str = "") -> Iterator[None]:
         raise HubFailed(f"the hub cannot be reached: {cause}{advice}") from error
 
 
-@contextmanager
-def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
-    """Turn the errors of a download inside the block into ``DownloadFailed``."""
-    from huggingface_hub import errors
-
-    try:
-        yield
-    except HubCancelled as error:
-        raise DownloadCancelled from error
-    except HubFailed as error:
-        raise DownloadFailed(str(error)) from error
-    except EngineError as error:
-        if isinstance(error, ModelLoadFailed):
-            raise DownloadFailed(f"{repository} was downloaded, but {error}") from error
-        raise
-    except Damaged as damage:
-        raise DownloadFailed(f"{damage}; it was removed: download it again") from damage
-    except errors.GatedRepoError as error:
-        raise DownloadFailed(_gated(repository)) from error
-    except errors.RepositoryNotFoundError as error:
-        raise DownloadFailed(_not_found(repository)) from error
-    except errors.HfHubHTTPError as error:
-        raise DownloadFailed(f"the hub refused: {_status(error)}; try again later") from error
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            free = size_in_words(shutil.disk_usage(cache).free)
-            raise DownloadFailed(
-                f"the disk is full ({free} free at {cache}); the partial download is kept: make "
-                "room and resume"
-            ) from error
-        if error.filename is not None:
-            raise DownloadFailed(
-                f"{error.filename} cannot be written: {os_cause(error)}"
-            ) from error
-        raise DownloadFailed(_broken(error)) from error
-    except Exception as error:
-        if not is_of_network(error):
-            raise
-        raise DownloadFailed(_broken(error)) from error
-
-
-def _gated(repository: str) -> str:
-    return (
-        f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
-        "with “hf auth login”, or set HF_TOKEN"
-    )
-
-
-def _not_found(repository: str) -> str:
-    return f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
-
-
-def _broken(error: Exception) -> str:
-    return (
-        f"the connection broke: {network_cause(error)}. The partial download is kept: resume later"
-    )
-
-
 def _status(error: Any) -> str:
     response = getattr(error, "response", None)
     if response is None:
         return "it gave no reason"
     return f"{response.status_code} {response.reason_phrase}".strip()
-
-
-# huggingface_hub signs in, follows redirects and explains errors. But its ``list_models`` has no
-# time limit, and retries an unreachable hub for half a minute. So this module makes the requests
-# itself, as https://huggingface.co/docs/hub/api describes them. Blocks; any thread but the
-# window's and the engine's.
-
-T = TypeVar("T")
-
-_PUBLIC_HUB = "https://huggingface.co"
-# For connecting, and for each part of an answer.
-_REQUEST_TIMEOUT_S = 10.0
-# Between two checks whether the request was cancelled.
-_LOOK_EACH_S = 0.05
-_MAX_REQUESTS_AT_ONCE = 8
-_MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,18 +132,6 @@ class HubReply:
             return json.loads(self.body)
         except (ValueError, RecursionError) as error:
             raise HubFailed("the hub's answer cannot be read; try again later") from error
-
-
-def warm_up() -> None:
-    """Import what a request needs, so that the first one does not wait half a second for it.
-
-    If a library cannot be imported, the first request reports it.
-    """
-    with contextlib.suppress(Exception):
-        from huggingface_hub import get_session
-
-        get_session()
-        request_headers()
 
 
 class Hub:
@@ -300,7 +180,7 @@ class Hub:
         self._check()
         body = bytearray()
         with (
-            unanswered_in_words(repository),
+            hub_errors(repository),
             get_session().stream(
                 "GET",
                 address,
@@ -364,7 +244,7 @@ class Hub:
         try:
             while not all(outcome.done() for outcome in outcomes) and time.monotonic() < ends_s:
                 self._check()
-                wait(outcomes, min(_LOOK_EACH_S, max(0.0, ends_s - time.monotonic())))
+                wait(outcomes, min(_POLL_S, max(0.0, ends_s - time.monotonic())))
         finally:
             dropped.set()
         return outcomes

@@ -7,7 +7,6 @@ other threads. A request that is no longer wanted is cancelled there, and its re
 import asyncio
 import logging
 import math
-import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -17,7 +16,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import UNEXPECTED, as_sentence, counted, size_in_words
 from engine.library.downloads import repository_of
-from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed, warm_up
+from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed
 from engine.library.hub_models import (
     MAX_RESULTS,
     USUAL_RESULTS,
@@ -379,8 +378,6 @@ class Finder(QObject):
     def begin(self) -> None:
         """Show suggestions, if nothing was searched for yet. Needs the running loop."""
         if self.stage == "idle":
-            # Importing the hub's library takes half a second, so it begins before a word is typed.
-            threading.Thread(target=warm_up, name="import the hub's library", daemon=True).start()
             self.search("")
 
     def search(self, text: str) -> None:
