@@ -95,15 +95,14 @@ def _never_fits(
 ) -> InvalidRequest:
     size, context = model.answer_cache, model.context_length
     one = size.allocated_bytes(tokens)
-    shorter = size.tokens_in(available // count, context) - prompt
-    max_tokens = f"max_tokens to {shorter if prompt else shorter - 1:,}"
+    each = size.tokens_in(available // count, context) - prompt
+    each -= not prompt  # not rendered yet, it has at least one token
     if count > 1 and one <= available:
-        field = request.choices_field
-        fewer = f"{'n' if field == 'n' else 'the prompts'} to {available // one:,}"
-        remedy = f"Reduce {fewer}" + (f" or {max_tokens}" if shorter > 1 else "")
-    elif (shorter := size.tokens_in(available, context) - prompt) > 1:
-        field = "max_tokens"
-        remedy = f"Reduce max_tokens to {shorter if prompt else shorter - 1:,}"
+        field, fewer = request.choices_field, available // one
+        remedy = f"Reduce it to {fewer:,}" if field == "n" else f"Send at most {fewer:,} prompts"
+        remedy += f", or limit answers to {each:,} tokens" if each > 0 else ""
+    elif (shorter := size.tokens_in(available, context) - prompt - (not prompt)) > 0:
+        field, remedy = "max_tokens", f"Reduce it to {shorter:,}"
     else:
         field = request.prompt_field
         remedy = "Shorten the prompt" if prompt else "Choose a smaller model"

@@ -207,12 +207,11 @@ def test_keepalives_of_responses_are_numbered_events_that_openais_client_reads(
 def test_headers_are_sent_while_a_request_waits(staged: Callable[..., Any]) -> None:
     stage = staged(Limits(max_rows=1), step_s=STEP_S, settings={"keepalive_s": 0.05})
     site = stage.site
-    with (
-        site.open("POST", MESSAGES, ASK | {"stream": True}),
-        site.open("POST", MESSAGES, ASK | {"stream": True}) as response,
-    ):
-        assert response.readline() == b"event: ping\n"
-        assert stage.wait_until(lambda engine: engine.status.waiting == 1)
+    with site.open("POST", MESSAGES, ASK | {"stream": True}):
+        assert stage.wait_until(lambda engine: engine.status.running == 1)
+        with site.open("POST", MESSAGES, ASK | {"stream": True}) as response:
+            assert response.readline() == b"event: ping\n"
+            assert stage.wait_until(lambda engine: engine.status.waiting == 1)
 
 
 def test_a_slow_reader_gets_every_word(staged: Callable[..., Any]) -> None:

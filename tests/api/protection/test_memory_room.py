@@ -48,7 +48,7 @@ ROOM = 1024 * 8
                                  "max_tokens": 5}, "messages"),
     ],
 )  # fmt: skip
-def test_the_refusal_names_the_field_and_the_figures(
+def test_memory_error_names_the_vendors_field_and_figures(
     staged: Callable[..., Any],
     path: str,
     body: dict[str, Any],
@@ -64,7 +64,7 @@ def test_the_refusal_names_the_field_and_the_figures(
         assert f"{field}: " in error["message"] or error.get("param") == field
     text = error if isinstance(error, str) else error["message"]
     assert f"{field}: " in text
-    assert "at most 8.0 KB can be free" in text
+    assert "8.0 KB available" in text
     assert stage.stage.model.calls == []
     # The next one is answered.
     assert site.send("POST", "/v1/chat/completions", CHAT | {"max_tokens": 5}).status == 200

@@ -183,11 +183,11 @@ def test_the_log_says_once_how_a_load_has_ended(
 
 
 def test_nothing_is_said_of_a_load_once_it_has_ended() -> None:
-    loading = ModelStatus(state="loading", message="waits for memory: alpha is still answering")
+    loading = ModelStatus(state="loading", message="waiting for memory: alpha is still answering")
     statuses = iter([loading, ModelStatus(state="ready"), loading])
     meter = LoadMeter(lambda: (next(statuses),))
     said = [meter.words() for _ in range(3)]
-    assert said == ["0 s  ·  waits for memory: alpha is still answering", "", said[0]]
+    assert said == ["0 s  ·  waiting for memory: alpha is still answering", "", said[0]]
 
 
 async def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:

@@ -54,15 +54,15 @@ def refused(
         ([(1000, 1000)] * 4, None),
         (
             [(1000, 1600)] * 4,
-            "n: not enough memory: 4 × 2,600 tokens need 11.0 GB, 10.0 GB available. Reduce n to 3 "
-            "or max_tokens to 1,560.",
+            "n: not enough memory: 4 × 2,600 tokens need 11.0 GB, 10.0 GB available. Reduce it to "
+            "3, or limit answers to 1,560 tokens.",
         ),
         ([(1000, 1560)] * 4, None),
         ([(1000, 1600)] * 3, None),
         (
             [(1000, 50_000)],
             "max_tokens: not enough memory: 51,000 tokens need 50.0 GB, 10.0 GB available. Reduce "
-            "max_tokens to 9,240.",
+            "it to 9,240.",
         ),
         ([(1000, 9240)], None),
         (
@@ -114,7 +114,7 @@ async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_
     async with loaded_engine(
         tmp_path, Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered.append)
     ) as engine:
-        with pytest.raises(InvalidRequest, match="Reduce n to 4") as caught:
+        with pytest.raises(InvalidRequest, match="Reduce it to 4") as caught:
             await engine.generate_together([request("long", max_tokens=900)] * 8)
         assert caught.value.field == "n"
         with pytest.raises(InvalidRequest) as caught:
