@@ -277,7 +277,7 @@ class ConversationController(QObject):
     def decide(self, call_id: str, decision: Decision) -> None:
         """Allow or deny a call that waits for permission."""
         if self._tools is not None:
-            self._tools.decide(call_id, decision)
+            self._tools.reply(call_id, decision)
 
     def reply(self, call_id: str, reply: QuestionReply) -> None:
         """Answer what a server asks during a call."""
