@@ -61,7 +61,7 @@ class AgentProgram:
         title: Its name.
         program: The name of its executable.
         install: The command that installs it.
-        least_context: Tokens that its instructions and tools need, with room to work.
+        min_context: Tokens that its instructions and tools need, with room to work.
         needs_tools: Whether it depends on tool calls.
         set_up: Returns its setup for a target.
     """
@@ -69,7 +69,7 @@ class AgentProgram:
     title: str
     program: str
     install: str
-    least_context: int
+    min_context: int
     needs_tools: bool
     set_up: Callable[[Target], Setup]
 
@@ -334,10 +334,10 @@ def lacks(agent: AgentProgram, context: int | None, can_call_tools: bool | None)
         can_call_tools: Whether it can call tools; None if not known.
     """
     problems = []
-    if context is not None and context < agent.least_context:
+    if context is not None and context < agent.min_context:
         problems.append(
             f"its context holds {counted(context, 'token')}, and {agent.title} needs at "
-            f"least {agent.least_context:,} for its instructions, its tools and your work"
+            f"least {agent.min_context:,} for its instructions, its tools and your work"
         )
     if agent.needs_tools and can_call_tools is False:
         problems.append(f"it cannot call tools, which {agent.title} needs for all its work")
@@ -374,8 +374,8 @@ def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> st
         f"printf '%s' {shlex.quote(text)} > \"{_FOLDER}/{name}\""
         for name, text in setup.files.items()
     ]
-    words = (agent.program, *setup.arguments, *more)
-    lines.append(" ".join(_written(word) for word in words))
+    command = (agent.program, *setup.arguments, *more)
+    lines.append(" ".join(_written(word) for word in command))
     return "\n".join(lines) + "\n"
 
 

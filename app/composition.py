@@ -194,11 +194,12 @@ def _with_names(
     """Return the models with their aliases, pins and the draft model of the default one."""
     offering = Offering(offered)
     aliases: dict[str, list[str]] = {}
-    for said in options.alias:
-        alias, separator, name = said.partition("=")
+    for given_alias in options.alias:
+        alias, separator, name = given_alias.partition("=")
         if not (separator and alias and name):
             raise CommandError(
-                f"--alias: {said!r} is not NAME=MODEL; write it like claude-haiku=some-mlx-model",
+                f"--alias: {given_alias!r} is not NAME=MODEL; write it like "
+                "claude-haiku=some-mlx-model",
                 exits.USAGE,
             )
         aliases.setdefault(_found("--alias", offering, name).id, []).append(alias)
@@ -306,7 +307,7 @@ def follow_rank_0(world: World) -> int:
     return exits.OK
 
 
-def leave() -> NoReturn:
+def exit_process() -> NoReturn:
     """End the process, whatever its threads wait for."""
     drain_streams()
     os._exit(exits.OK)

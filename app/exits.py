@@ -14,7 +14,7 @@ USAGE = 2
 INCOMPLETE = 3
 UNREACHABLE = 4
 INTERRUPTED = 130
-READER_GONE = 141
+BROKEN_PIPE = 141
 
 _MAX_SHOWN_CHARS = 60
 
@@ -48,12 +48,12 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser that answers a wrong word in one line, with the word that may be meant."""
 
     def error(self, message: str) -> NoReturn:
-        said = message.removeprefix("argument ").rstrip(".")
-        raise CommandError(f"{said}. {self._hint()}", USAGE)
+        text = message.removeprefix("argument ").rstrip(".")
+        raise CommandError(f"{text}. {self._hint()}", USAGE)
 
-    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
-        """Return the values of a command line that has nothing but known words."""
-        given, unknown = self.parse_known_args(words)
+    def parsed(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Return the values of a command line that has nothing but known arguments."""
+        given, unknown = self.parse_known_args(arguments)
         if unknown:
             self.refuse(unknown)
         return given
@@ -61,11 +61,11 @@ class OneLineParser(argparse.ArgumentParser):
     def options(self) -> list[str]:
         return [option for action in self._actions for option in action.option_strings]
 
-    def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Raise ``CommandError`` for words that the parser does not know."""
-        word = words[0].partition("=")[0]
+    def refuse(self, arguments: Sequence[str]) -> NoReturn:
+        """Raise ``CommandError`` for arguments that the parser does not know."""
+        word = arguments[0].partition("=")[0]
         if not word.startswith("-"):
-            raise CommandError(f"{_quoted(words[0])} is too much. {self._hint()}", USAGE)
+            raise CommandError(f"{_quoted(arguments[0])} is too much. {self._hint()}", USAGE)
         near = did_you_mean(word, self.options())
         raise CommandError(f"{self._has_no()} option {word}.{near} {self._hint()}", USAGE)
 
@@ -75,13 +75,13 @@ class OneLineParser(argparse.ArgumentParser):
             return
         choices = [str(choice) for choice in action.choices]
         if isinstance(action, argparse._SubParsersAction):
-            said = f"{self._has_no()} command {_quoted(value)}."
+            text = f"{self._has_no()} command {_quoted(value)}."
             if " " in value and self.prog == "fullstop":
-                said += " To ask a question: fullstop ask PROMPT."
+                text += " To ask a question: fullstop ask PROMPT."
         else:
             where = action.option_strings[0] if action.option_strings else action.metavar
-            said = f"{where}: {_quoted(value)} is none of {', '.join(choices)}."
-        raise CommandError(f"{said}{did_you_mean(value, choices)} {self._hint()}", USAGE)
+            text = f"{where}: {_quoted(value)} is none of {', '.join(choices)}."
+        raise CommandError(f"{text}{did_you_mean(value, choices)} {self._hint()}", USAGE)
 
     def _has_no(self) -> str:
         command = self.prog.partition(" ")[2]

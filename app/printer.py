@@ -23,7 +23,7 @@ def run_cli(program: str, work: Callable[[], int]) -> int:
         return exits.FAILURE
     except BrokenPipeError:
         discard_output()
-        return exits.READER_GONE
+        return exits.BROKEN_PIPE
     return code
 
 
@@ -60,12 +60,12 @@ def columns_of(stream: TextIO) -> int:
     return columns or shutil.get_terminal_size().columns
 
 
-_MOST_CELL_CHARS = 80
+_MAX_CELL_CHARS = 80
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return columns of text, as wide as their widest cell."""
-    cells = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
+    cells = [head, *([on_one_line(cell, _MAX_CELL_CHARS) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -26,13 +26,13 @@ from app.paths import open_private
 # Main thread, at start-up.
 
 # macOS starts with 256 and allows at most this many, which connections, models and pipes share.
-_WANTED = 10_240
+_MAX_OPEN_FILES = 10_240
 
 
 def raise_limit() -> None:
     """Raise the soft limit of open files towards the hard limit; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _WANTED if hard == resource.RLIM_INFINITY else min(_WANTED, hard)
+    limit = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(_MAX_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -336,20 +336,20 @@ async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Com
             raise LoadCancelled
         doing = f"{again}: {loading_words(progress, 0, 0)}"
 
-    def told(token: int) -> None:
+    def on_token(token: int) -> None:
         nonlocal doing
         if is_over.is_set():
             raise LoadCancelled
         doing = f"comparing with the plain loop: {token:,} of {counted(total, 'token')}"
 
-    def words() -> str:
+    def status_text() -> str:
         return f"{doing}  ·  {passed(time.monotonic() - began_s)}"
 
     pairs = [pair for answers in answered for pair in answers.pairs]
     try:
-        async with live_line(words, sys.stderr):
+        async with live_line(status_text, sys.stderr):
             compared = await asyncio.to_thread(
-                compare_with_plain_loop, folder, pairs, loading, told
+                compare_with_plain_loop, folder, pairs, loading, on_token
             )
     finally:
         is_over.set()
@@ -388,7 +388,7 @@ def _as_text(report: Report) -> str:
             if _real(comparison)
             else "but for near ties",
             f"{comparison.near_ties:,}",
-            _words((_real(comparison) or comparison.differences)[:1]),
+            _difference_text((_real(comparison) or comparison.differences)[:1]),
         )
         for how, comparison in report.comparisons.items()
     ]
@@ -430,7 +430,7 @@ def _cells(measurement: Measurement) -> tuple[str, ...]:
     return (*cells, f"{measurement.gain:.2f}", f"{guessed:,}", f"{100 * accepted / guessed:.0f}%")
 
 
-def _words(first: Sequence[Difference]) -> str:
+def _difference_text(first: Sequence[Difference]) -> str:
     if not first:
         return ""
     [difference] = first

@@ -22,7 +22,7 @@ from app.commands.loaded import (
     RunningServer,
     ServedModel,
     known_keys,
-    refused_key_words,
+    refused_key_message,
     required_server,
     running_server,
     running_servers,
@@ -58,7 +58,7 @@ def run(options: LaunchOptions) -> int:
         server = _running(options, settings)
         if server is None:
             which = options.model or (settings.model[0] if settings.model else "the demo model")
-            _tell(f"starting a server with {Path(which).name} …")
+            _print_status(f"starting a server with {Path(which).name} …")
             model = None if options.model is None else str(paths.model_folder(options.model))
             url = stack.enter_context(own_server(folder, model))
             server = running_server(url, known_keys(settings))
@@ -66,7 +66,7 @@ def run(options: LaunchOptions) -> int:
                 raise CommandError(f"the server at {url} does not list its models")
         served = _model(server, options)
         _check(agent, server, served, options)
-        _tell(f"{agent.title} uses {served.id} at {server.url}")
+        _print_status(f"{agent.title} uses {served.id} at {server.url}")
         target = Target(server.url, served.id, served.context, server.key)
         return _started(program, agent, target, options.arguments, folder)
 
@@ -80,7 +80,7 @@ def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | 
         if server.model(options.model) is not None:
             return server
         if server.models:
-            _tell(f"the server at {server.url} does not serve {options.model}")
+            _print_status(f"the server at {server.url} does not serve {options.model}")
     return None
 
 
@@ -88,7 +88,7 @@ def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
     try:
         return running_server(url, known_keys(settings))
     except KeyRefused as refused:
-        raise CommandError(refused_key_words(url, refused)) from None
+        raise CommandError(refused_key_message(url, refused)) from None
 
 
 def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
@@ -97,8 +97,8 @@ def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
     if model is not None:
         return model
     names = ", ".join(model.id for model in server.models) or "none"
-    wanted = options.model or "a model"
-    raise CommandError(f"the server at {server.url} does not serve {wanted}; it serves: {names}")
+    requested = options.model or "a model"
+    raise CommandError(f"the server at {server.url} does not serve {requested}; it serves: {names}")
 
 
 def _check(
@@ -110,12 +110,12 @@ def _check(
             "Choose another model with --model (fullstop models lists downloaded models, fullstop "
             f"models search finds more), or start {agent.title} anyway with --anyway"
         )
-        words = f"{model.id} is not suitable for {agent.title}: {missing}. {remedy}"
+        text = f"{model.id} is not suitable for {agent.title}: {missing}. {remedy}"
         if not options.force:
-            raise CommandError(words)
-        _tell(f"warning: {words}")
+            raise CommandError(text)
+        _print_status(f"warning: {text}")
     if model.id == paths.demo_model().name:
-        _tell(
+        _print_status(
             "warning: the demo model only counts, repeats and explains itself. For real work "
             f"download a model (fullstop models search) and name it: fullstop launch "
             f"{options.agent} --model owner/name"
@@ -133,10 +133,10 @@ def _started(
     setup = with_folder(agent.set_up(target), str(folder))
     for name, text in setup.files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    words = [program, *setup.arguments, *more]
+    command = [program, *setup.arguments, *more]
     try:
         with _passing_on() as passing:
-            process = subprocess.Popen(words, env=_environment(setup.variables))
+            process = subprocess.Popen(command, env=_environment(setup.variables))
             passing.append(process)
             code = process.wait()
     except OSError as error:
@@ -149,13 +149,13 @@ def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
     """Leave Ctrl-C to the running program, and pass on other signals that would end this one."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def leave(number: int, _frame: object) -> None:
+    def forward(number: int, _frame: object) -> None:
         if number in _PASSED_ON:
             for process in running:
                 process.send_signal(number)
 
     # A function instead of SIG_IGN, which the program would inherit.
-    old = {number: signal.signal(number, leave) for number in (signal.SIGINT, *_PASSED_ON)}
+    old = {number: signal.signal(number, forward) for number in (signal.SIGINT, *_PASSED_ON)}
     try:
         yield running
     finally:
@@ -188,8 +188,8 @@ def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) 
     return exits.OK
 
 
-def _tell(words: str) -> None:
-    print(f"fullstop: {words}", file=sys.stderr, flush=True)
+def _print_status(text: str) -> None:
+    print(f"fullstop: {text}", file=sys.stderr, flush=True)
 
 
 # -- a server of its own -----------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _tell(words: str) -> None:
 
 _EACH_S = 0.05
 _ENDING_S = 20.0
-_MOST_SHOWN_LINES = 12
+_MAX_SHOWN_LINES = 12
 _LISTENS = "listening on "
 
 
@@ -214,13 +214,13 @@ def own_server(folder: Path, model: str | None) -> Iterator[str]:
         CommandError: It does not start; the message has its last output.
     """
     log = folder / "server.log"
-    words = [sys.executable, "-P", "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
-    words += ["--images", "note"]  # for agents that can send no header
+    command = [sys.executable, "-P", "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
+    command += ["--images", "note"]  # for agents that can send no header
     if model is not None:
-        words += ["--model", model]
+        command += ["--model", model]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            words,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -242,12 +242,12 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
     """Wait until the server listens, however long its model takes to load; return the address."""
     while True:
         has_ended = process.poll() is not None
-        said = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        for line in said:
+        output = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        for line in output:
             if line.startswith(_LISTENS) and line.endswith("\n"):
                 return line.removeprefix(_LISTENS).strip()
         if has_ended:
-            last = "".join(said[-_MOST_SHOWN_LINES:]).strip()
+            last = "".join(output[-_MAX_SHOWN_LINES:]).strip()
             raise CommandError(f"the server did not start:\n{last}")
         time.sleep(_EACH_S)
 

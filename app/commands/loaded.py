@@ -58,7 +58,7 @@ def show(options: LoadedOptions) -> int:
 
 def unload(options: UnloadOptions) -> int:
     """Unload a model from every server that has loaded it; return the exit code."""
-    loaded = [(place, _name(model)) for place in _servers() for model in place.loaded()]
+    loaded = [(server, _name(model)) for server in _servers() for model in server.loaded()]
     typed = options.model.removesuffix(_TAG)
     meant = [(server, name) for server, name in loaded if typed in (name, name.rpartition("/")[2])]
     if not meant:
@@ -101,7 +101,7 @@ def _until(expires_at: Any) -> str:
 
 
 _TIMEOUT_S = 20.0
-_MOST_ANSWER_BYTES = 4 << 20
+_MAX_RESPONSE_BYTES = 4 << 20
 _OWNER = "fullstop"
 _EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -150,7 +150,7 @@ class RunningServer:
     def can_call_tools(self, model: ServedModel) -> bool | None:
         """Return whether a model can call tools; None if the server cannot say."""
         try:
-            details = _asked(f"{self.url}/api/show", self.key, {"model": model.id})
+            details = _request_json(f"{self.url}/api/show", self.key, {"model": model.id})
         except (OSError, ValueError):
             return None
         abilities = details.get("capabilities") if isinstance(details, dict) else None
@@ -163,7 +163,7 @@ class RunningServer:
             CommandError: It does not say.
         """
         try:
-            listed = _asked(f"{self.url}/api/ps", self.key)
+            listed = _request_json(f"{self.url}/api/ps", self.key)
             return [dict(model) for model in listed["models"]]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise CommandError(f"{self.url} does not say what it has loaded: {error}") from error
@@ -175,7 +175,7 @@ class RunningServer:
             CommandError: It refuses.
         """
         try:
-            _asked(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
+            _request_json(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
         except (OSError, ValueError) as error:
             raise CommandError(f"{self.url} does not unload {model}: {error}") from error
 
@@ -191,8 +191,8 @@ class KeyRefused(Exception):
 def server_addresses(options: ServeOptions) -> list[str]:
     """Return the possible addresses of our server: the window's port, and that of ``serve``."""
     host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
-    places = [(DEFAULT_HOST, _window_port()), (host, options.port)]
-    named = [(f"[{host}]" if ":" in host else host, port) for host, port in places if port]
+    addresses = [(DEFAULT_HOST, _window_port()), (host, options.port)]
+    named = [(f"[{host}]" if ":" in host else host, port) for host, port in addresses if port]
     return list(dict.fromkeys(f"http://{host}:{port}" for host, port in named))
 
 
@@ -201,7 +201,7 @@ def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
     has_tried = False
     for key in itertools.chain((NO_KEY,), keys):
         try:
-            listed = _asked(f"{url}/v1/models", key)
+            listed = _request_json(f"{url}/v1/models", key)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code != 401:
@@ -227,7 +227,7 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
         yield kept
 
 
-def refused_key_words(url: str, refused: KeyRefused) -> str:
+def refused_key_message(url: str, refused: KeyRefused) -> str:
     """Return the message that a server requires a key that is not known here."""
     if refused.has_tried:
         return (
@@ -250,7 +250,7 @@ def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
         try:
             server = running_server(url, known_keys(settings))
         except KeyRefused as refused:
-            raise CommandError(refused_key_words(url, refused)) from None
+            raise CommandError(refused_key_message(url, refused)) from None
         if server is not None:
             yield server
 
@@ -301,7 +301,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Treat a redirect as an error."""
 
 
-def _asked(url: str, key: str, body: dict[str, Any] | None = None) -> Any:
+def _request_json(url: str, key: str, body: dict[str, Any] | None = None) -> Any:
     """Return the JSON that a server answers with."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
@@ -323,6 +323,6 @@ def _read(answer: Any) -> bytes:
     content = b""
     while part := answer.read1(1 << 16):
         content += part
-        if len(content) > _MOST_ANSWER_BYTES or time.monotonic() > ends_s:
+        if len(content) > _MAX_RESPONSE_BYTES or time.monotonic() > ends_s:
             raise ValueError("the answer is too long, or takes too long")
     return content

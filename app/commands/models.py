@@ -106,7 +106,7 @@ def describe(options: ShowOptions) -> int:
 
 def search(options: SearchOptions) -> int:
     """Search the hub, or suggest models if there are no words; return the exit code."""
-    words, is_json = " ".join(options.words), options.is_json
+    words, is_json = " ".join(options.query), options.is_json
     printer, now = Printer(), memory()
     here = {model.name for model in paths.local_models() if model.can_be_loaded}
     if not words.strip():
@@ -202,20 +202,20 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
     printer.status("asking the hub for sizes …")
     problem = ""
     try:
-        said = look_up_all(Hub(), tuple(suggestion.name for suggestion in chosen))
+        from_hub = look_up_all(Hub(), tuple(suggestion.name for suggestion in chosen))
     except HubFailed as error:
-        said, problem = (None,) * len(chosen), str(error)
+        from_hub, problem = (None,) * len(chosen), str(error)
     finally:
         printer.status("")
-    models = [model or own.model() for model, own in zip(said, chosen, strict=True)]
+    models = [model or own.model() for model, own in zip(from_hub, chosen, strict=True)]
     if is_json:
         listed = [
             {
                 **_hub_values(model, now, here),
                 "purpose": own.purpose,
-                "is_from_hub": from_hub is not None,
+                "is_from_hub": hub_model is not None,
             }
-            for model, own, from_hub in zip(models, chosen, said, strict=True)
+            for model, own, hub_model in zip(models, chosen, from_hub, strict=True)
         ]
         return _printed({"models": listed, "written_on": WRITTEN_ON, "hub_problem": problem})
     if not chosen:
@@ -239,8 +239,8 @@ def _confirmed(removal: Removal) -> bool:
             "remove asks before it deletes, and standard input is not a terminal; add --yes",
             exits.USAGE,
         )
-    place, size = on_one_line(str(removal.folder)), size_in_words(removal.freed_bytes)
-    question = f"Delete {on_one_line(removal.name)} ({place}) and free {size}? [y/N] "
+    folder, size = on_one_line(str(removal.folder)), size_in_words(removal.freed_bytes)
+    question = f"Delete {on_one_line(removal.name)} ({folder}) and free {size}? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 

@@ -24,8 +24,8 @@ from api.transport.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.composition import (
     ServedModels,
+    exit_process,
     follow_rank_0,
-    leave,
     load,
     meet,
     open_engine_of,
@@ -114,7 +114,7 @@ def _run(options: ServeOptions) -> int:
     with contextlib.closing(EndingSignals()) as signals:
         asyncio.run(_serve(options, models, config, meeting, signals))
     if meeting is not None:
-        leave()
+        exit_process()
     return exits.OK
 
 
@@ -126,13 +126,13 @@ async def _serve(
     signals: EndingSignals,
 ) -> None:
     """Serve until a signal."""
-    is_told_to_end = asyncio.Event()
+    is_ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))
     disk = _disk_cache(options)
-    with signals.delivered(loop, is_told_to_end.set):
+    with signals.delivered(loop, is_ending.set):
         async with open_engine_of(meeting, limits, disk) as engine:
-            ending = asyncio.create_task(is_told_to_end.wait())
+            ending = asyncio.create_task(is_ending.wait())
             engine.offer(models.offered)
             loading = asyncio.create_task(load(engine, models.default, options.draft_model))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
@@ -158,7 +158,7 @@ async def _serve(
                 LOADS.info("loading: %s", name, extra={"fields": {"model": name}})
                 async with live():
                     await asyncio.wait({loading, ending}, return_when=asyncio.FIRST_COMPLETED)
-                if not is_told_to_end.is_set():
+                if not is_ending.is_set():
                     await loading
                     _announce(address.url, engine.model, config, is_json=options.log == "json")
                     gc.freeze()  # collections need not visit the model’s objects
@@ -191,15 +191,15 @@ def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_jso
 def _warn_of_a_readable_key(options: ServeOptions) -> None:
     file = options.api_key_file
     if file is not None and file.stat().st_mode & stat.S_IROTH:
-        words = f"every user of this computer can read the key in {file}; chmod 600 prevents that"
-        _warn(words, is_json=options.log == "json")
+        text = f"every user of this computer can read the key in {file}; chmod 600 prevents that"
+        _warn(text, is_json=options.log == "json")
 
 
-def _warn(words: str, *, is_json: bool) -> None:
+def _warn(text: str, *, is_json: bool) -> None:
     if is_json:
-        _log.warning("%s", words)
+        _log.warning("%s", text)
     else:
-        print(f"fullstop: warning: {words}", file=sys.stderr, flush=True)
+        print(f"fullstop: warning: {text}", file=sys.stderr, flush=True)
 
 
 def _disk_cache(options: ServeOptions) -> DiskCache | None:

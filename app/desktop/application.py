@@ -52,7 +52,7 @@ class Application(QApplication):
         for path in waiting:
             open_file(path)
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Handle requests as before ``serve``, because the window is gone."""
         self._open = self._quit = None
 
@@ -86,7 +86,7 @@ _MIDDLE_PASSES = 100
 
 
 @contextlib.contextmanager
-def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def gc_on_main_thread(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Collect garbage only on the loop's thread while the context is open."""
     was_enabled, was_frozen = gc.isenabled(), bool(gc.get_freeze_count())
     gc.disable()
@@ -110,10 +110,10 @@ def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
             gc.enable()
 
 
-def leave_out_what_is_loaded() -> None:
+def freeze_gc() -> None:
     """Exclude all present objects from later collections; only the first call has an effect.
 
-    It is instant. Present garbage stays until ``collected_on`` ends.
+    It is instant. Present garbage stays until ``gc_on_main_thread`` ends.
     """
     if not gc.get_freeze_count():
         gc.freeze()
@@ -138,10 +138,10 @@ def collect_if_due() -> int | None:
 
 _log = logging.getLogger(__name__)
 _LOCK_NAME = "running.lock"
-_WISH = b"show\n"
-_FILE_WISH, _ATTACH_WISH = b"open ", b"attach "
+_SHOW_MESSAGE = b"show\n"
+_OPEN_FILE, _ATTACH_FILE = b"open ", b"attach "
 _END = b"\0"  # no path has it
-_LONGEST_WISH = 65_536
+_MAX_MESSAGE_BYTES = 65_536
 _PATIENCE_MS = 2_000
 
 
@@ -149,14 +149,14 @@ class SingleInstance(QObject):
     """A lock that only one running program holds.
 
     Signals:
-        show_wanted: Another start wants this program's window.
-        file_wanted: Another start wants a file to be opened here; carries its path.
-        attachment_wanted: Another start wants to ask about a file here; carries its path.
+        show_requested: Another start wants this program's window.
+        file_requested: Another start wants a file to be opened here; carries its path.
+        attachment_requested: Another start wants to ask about a file here; carries its path.
     """
 
-    show_wanted = Signal()
-    file_wanted = Signal(str)
-    attachment_wanted = Signal(str)
+    show_requested = Signal()
+    file_requested = Signal(str)
+    attachment_requested = Signal(str)
 
     def __init__(self, folder: Path) -> None:
         """Programs with the same folder share one lock; the folder must exist."""
@@ -168,7 +168,7 @@ class SingleInstance(QObject):
         self._name = f"fullstop-{digest[:16]}"
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
-        self._server.newConnection.connect(self._welcome)
+        self._server.newConnection.connect(self._on_new_connection)
 
     def claim(self) -> bool:
         """Try to take the lock; return whether this program holds it."""
@@ -191,39 +191,39 @@ class SingleInstance(QObject):
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_PATIENCE_MS):
             return False
-        wishes = [(_ATTACH_WISH, path) for path in attached]
-        wishes += [(_FILE_WISH, opened)] if opened is not None else []
-        told = [wish + os.fsencode(path) + _END for wish, path in wishes]
-        socket.write(b"".join(told) or _WISH)
-        was_told = socket.waitForBytesWritten(_PATIENCE_MS)
+        paths_given = [(_ATTACH_FILE, path) for path in attached]
+        paths_given += [(_OPEN_FILE, opened)] if opened is not None else []
+        messages = [message + os.fsencode(path) + _END for message, path in paths_given]
+        socket.write(b"".join(messages) or _SHOW_MESSAGE)
+        is_sent = socket.waitForBytesWritten(_PATIENCE_MS)
         socket.disconnectFromServer()
-        return was_told
+        return is_sent
 
     def release(self) -> None:
         """Release the lock for the next start."""
         self._server.close()
         self._lock.unlock()
 
-    def _welcome(self) -> None:
+    def _on_new_connection(self) -> None:
         while self._server.hasPendingConnections():
             visitor = self._server.nextPendingConnection()
             visitor.disconnected.connect(visitor.deleteLater)
-            visitor.readyRead.connect(self._hear)
-            self.show_wanted.emit()
-        self._hear()  # read data that arrived before the connection
+            visitor.readyRead.connect(self._on_ready_read)
+            self.show_requested.emit()
+        self._on_ready_read()  # read data that arrived before the connection
 
-    def _hear(self) -> None:
+    def _on_ready_read(self) -> None:
         """Open the files that other starts name, once their names have arrived completely."""
         for visitor in self._server.findChildren(QLocalSocket):
-            said = bytes(visitor.peek(_LONGEST_WISH).data())
-            if not said.endswith(_END):
+            data = bytes(visitor.peek(_MAX_MESSAGE_BYTES).data())
+            if not data.endswith(_END):
                 continue
             visitor.readAll()
-            for wish in said.removesuffix(_END).split(_END):
-                if wish.startswith(_FILE_WISH):
-                    self.file_wanted.emit(os.fsdecode(wish.removeprefix(_FILE_WISH)))
-                elif wish.startswith(_ATTACH_WISH):
-                    self.attachment_wanted.emit(os.fsdecode(wish.removeprefix(_ATTACH_WISH)))
+            for message in data.removesuffix(_END).split(_END):
+                if message.startswith(_OPEN_FILE):
+                    self.file_requested.emit(os.fsdecode(message.removeprefix(_OPEN_FILE)))
+                elif message.startswith(_ATTACH_FILE):
+                    self.attachment_requested.emit(os.fsdecode(message.removeprefix(_ATTACH_FILE)))
 
 
 @contextlib.contextmanager
@@ -261,9 +261,9 @@ def shown_on_demand(
         yield
         return
     connections = (
-        instance.show_wanted.connect(window.come_forward),
-        instance.file_wanted.connect(lambda name: open_file(Path(name))),
-        instance.attachment_wanted.connect(lambda name: attach(Path(name))),
+        instance.show_requested.connect(window.come_forward),
+        instance.file_requested.connect(lambda name: open_file(Path(name))),
+        instance.attachment_requested.connect(lambda name: attach(Path(name))),
     )
     try:
         yield

@@ -65,11 +65,11 @@ class RequestFeed(RequestObserver):
         self._waiting: list[_Note] = []
 
     def requested_trace(self) -> tuple[TraceLevel, int]:
-        """Return how much detail of each token is wanted."""
+        """Return the level of detail to record for each token."""
         return self._requested_trace()
 
     def requested_content(self) -> Content:
-        """Return that the whole content of a request is wanted."""
+        """Return that the whole content of a request is recorded."""
         return EVERYTHING
 
     def request_began(self, record: RequestRecord) -> None:
@@ -301,11 +301,11 @@ class LocalServer:
         except ConfigError as error:
             raise OSError(str(error)) from error
         except OSError as error:
-            words = _in_words(error, config)
+            problem = _port_taken_error(error, config)
             if thread.address is None:
-                raise words from None
+                raise problem from None
             self._key = config.api_key
-            raise AddressRefused(str(words)) from error
+            raise AddressRefused(str(problem)) from error
         return self._url
 
     async def stop(self) -> None:
@@ -340,7 +340,7 @@ class LocalServer:
             if telemetry is not None:
                 telemetry.close()
             if isinstance(error, OSError):
-                raise _in_words(error, config) from None
+                raise _port_taken_error(error, config) from None
             raise
         self._thread, self._telemetry = thread, telemetry
         return address
@@ -351,20 +351,20 @@ class LocalServer:
         Raises:
             OSError: It cannot be; the message says why.
         """
-        wanted = self._preferences()
-        needs_key = wanted.is_on_network or wanted.is_key_required
+        preferences = self._preferences()
+        needs_key = preferences.is_on_network or preferences.is_key_required
         key = await self._ask_for_key() if needs_key else None
         if needs_key and key is None:
             raise OSError("An API key is required. Create one in Local Server.")
         try:
             return ServerConfig(
-                host=NETWORK_HOST if wanted.is_on_network else DEFAULT_HOST,
-                port=wanted.port if self._port is None else self._port,
+                host=NETWORK_HOST if preferences.is_on_network else DEFAULT_HOST,
+                port=preferences.port if self._port is None else self._port,
                 api_key=key,
-                is_open_here=not wanted.is_key_required,
-                allowed_origins=wanted.allowed_origins,
-                allowed_hosts=wanted.allowed_hosts,
-                task_max_tokens=wanted.task_max_tokens,
+                is_open_here=not preferences.is_key_required,
+                allowed_origins=preferences.allowed_origins,
+                allowed_hosts=preferences.allowed_hosts,
+                task_max_tokens=preferences.task_max_tokens,
                 are_models_chosen=self._are_models_chosen,
             )
         except ConfigError as error:
@@ -382,7 +382,7 @@ class LocalServer:
 
     @staticmethod
     def _send(entry: RequestEntry, url: str, key: str | None) -> None:
-        place = urlsplit(url)
+        address = urlsplit(url)
         headers = {"user-agent": f"Fullstop/{__version__} (sent again)"}
         for name, value in entry.headers:
             if name.lower() not in _NOT_SENT_AGAIN | _KEY_HEADERS:
@@ -390,7 +390,7 @@ class LocalServer:
         if key is not None:
             headers["x-api-key"] = key
         connection = http.client.HTTPConnection(
-            str(place.hostname), place.port, timeout=_REPLAY_TIMEOUT_S
+            str(address.hostname), address.port, timeout=_REPLAY_TIMEOUT_S
         )
         try:
             body = entry.asked.text.encode() or None
@@ -402,7 +402,7 @@ class LocalServer:
             connection.close()
 
 
-def _in_words(error: OSError, config: ServerConfig) -> OSError:
+def _port_taken_error(error: OSError, config: ServerConfig) -> OSError:
     """Return an error that says to a person that another program has the port."""
     if error.errno != errno.EADDRINUSE:
         return error

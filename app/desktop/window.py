@@ -17,8 +17,8 @@ from app.composition import open_engine
 from app.desktop.application import (
     Application,
     SingleInstance,
-    collected_on,
-    leave_out_what_is_loaded,
+    freeze_gc,
+    gc_on_main_thread,
     only_instance,
     shown_on_demand,
 )
@@ -62,7 +62,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         return preferences.now.stays_in_tray and (is_mac or switch.is_wanted)
 
     if is_mac:
-        window.goes_on_when_closed = goes_on
+        window.runs_in_background = goes_on
     if not has_tray():
         yield
         return
@@ -73,7 +73,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         show_server=window.others.show_server,
         quit=window.quit,
     )
-    window.goes_on_when_closed = goes_on
+    window.runs_in_background = goes_on
     tray.show()
     window.notices.deliver = tray.notify
 
@@ -138,7 +138,7 @@ def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
         _log.warning("the window's layout cannot be saved: %s", error)
 
 
-def tell(window: MainWindow, notice: str) -> None:
+def show_notice(window: MainWindow, notice: str) -> None:
     """Show a notice to the person once, if there is one."""
     if not notice:
         return
@@ -147,7 +147,7 @@ def tell(window: MainWindow, notice: str) -> None:
 
 
 # How long the end of the program waits for the steps and loads that are under way.
-_MOST_STEP_S = 1.0
+_STEP_TIMEOUT_S = 1.0
 
 
 def run(options: ChatOptions) -> int:
@@ -191,7 +191,7 @@ async def session(
     """Show a window on the running Qt loop; return once it is closed and everything has ended."""
     loop = asyncio.get_running_loop()
     # What the window was is collected on this thread, after the frame that held it is gone.
-    with collected_on(loop):
+    with gc_on_main_thread(loop):
         await _until_closed(application, loop, options, signals, stored, instance)
 
 
@@ -213,10 +213,10 @@ async def _until_closed(
         traces = kept_traces(store, preferences)
         window = server_window(engine, theme, store, preferences, loop, traces)
         window.restore_layout(stored.window_layout)
-        if (asked := asked_conversation(options)) is not None:
-            window.workspace.take_in(asked)
+        if (requested := requested_conversation(options)) is not None:
+            window.workspace.take_in(requested)
         window.closed.connect(closed.set)
-        window.workspace.models.changed.connect(lambda: _leave_out_what_is_loaded(window))
+        window.workspace.models.changed.connect(lambda: _freeze_gc_once_loaded(window))
         with (
             signals.delivered(loop, lambda: window.quit(asks=False)),
             in_tray(window, preferences),
@@ -235,25 +235,25 @@ async def _until_closed(
                 open_saved_run(window, options.opened)
             if options.files:
                 attach(window, options.attached)
-            tell(window, stored.notice)
+            show_notice(window, stored.notice)
             _log.info("the window is shown")
             await closed.wait()
             keep_for_next_time(window, stored)
             finishing = asyncio.ensure_future(window.finish())
-            ended, _ = await asyncio.wait({finishing}, timeout=_MOST_STEP_S)
+            ended, _ = await asyncio.wait({finishing}, timeout=_STEP_TIMEOUT_S)
             if not ended:
                 await engine.aclose()  # ends the answers of a model that takes long over a step
             await finishing
             await preferences.finish()
             await asyncio.to_thread(traces.close)
-        application.leave()
+        application.detach()
         window.deleteLater()
 
 
-def _leave_out_what_is_loaded(window: MainWindow) -> None:
+def _freeze_gc_once_loaded(window: MainWindow) -> None:
     """Once a model is loaded, exclude all present objects from garbage collection."""
     if window.workspace.models.stage == "ready":
-        leave_out_what_is_loaded()
+        freeze_gc()
 
 
 def _reopen(window: MainWindow, state: Qt.ApplicationState) -> None:
@@ -340,7 +340,7 @@ def server_window(
     return window
 
 
-def asked_conversation(options: ChatOptions) -> Conversation | None:
+def requested_conversation(options: ChatOptions) -> Conversation | None:
     """Return a conversation as the command line wants it; None if it wants nothing."""
     if options.answer == AnswerOptions() and not options.files:
         return None

@@ -83,7 +83,7 @@ class ToolServers:
 
     @property
     def notice(self) -> str:
-        return " ".join(filter(None, (self._file.notice, self._secrets.place_words)))
+        return " ".join(filter(None, (self._file.notice, self._secrets.storage_notice)))
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)

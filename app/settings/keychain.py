@@ -223,27 +223,27 @@ class ToolSecrets:
     """The secrets of tool servers, by server and variable; blocks.
 
     Attributes:
-        place_words: Where they are, for the person; empty if there are none.
+        storage_notice: Where they are, for the person; empty if there are none.
     """
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
         file = folder / TOOL_FILE_NAME
         self._secrets = SecretStore(file, keychain, remedy="fill in the secrets again")
-        self.place_words = ""
+        self.storage_notice = ""
 
     def look(self) -> None:
         """Note whether earlier secrets are in the file, which a person should always know."""
         if self._secrets.has_file():
-            self.place_words = (
+            self.storage_notice = (
                 "Secrets are in a private file, because there was no keychain when they were kept."
             )
 
     def keep(self, server: str, name: str, value: str) -> None:
         why = self._secrets.keep(_of_server(server, name), value)
-        self.place_words = "Secrets are in the system’s keychain."
+        self.storage_notice = "Secrets are in the system’s keychain."
         if why is not None:
             _log.warning("a tool server's secret is kept in a file: %s", why)
-            self.place_words = f"Secrets are in a private file, because {why}."
+            self.storage_notice = f"Secrets are in a private file, because {why}."
 
     def value(self, server: str, name: str) -> str | None:
         return self._secrets.find(_of_server(server, name))[0]
@@ -253,7 +253,7 @@ class ToolSecrets:
         had_file = self._secrets.has_file()
         why = self._secrets.delete(_of_server(server, name))
         if had_file and not self._secrets.has_file():
-            self.place_words = ""
+            self.storage_notice = ""
         if why is not None:
             _log.info("a secret could not be deleted from the keychain: %s", why)
 

@@ -51,8 +51,8 @@ def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
         )
 
 
-def _stops(words: str) -> tuple[str, ...]:
-    return declare((), option="--stop", metavar="S", help=words)
+def _stops(text: str) -> tuple[str, ...]:
+    return declare((), option="--stop", metavar="S", help=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +69,23 @@ class AnswerOptions:
     stop_options: StopOptions = field(default_factory=StopOptions)
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
-        wanted = self.conversation
-        system = (Message("system", wanted.system_prompt),) if wanted.system_prompt else ()
+        settings = self.conversation
+        system = (Message("system", settings.system_prompt),) if settings.system_prompt else ()
         return GenerationRequest(
             messages=system + turns,
-            sampling=Sampling(temperature=wanted.temperature, seed=self.seed),
+            sampling=Sampling(temperature=settings.temperature, seed=self.seed),
             stops=StopRules.of(*self.stops).with_options(self.stop_options),
-            max_tokens=wanted.max_tokens,
-            thinking=wanted.is_thinking,
-            thinking_budget=wanted.thinking_budget,
+            max_tokens=settings.max_tokens,
+            thinking=settings.is_thinking,
+            thinking_budget=settings.thinking_budget,
         )
 
     def new_conversation(self) -> Conversation:
         """Return an empty conversation that answers like this."""
-        wanted = self.conversation.settings()
+        settings = self.conversation.settings()
         return Conversation(
             settings=replace(
-                wanted,
+                settings,
                 seed=self.seed,
                 # In a conversation each stop has a scope of its own.
                 stop_options=replace(self.stop_options, scope=StopScope.TEXT),
@@ -303,9 +303,9 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """A search of the hub; suggestions if there are no words."""
+    """A search of the hub; suggestions without any."""
 
-    words: tuple[str, ...] = declare(
+    query: tuple[str, ...] = declare(
         (),
         option="WORDS",
         help="parts of the name; without any, models that fit this computer are suggested",

@@ -38,20 +38,20 @@ PLAIN_HELP = (
 # The server's and the engine's own defaults.
 _SERVER, _ENGINE = ServerConfig(), Limits()
 # Larger numbers are probably mistakes of units.
-_MOST_BYTES, _MOST_COUNT, _MOST_S = 1 << 50, 1_000_000, 86_400
+_MAX_BYTES, _MAX_COUNT, _MAX_S = 1 << 50, 1_000_000, 86_400
 _LIMITS = "limits"
 
 
-def _count(default: int, words: str, most: int = _MOST_COUNT) -> int:
-    return declare(default, help=words, least=1, most=most, metavar="N", place=_LIMITS)
+def _count(default: int, text: str, maximum: int = _MAX_COUNT) -> int:
+    return declare(default, help=text, least=1, most=maximum, metavar="N", place=_LIMITS)
 
 
-def _seconds(default: float, words: str, *, excludes_least: bool = True) -> float:
+def _seconds(default: float, text: str, *, excludes_least: bool = True) -> float:
     return declare(
         default,
-        help=words,
+        help=text,
         least=0,
-        most=_MOST_S,
+        most=_MAX_S,
         excludes_least=excludes_least,
         metavar="S",
         place=_LIMITS,
@@ -163,7 +163,7 @@ class ServeOptions:
         help="the most tokens of reasoning of a request that names neither a budget nor an effort; "
         "then the answer begins (default: any number)",
         least=0,
-        most=_MOST_COUNT,
+        most=_MAX_COUNT,
         metavar="N",
         example=4_096,
         place=_LIMITS,
@@ -173,7 +173,7 @@ class ServeOptions:
         help="the most tokens of the answer to a task that a client sets in the background without "
         "a limit: Open WebUI's titles, tags and suggestions; 0 for no limit",
         least=0,
-        most=_MOST_COUNT,
+        most=_MAX_COUNT,
         metavar="N",
         place=_LIMITS,
     )
@@ -198,7 +198,7 @@ class ServeOptions:
         help="bytes of memory for the context of all running answers (default: what is free once "
         "the model is loaded)",
         least=1,
-        most=_MOST_BYTES,
+        most=_MAX_BYTES,
         metavar="N",
         example=1 << 30,
         place=_LIMITS,
@@ -209,7 +209,7 @@ class ServeOptions:
         "recently used model is unloaded when another needs room (default: what this computer "
         "lets models use)",
         least=1,
-        most=_MOST_BYTES,
+        most=_MAX_BYTES,
         metavar="N",
         example=1 << 34,
         place=_LIMITS,
@@ -218,7 +218,7 @@ class ServeOptions:
         _ENGINE.prompt_cache_bytes,
         help="bytes of memory for the cache of earlier prompts",
         least=0,
-        most=_MOST_BYTES,
+        most=_MAX_BYTES,
         metavar="N",
         place=_LIMITS,
     )
@@ -228,7 +228,7 @@ class ServeOptions:
         "server ends (default: none, and the cache of an earlier server is deleted, because it "
         "contains the prompts of everybody who uses the server)",
         least=1,
-        most=_MOST_BYTES,
+        most=_MAX_BYTES,
         metavar="N",
         example=10**10,
         place=_LIMITS,
@@ -238,7 +238,7 @@ class ServeOptions:
         help="bytes of memory for answers that clients of Responses continue by their id; 0 "
         "keeps none",
         least=0,
-        most=_MOST_BYTES,
+        most=_MAX_BYTES,
         metavar="N",
         place=_LIMITS,
     )
@@ -261,7 +261,7 @@ class ServeOptions:
         place=_LIMITS,
     )
     max_body_bytes: int = _count(
-        _SERVER.max_body_bytes, "the largest request body, in bytes", _MOST_BYTES
+        _SERVER.max_body_bytes, "the largest request body, in bytes", _MAX_BYTES
     )
     max_connections: int = _count(_SERVER.max_connections, "the most open connections")
     keepalive_s: float = _seconds(
@@ -297,7 +297,7 @@ SERVE_FILE_NAME = "serve.toml"
 _SETTINGS = "settings"
 _COMMAND_LINE = "command line"
 _KEYS = {"api_key", "api_key_file"}
-_MOST_KEY_BYTES = 64 << 10
+_MAX_KEY_BYTES = 64 << 10
 _DECLARED = {option.name: option for option in declared(ServeOptions)}
 
 
@@ -308,20 +308,20 @@ def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, st
     _check(from_file, str(file), is_strict=True)
     from_environment = _from_environment(environment)
     _check(from_environment, "environment")
-    from_words = {
+    from_arguments = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in given.items()
         if name in _DECLARED and value is not None
     }
-    _check(from_words, _COMMAND_LINE)
-    for place, source in (
+    _check(from_arguments, _COMMAND_LINE)
+    for source_name, source in (
         (str(file), from_file),
         ("environment", from_environment),
-        (_COMMAND_LINE, from_words),
+        (_COMMAND_LINE, from_arguments),
     ):
         if source.keys() >= _KEYS:
-            raise CommandError(_either(place), exits.USAGE)
-    values = _merged(from_file, from_environment, from_words)
+            raise CommandError(_either(source_name), exits.USAGE)
+    values = _merged(from_file, from_environment, from_arguments)
     checked = checks_of(ServeOptions).model_validate(values).model_dump(exclude_unset=True)
     if "model" in checked:
         checked["model"] = [str(paths.model_folder(model)) for model in checked["model"] if model]
@@ -339,24 +339,24 @@ def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of all sources; later ones take precedence."""
     values: dict[str, Any] = {}
     for source in sources:
-        if source.keys() & _KEYS:  # a key in one place replaces the file of a key in another
+        if source.keys() & _KEYS:  # a key in one source replaces the key file in another
             values = {name: value for name, value in values.items() if name not in _KEYS}
         values |= source
     return values
 
 
-def _either(place: str) -> str:
-    if place == _COMMAND_LINE:
+def _either(source_name: str) -> str:
+    if source_name == _COMMAND_LINE:
         return "use either --api-key or --api-key-file"
-    if place == "environment":
+    if source_name == "environment":
         return f"{API_KEY_VARIABLE} and {API_KEY_VARIABLE}_FILE are both set; unset one of them"
-    return f"{place}: api_key and api_key_file are both given; leave out one of them"
+    return f"{source_name}: api_key and api_key_file are both given; leave out one of them"
 
 
 def _key_of(file: Path) -> str:
     """Return the first line of a file; no error quotes it."""
     try:
-        lines = read_bounded(file, _MOST_KEY_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_bounded(file, _MAX_KEY_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:
         cause = "it is too large for a key" if error.errno == errno.EFBIG else os_cause(error)
         raise CommandError(
@@ -427,7 +427,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _check(values: Mapping[str, Any], place: str, *, is_strict: bool = False) -> None:
+def _check(values: Mapping[str, Any], source_name: str, *, is_strict: bool = False) -> None:
     from pydantic import ValidationError
 
     try:
@@ -436,24 +436,24 @@ def _check(values: Mapping[str, Any], place: str, *, is_strict: bool = False) ->
         first = error.errors(include_url=False, include_input=False)[0]
         key = str(first["loc"][0])
         raise CommandError(
-            _complaint(place, key, first["type"], first["msg"]), exits.USAGE
+            _complaint(source_name, key, first["type"], first["msg"]), exits.USAGE
         ) from None
 
 
-def _complaint(place: str, key: str, kind: str, message: str) -> str:
+def _complaint(source_name: str, key: str, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         near = did_you_mean(key, _DECLARED) or f" Known settings: {', '.join(_DECLARED)}"
-        return f"{place}: {key}: unknown setting.{near}"
-    if place == _COMMAND_LINE:
+        return f"{source_name}: {key}: unknown setting.{near}"
+    if source_name == _COMMAND_LINE:
         return f"--{key.replace('_', '-')}: {message}"
-    if place == "environment":
+    if source_name == "environment":
         return f"{PREFIX}{key.upper()} (environment): {message}; correct it or unset it"
-    return f"{place}: {key}: {message}; write it like {_example(key)}, or leave it out"
+    return f"{source_name}: {key}: {message}; write it like {_example(key)}, or leave it out"
 
 
 def _example(name: str) -> str:
     """Return a line of the file that sets a value."""
     option = _DECLARED[name]
-    said = option.setting.example
-    value = True if option.kind is bool else option.default if said is None else said
+    example = option.setting.example
+    value = True if option.kind is bool else option.default if example is None else example
     return f"{name} = {json.dumps(value)}"  # TOML writes these values like JSON

@@ -45,7 +45,7 @@ _ROLES = {Speaker.YOU: "user", Speaker.MODEL: "assistant"}
 def search(
     connection: sqlite3.Connection,
     query: str,
-    wanted: SearchFilter = EVERYWHERE,
+    filter_: SearchFilter = EVERYWHERE,
     limit: int = MOST_HITS,
 ) -> list[Hit]:
     """Return the matches of all words of a query: titles first, then messages,
@@ -54,11 +54,11 @@ def search(
     words = words_of(query)
     if not words:
         return []
-    named = _named(connection, words, wanted, limit) if wanted.speaker is Speaker.ANYONE else []
+    named = _named(connection, words, filter_, limit) if filter_.speaker is Speaker.ANYONE else []
     matches: list[_Match] = []
     for index in _INDEXES:
-        if wanted.speaker is Speaker.ANYONE or wanted.speaker in index.speakers:
-            matches += _matches(connection, words, wanted, index, limit)
+        if filter_.speaker is Speaker.ANYONE or filter_.speaker in index.speakers:
+            matches += _matches(connection, words, filter_, index, limit)
     matches.sort(key=lambda match: match.rank)
     return (named + [_hit(match, words) for match in _once(matches)])[:limit]
 
@@ -68,7 +68,7 @@ class _Match(NamedTuple):
     message_id: str
     title: str
     role: str
-    said_at: float
+    created_at: float
     text: str
     rank: float
 
@@ -77,29 +77,29 @@ def _once(matches: Sequence[_Match]) -> list[_Match]:
     """Leave out copies: a version of an answer repeats the messages after it."""
     kept: dict[tuple[Any, ...], _Match] = {}
     for match in matches:
-        said = (match.conversation_id, match.role, match.said_at, match.text)
-        kept.setdefault(said, match)
+        key = (match.conversation_id, match.role, match.created_at, match.text)
+        kept.setdefault(key, match)
     return list(kept.values())
 
 
-def _narrowed(wanted: SearchFilter, said_at: str) -> tuple[str, list[Any]]:
+def _narrowed(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
     """Return the condition for the conversations and times of a search, and its values."""
     parts, values = ["c.deleted_at IS NULL"], list[Any]()
-    if wanted.folder_id:
+    if filter_.folder_id:
         parts.append("c.folder_id = ?")
-        values.append(wanted.folder_id)
-    if wanted.since:
-        parts.append(f"{said_at} >= ?")
-        values.append(wanted.since)
+        values.append(filter_.folder_id)
+    if filter_.since:
+        parts.append(f"{created_at} >= ?")
+        values.append(filter_.since)
     return " AND ".join(parts), values
 
 
 def _named(
-    connection: sqlite3.Connection, words: Sequence[str], wanted: SearchFilter, limit: int
+    connection: sqlite3.Connection, words: Sequence[str], filter_: SearchFilter, limit: int
 ) -> list[Hit]:
     """Return the conversations that have the words in their titles."""
     condition, values = _all_like("c.title", words)
-    narrowed, more = _narrowed(wanted, "c.updated_at")
+    narrowed, more = _narrowed(filter_, "c.updated_at")
     cursor = connection.execute(
         "SELECT c.id, c.title, c.updated_at FROM conversations c "
         f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
@@ -115,17 +115,17 @@ def _named(
 def _matches(
     connection: sqlite3.Connection,
     words: Sequence[str],
-    wanted: SearchFilter,
+    filter_: SearchFilter,
     index: _Index,
     limit: int,
 ) -> list[_Match]:
     long = [word for word in words if len(word) >= _INDEXED_CHARS]
     short = [word for word in words if len(word) < _INDEXED_CHARS]
     condition, values = _all_like(index.text, short)
-    narrowed, more = _narrowed(wanted, "m.created_at")
-    if index.name == "said" and wanted.speaker is not Speaker.ANYONE:
+    narrowed, more = _narrowed(filter_, "m.created_at")
+    if index.name == "said" and filter_.speaker is not Speaker.ANYONE:
         narrowed += " AND m.role = ?"
-        more.append(_ROLES[wanted.speaker])
+        more.append(_ROLES[filter_.speaker])
     columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"
     beside = "JOIN conversations c ON c.id = m.conversation_id"
     if index.name == "worked":
@@ -143,7 +143,7 @@ def _matches(
     matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {beside}"
     matching += f" WHERE {index.name} MATCH ?"
     ranked = max(_RANKED, limit)
-    if wanted == EVERYWHERE:  # the index alone is faster
+    if filter_ == EVERYWHERE:  # the index alone is faster
         newest = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
     else:
         newest = f"{matching} AND {narrowed}", (match, *more)
@@ -180,5 +180,5 @@ def _hit(match: _Match, words: Sequence[str]) -> Hit:
     line, spans = snippet_of(match.text, words)
     shown = title_from_file(match.title)
     return Hit(
-        match.conversation_id, match.message_id, shown, match.role, match.said_at, line, spans
+        match.conversation_id, match.message_id, shown, match.role, match.created_at, line, spans
     )

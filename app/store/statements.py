@@ -49,8 +49,8 @@ def columns(row: type[NamedTuple]) -> str:
 
 
 def _inserting(table: str, row: type[NamedTuple], verb: str = "INSERT") -> str:
-    places = ", ".join("?" * len(row._fields))
-    return f"{verb} INTO {table}({columns(row)}) VALUES ({places})"
+    placeholders = ", ".join("?" * len(row._fields))
+    return f"{verb} INTO {table}({columns(row)}) VALUES ({placeholders})"
 
 
 def _saving(table: str, row: type[NamedTuple], *lasting: str) -> str:
@@ -80,7 +80,7 @@ SELECT conversation_id FROM messages GROUP BY conversation_id
     HAVING count(*) > 1 + count(DISTINCT parent_id)
 """
 # As in ``MessageRow``, without the runs, which a preview does not need.
-_SAID = ", ".join("NULL" if name == "run" else name for name in MessageRow._fields)
+_COLUMNS_WITHOUT_RUN = ", ".join("NULL" if name == "run" else name for name in MessageRow._fields)
 
 _RECENT_RUNS = """
 SELECT c.id, c.title, substr(asked.text, 1, 400), m.text, m.run
@@ -148,7 +148,7 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
 def _shown_preview(connection: sqlite3.Connection, conversation_id: str) -> str:
     """Return the preview of the versions that are shown."""
     cursor = connection.execute(
-        f"SELECT {_SAID} FROM messages WHERE conversation_id = ? ORDER BY number",
+        f"SELECT {_COLUMNS_WITHOUT_RUN} FROM messages WHERE conversation_id = ? ORDER BY number",
         (conversation_id,),
     )
     conversation = Conversation()

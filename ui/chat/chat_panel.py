@@ -91,11 +91,11 @@ class ToolsInChat(QObject):
     """The tools of the open conversation.
 
     Signals:
-        servers_wanted: A person wants to see the window of tool servers.
+        servers_requested: A person wants to see the window of tool servers.
         lost_changed: Other servers than before wait to be started again; carries their names.
     """
 
-    servers_wanted = Signal()
+    servers_requested = Signal()
     lost_changed = Signal(object)
 
     def __init__(
@@ -127,9 +127,9 @@ class ToolsInChat(QObject):
     def _make_popover(self) -> ToolsPopover:
         popover = ToolsPopover(self._dialogs_on, self._toolbox, self)
         popover.edited.connect(self._workspace.change_tools)
-        popover.servers_wanted.connect(self.servers_wanted)
-        popover.resource_wanted.connect(self._attach)
-        popover.prompt_wanted.connect(self._ask_for_arguments)
+        popover.servers_requested.connect(self.servers_requested)
+        popover.resource_requested.connect(self._attach)
+        popover.prompt_requested.connect(self._ask_for_arguments)
         return popover
 
     def pop_up(self) -> None:
@@ -152,9 +152,9 @@ class ToolsInChat(QObject):
         view.calls.replied.connect(partial(self._reply, session))
         view.calls.picture_wanted.connect(view.picture_wanted)
         view.calls.show_pictures(self._workspace.store.pictures_folder)
-        view.calls.continue_wanted.connect(partial(self._continue, session, message))
-        view.calls.restart_wanted.connect(self._restart)
-        view.calls.cut_wanted.connect(partial(session.cut_result, message))
+        view.calls.continue_requested.connect(partial(self._continue, session, message))
+        view.calls.restart_requested.connect(self._restart)
+        view.calls.cut_requested.connect(partial(session.cut_result, message))
         view.calls.show_lost(self._lost)
         self.lost_changed.connect(view.calls.show_lost)
 

@@ -88,31 +88,31 @@ class _Row(QWidget):
     """One name and value.
 
     Args:
-        place: Which one it is: "variable 2".
+        default_name: Which one it is: "variable 2".
         value: Its name and value.
     """
 
-    def __init__(self, place: str, value: NamedValue) -> None:
+    def __init__(self, default_name: str, value: NamedValue) -> None:
         super().__init__()
-        self._place = place
+        self._default_name = default_name
         self._is_kept = value.is_secret and not value.value
         self.name = QLineEdit(value.name)
         self.name.setPlaceholderText("Name")
-        self.name.setAccessibleName(f"Name of {place}")
+        self.name.setAccessibleName(f"Name of {default_name}")
         self.text = QLineEdit(value.value)
         self.secret = CheckBox("Secret")
         self.secret.setToolTip("Secrets are kept in the keychain, not in the file")
         self.remove = IconButton("close", "")
-        self.name.textChanged.connect(self._say)
-        self._say(value.name)
+        self.name.textChanged.connect(self._show_message)
+        self._show_message(value.name)
         self.secret.toggled.connect(self._show_kind)
         self.secret.setChecked(value.is_secret)
         self._show_kind(value.is_secret)
         row((self.name, 2), (self.text, 3), self.secret, self.remove, on=self)
 
-    def _say(self, typed: str) -> None:
+    def _show_message(self, typed: str) -> None:
         """Name the other controls by the name that was typed."""
-        called = typed.strip() or self._place
+        called = typed.strip() or self._default_name
         self.text.setAccessibleName(f"Value of {called}")
         self.secret.setAccessibleName(f"{called} is a secret")
         self.remove.show_icon("close", f"Remove {called}")
@@ -280,9 +280,9 @@ class ServerForm(_KeptDialog):
             self._form.setRowVisible(field, not is_program)
 
 
-def _line(text: str, says: str, example: str) -> QLineEdit:
+def _line(text: str, accessible_name: str, example: str) -> QLineEdit:
     field = QLineEdit(text)
-    field.setAccessibleName(says)
+    field.setAccessibleName(accessible_name)
     field.setPlaceholderText(example)
     return field
 
@@ -291,12 +291,12 @@ class ServerDetail(QWidget):
     """Shows one server.
 
     Signals:
-        switched: A person switched it on or off.
-        default_wanted: A person wants its tools in new conversations, or not any more.
+        switched: The server was switched on or off.
+        default_toggled: Its use in new conversations was switched on or off.
     """
 
     switched = Signal(bool)
-    default_wanted = Signal(bool)
+    default_toggled = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -353,7 +353,7 @@ class ServerDetail(QWidget):
             on=self,
         )
         self.switch.toggled.connect(self.switched)
-        self.in_new.clicked.connect(self.default_wanted)
+        self.in_new.clicked.connect(self.default_toggled)
 
     def show_server(self, server: ServerState, *, is_in_new: bool) -> None:
         before, self._shown = self._shown, server
@@ -361,8 +361,8 @@ class ServerDetail(QWidget):
         with QSignalBlocker(self.switch):
             self.switch.setChecked(server.config.is_on)
         self.switch.setAccessibleName(f"Switch {server.name} on or off")
-        words = stage_text(server)
-        self.said.setText(words[0].upper() + words[1:])
+        text = stage_text(server)
+        self.said.setText(text[0].upper() + text[1:])
         restyle(self.said, "role", "fault" if server.problem else "muted")
         version = f"{server.version} · " if server.version else ""
         self._reached.setText(f"{version}{server.config.target}")
@@ -408,7 +408,7 @@ _SHORT_STAGES = {
 
 
 class ToolServersWindow(OwnWindow):
-    """All tool servers of this person.
+    """All tool servers.
 
     Args:
         toolbox: The tool servers, their limits and approvals.
@@ -420,7 +420,7 @@ class ToolServersWindow(OwnWindow):
         add: Shows an empty form.
         paste: Shows the field for JSON.
         from_claude: Imports the servers of Claude Desktop.
-        said: The result of the last action, or why it failed.
+        status: The result of the last action, or why it failed.
     """
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
@@ -468,12 +468,12 @@ class ToolServersWindow(OwnWindow):
         for button in (self.add, self.paste, self.from_claude):
             buttons.addWidget(button)
         top.setContentsMargins(18, 14, 18, 8)
-        # Below the list: what is said now and then moves nothing that a person points at.
-        words = column(self.said, self._notice, spacing=6, margins=(18, 10, 18, 0))
+        # Below the list, so that a message does not move the rows under the pointer.
+        text = column(self.said, self._notice, spacing=6, margins=(18, 10, 18, 0))
         column(
             top,
             (row(self.list, (self._pages, 1), margins=(18, 0, 0, 0)), 1),
-            words,
+            text,
             margins=(0, 0, 0, 14),
             on=self,
         )
@@ -486,7 +486,7 @@ class ToolServersWindow(OwnWindow):
         self.paste.clicked.connect(lambda: PasteDialog(self, self._paste).open())
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switched.connect(self._switch)
-        self.detail.default_wanted.connect(
+        self.detail.default_toggled.connect(
             lambda is_on: self._with_chosen(
                 lambda server: self._toolbox.use_in_new_conversations(server.name, is_on)
             )
@@ -505,18 +505,18 @@ class ToolServersWindow(OwnWindow):
         servers = self._toolbox.servers
         chosen = self._chosen()
         name = None if chosen is None else chosen.name
-        wanted = [
+        items = [
             (server.name, f"{server.name}\n{_SHORT_STAGES[server.stage]}") for server in servers
         ]
         shown = [
             (self.list.item(row).data(Qt.ItemDataRole.UserRole), self.list.item(row).text())
             for row in range(self.list.count())
         ]
-        if wanted != shown:
+        if items != shown:
             with QSignalBlocker(self.list):
                 self.list.clear()
-                for key, words in wanted:
-                    item = QListWidgetItem(words)
+                for key, text in items:
+                    item = QListWidgetItem(text)
                     item.setData(Qt.ItemDataRole.UserRole, key)
                     self.list.addItem(item)
                 names = [server.name for server in servers]
@@ -554,7 +554,7 @@ class ToolServersWindow(OwnWindow):
         self._begin(self._toolbox.host.sign_in(server.name, self._open_page))
 
     def _open_page(self, address: str) -> None:
-        self._say(f"Sign in at {QUrl(address).host()}, in your browser.")
+        self._show_message(f"Sign in at {QUrl(address).host()}, in your browser.")
         QDesktopServices.openUrl(QUrl(address))
 
     def _switch(self, is_on: bool) -> None:
@@ -589,32 +589,32 @@ class ToolServersWindow(OwnWindow):
         )
 
     async def _paste(self, text: str) -> None:
-        self._tell_added(await self._toolbox.host.add_text(text))
+        self._show_added(await self._toolbox.host.add_text(text))
 
     async def _import(self) -> None:
-        self._tell_added(await self._toolbox.host.import_claude_desktop())
+        self._show_added(await self._toolbox.host.import_claude_desktop())
 
-    def _tell_added(self, added: AddedServers) -> None:
+    def _show_added(self, added: AddedServers) -> None:
         servers = counted(len(added.names), "server")
-        words = [f"Added {servers}, switched off: {', '.join(added.names)}."]
+        text = [f"Added {servers}, switched off: {', '.join(added.names)}."]
         if added.errors:
             others = counted(len(added.errors), "other")
-            words.append(f"{others} cannot be used. {' '.join(added.errors)}")
-        self._say(" ".join(words))
+            text.append(f"{others} cannot be used. {' '.join(added.errors)}")
+        self._show_message(" ".join(text))
         self._refresh()
         self._choose(added.names[0])
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
-        self._say("")
+        self._show_message("")
         start_task(self, self._do(work), "change tool servers")
 
     async def _do(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
         except ToolsRefused as refused:
-            self._say(str(refused))
+            self._show_message(str(refused))
         self._refresh()
 
-    def _say(self, words: str) -> None:
-        self.said.setText(words)
-        self.said.setVisible(bool(words))
+    def _show_message(self, text: str) -> None:
+        self.said.setText(text)
+        self.said.setVisible(bool(text))

@@ -1,4 +1,4 @@
-"""The tool servers, and the tools that a person allowed for all conversations. Main thread."""
+"""The tool servers, and the tools that are allowed in all conversations. Main thread."""
 
 import contextlib
 
@@ -43,12 +43,12 @@ class Toolbox(QObject):
         return self.host.servers
 
     @property
-    def most_calls(self) -> int:
-        """How many calls one question may lead to before the person is asked."""
+    def max_calls(self) -> int:
+        """The number of calls for one question before the answer pauses."""
         return self._preferences.now.tools.most_calls
 
     @property
-    def most_result_bytes(self) -> int:
+    def max_result_bytes(self) -> int:
         """How much of a result the model is given, in bytes."""
         return self._preferences.now.tools.most_result_kb * 1_000
 

@@ -59,7 +59,7 @@ class MainWindow(QMainWindow):
         closed: The window was closed; running answers have been asked to end.
 
     Attributes:
-        goes_on_when_closed: Whether closing only hides the window. The application sets it.
+        runs_in_background: Whether closing only hides the window. The application sets it.
         choosing_model: Lets a person choose a model.
         comparing: Answers a question twice, with other settings.
         others: The program's other windows.
@@ -88,7 +88,7 @@ class MainWindow(QMainWindow):
         self.resize(1280, 820)
         self.setMinimumHeight(480)
         self.theme = current_theme()
-        self.goes_on_when_closed: Callable[[], bool] = lambda: False
+        self.runs_in_background: Callable[[], bool] = lambda: False
         self._is_quitting = False
         self._may_lose = False
         self.preferences = preferences
@@ -232,7 +232,7 @@ class MainWindow(QMainWindow):
         """Hide the window; or ask running answers to end, and emit ``closed``."""
         self.chat.column.keep_place()
         self.workspace.save_draft()
-        if not self._is_quitting and self.goes_on_when_closed():
+        if not self._is_quitting and self.runs_in_background():
             event.ignore()
             self.hide()
             return
@@ -273,7 +273,7 @@ class MainWindow(QMainWindow):
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.others.chat_wanted.connect(self._start_chat)
-        self.chat.tools.servers_wanted.connect(self.others.show_tool_servers)
+        self.chat.tools.servers_requested.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)

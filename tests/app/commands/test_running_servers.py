@@ -10,7 +10,7 @@ from app.commands.loaded import (
     KeyRefused,
     RunningServer,
     ServedModel,
-    refused_key_words,
+    refused_key_message,
     running_server,
 )
 from tests.support.outside.raw_server import answering, raw_server
@@ -65,5 +65,5 @@ def test_keys_are_sent_only_to_servers_that_ask_for_one() -> None:
         with pytest.raises(KeyRefused) as unknown:
             running_server(server.url, [])
     assert asked == [NO_KEY.lower().encode(), b"one", b"two"]
-    assert "is wrong for the server" in refused_key_words(server.url, caught.value)
-    assert "requires an API key that is not known" in refused_key_words(server.url, unknown.value)
+    assert "is wrong for the server" in refused_key_message(server.url, caught.value)
+    assert "requires an API key that is not known" in refused_key_message(server.url, unknown.value)

@@ -23,7 +23,7 @@ from ui.kit.theme import Theme
 @pytest.fixture
 def application(qapp: Application) -> Iterator[Application]:
     yield qapp
-    qapp.leave()
+    qapp.detach()
 
 
 def ask_to_open(application: Application, path: Path) -> None:

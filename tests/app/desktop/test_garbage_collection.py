@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.desktop.application import collect_if_due, collected_on, leave_out_what_is_loaded
+from app.desktop.application import collect_if_due, freeze_gc, gc_on_main_thread
 
 pytestmark = pytest.mark.long
 
@@ -37,7 +37,7 @@ async def test_work_on_another_thread_never_collects_garbage() -> None:
             kept = [[] for _ in range(1000)]
             del kept
 
-    with collected_on(asyncio.get_running_loop()):
+    with gc_on_main_thread(asyncio.get_running_loop()):
         for _ in range(20):
             Ring(freed_on)
         await asyncio.to_thread(work)
@@ -50,7 +50,7 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
     freed_on: list[threading.Thread] = []
 
     async def run() -> None:
-        with collected_on(asyncio.get_running_loop()):
+        with gc_on_main_thread(asyncio.get_running_loop()):
             for _ in range(2000):
                 Ring(freed_on)
             for _ in range(200):
@@ -66,16 +66,16 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
 async def test_objects_from_the_start_are_not_examined_until_the_end() -> None:
     freed_on: list[threading.Thread] = []
 
-    with collected_on(asyncio.get_running_loop()):
+    with gc_on_main_thread(asyncio.get_running_loop()):
         kept = [[] for _ in range(1000)]
         Ring(freed_on)
-        leave_out_what_is_loaded()
+        freeze_gc()
         frozen = gc.get_freeze_count()
         assert frozen > len(kept)
         Ring(freed_on)
         gc.collect()
         assert len(freed_on) == 1  # objects that were made later
-        leave_out_what_is_loaded()
+        freeze_gc()
         assert gc.get_freeze_count() <= frozen
     assert len(freed_on) == 2
     assert gc.get_freeze_count() == 0
@@ -95,7 +95,7 @@ def test_full_collections_are_rare() -> None:
 
 def test_the_collector_gets_its_old_settings_back() -> None:
     async def run() -> bool:
-        with collected_on(asyncio.get_running_loop()):
+        with gc_on_main_thread(asyncio.get_running_loop()):
             return gc.isenabled()
 
     gc.enable()
@@ -109,8 +109,8 @@ def test_the_collector_gets_its_old_settings_back() -> None:
 async def test_objects_that_were_excluded_before_the_window_opened_stay_excluded() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
-    with collected_on(asyncio.get_running_loop()):
-        leave_out_what_is_loaded()
+    with gc_on_main_thread(asyncio.get_running_loop()):
+        freeze_gc()
     assert 0 < gc.get_freeze_count() <= frozen
 
 

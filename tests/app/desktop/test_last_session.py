@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 import app.desktop.window
 from app import paths
 from app.desktop.application import only_instance, shown_on_demand
-from app.desktop.window import chosen_model, in_tray, tell
+from app.desktop.window import chosen_model, in_tray, show_notice
 from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences
 from engine.engine import Engine
@@ -63,11 +63,11 @@ async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is
     assert switch is not None
 
     with in_tray(window, preferences):
-        assert not window.goes_on_when_closed()
+        assert not window.runs_in_background()
         monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
-        assert window.goes_on_when_closed()
+        assert window.runs_in_background()
         preferences.change(stays_in_tray=False)
-        assert not window.goes_on_when_closed()
+        assert not window.runs_in_background()
 
 
 @pytest.mark.parametrize("with_tray", [True, False])
@@ -81,14 +81,14 @@ async def test_on_a_mac_closing_the_window_leaves_the_program_running_if_that_is
 
     with in_tray(window, preferences):
         assert not window.workspace.server.is_wanted
-        assert window.goes_on_when_closed()
+        assert window.runs_in_background()
         preferences.change(stays_in_tray=False)
-        assert not window.goes_on_when_closed()
+        assert not window.runs_in_background()
 
 
 def test_without_a_tray_closing_the_window_ends_the_program(window: MainWindow) -> None:
     with in_tray(window, preferences_state()):
-        assert not window.goes_on_when_closed()
+        assert not window.runs_in_background()
 
 
 def test_the_last_used_model_is_loaded_unless_another_is_requested(
@@ -106,9 +106,9 @@ def test_a_box_says_what_was_wrong_with_the_settings(
     window: MainWindow, qapp: QApplication
 ) -> None:
     window.show()
-    tell(window, "")
+    show_notice(window, "")
     assert qapp.activeModalWidget() is None
-    tell(window, "The settings file could not be used: it is not text.")
+    show_notice(window, "The settings file could not be used: it is not text.")
     box = qapp.activeModalWidget()
     assert box is not None
     assert "it is not text" in box.informativeText()  # type: ignore[attr-defined]

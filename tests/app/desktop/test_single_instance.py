@@ -18,7 +18,7 @@ def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     assert not second.claim()
-    with qtbot.waitSignal(first.show_wanted, timeout=30_000):
+    with qtbot.waitSignal(first.show_requested, timeout=30_000):
         assert second.ask_to_show()
     first.release()
 
@@ -27,10 +27,10 @@ def test_a_second_start_gives_its_files_to_the_first(tmp_path: Path, qtbot: QtBo
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     opened: list[str] = []
     attached: list[str] = []
-    first.file_wanted.connect(opened.append)
-    first.attachment_wanted.connect(attached.append)
+    first.file_requested.connect(opened.append)
+    first.attachment_requested.connect(attached.append)
     assert first.claim()
-    with qtbot.waitSignal(first.file_wanted, timeout=30_000):
+    with qtbot.waitSignal(first.file_requested, timeout=30_000):
         assert second.ask_to_show(tmp_path / "a.run", [tmp_path / "a b.txt", tmp_path / "c.pdf"])
     first.release()
     assert opened == [str(tmp_path / "a.run")]
@@ -109,11 +109,11 @@ def test_a_second_start_passes_its_file_to_the_first(tmp_path: Path, qtbot: QtBo
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     wanted: list[str] = []
-    first.file_wanted.connect(wanted.append)
+    first.file_requested.connect(wanted.append)
     file = tmp_path / "a run ü\n.fullstop-run"
     assert second.ask_to_show(file)
     qtbot.waitUntil(lambda: wanted == [str(file)], timeout=30_000)
-    with qtbot.waitSignal(first.show_wanted, timeout=30_000):
+    with qtbot.waitSignal(first.show_requested, timeout=30_000):
         assert second.ask_to_show()
     assert wanted == [str(file)], "a start without a file opens no file"
     first.release()

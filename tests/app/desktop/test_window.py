@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.window import asked_conversation, kept_conversations
+from app.desktop.window import kept_conversations, requested_conversation
 from app.settings.options import AnswerOptions, ChatOptions
 from engine import StopOptions, StopScope
 from ui.preferences import NewConversation
@@ -13,7 +13,7 @@ from ui.records.store import StoreProblem
 
 
 def test_without_options_the_command_line_begins_no_conversation() -> None:
-    assert asked_conversation(ChatOptions()) is None
+    assert requested_conversation(ChatOptions()) is None
 
 
 def test_options_of_the_command_line_become_a_conversation() -> None:
@@ -21,7 +21,7 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
         ("END", "\n"),
         NewConversation("Brief.", max_tokens=9, temperature=0.5, is_thinking=True),
     )
-    conversation = asked_conversation(ChatOptions(answer=answer))
+    conversation = requested_conversation(ChatOptions(answer=answer))
     assert conversation is not None
     assert conversation.enabled_stops() == ("END", "\n")
     settings = conversation.settings
@@ -31,7 +31,7 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
 
 def test_stop_options_of_the_command_line_apply_in_the_window() -> None:
     options = StopOptions(scope=StopScope.ALL, ignore_eos=True, min_tokens=3)
-    conversation = asked_conversation(
+    conversation = requested_conversation(
         ChatOptions(answer=AnswerOptions(stops=("END",), stop_options=options))
     )
     assert conversation is not None

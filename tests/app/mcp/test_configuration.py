@@ -213,9 +213,9 @@ def test_mcp_secrets_file_notice(
     kept.keep("files", "env/TOKEN", "hidden")
     later = ToolSecrets(tmp_path, no_keychain)
     later.look()
-    assert later.place_words.startswith("Secrets are in a private file, because")
+    assert later.storage_notice.startswith("Secrets are in a private file, because")
     later.forget("files", "env/TOKEN")
-    assert later.place_words == ""
+    assert later.storage_notice == ""
 
 
 def test_mcp_missing_secret_is_named(served: Served) -> None:

@@ -54,7 +54,7 @@ def test_each_call_has_a_card_with_its_arguments_line_by_line(
 ) -> None:
     calls = [ToolCall("1", "add", '{"a": 1, "b": [2]}'), ToolCall("2", "now", "{}")]
     view = shown(theme, finished_run(tool_calls=calls))
-    words = view.calls.words()
+    words = view.calls.text()
     assert view.calls.isVisible()
     assert '"a": 1,\n' in words
     assert "no arguments" in words
@@ -93,8 +93,8 @@ def test_the_card_of_a_call_grows_while_the_model_writes_it(
 def test_a_call_that_was_cut_short_is_shown_as_such(theme: Theme, qapp: QApplication) -> None:
     cut = replace(FINISHED, unfinished_tool_call='{"name": "add", "argu')
     view = shown(theme, finished_run(tool_calls=[], finished=cut))
-    assert "cut short" in view.calls.words()
-    assert '{"name": "add", "argu' in view.calls.words()
+    assert "cut short" in view.calls.text()
+    assert '{"name": "add", "argu' in view.calls.text()
 
 
 def test_an_answer_without_calls_has_no_cards(theme: Theme, qapp: QApplication) -> None:

@@ -123,7 +123,7 @@ async def test_closing_the_window_asks_nothing_and_loses_nothing(
 ) -> None:
     store = await open_store(tmp_path / "conversations.db")
     window = window_with(scripted, theme, store)
-    window.goes_on_when_closed = lambda: goes_on
+    window.runs_in_background = lambda: goes_on
     async with shown(window, quits=True):
         workspace = window.workspace
         conversation = talk("first")

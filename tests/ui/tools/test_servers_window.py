@@ -240,11 +240,11 @@ async def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
 ) -> None:
     async with shown(main_window(engine, theme, tool_host=Offering())) as window:
         tools, composer = window.chat.tools, window.chat.composer
-        tools.popover.resource_wanted.emit(ResourceInfo("sums", "sums://1", "Table"))
+        tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://1", "Table"))
         await eventually(lambda: composer.attachments.files != ())
         [file] = composer.attachments.files
         assert (file.name, file.text) == ("Table", "text of sums://1")
-        tools.popover.prompt_wanted.emit(PromptInfo("sums", "review", "Review"))
+        tools.popover.prompt_requested.emit(PromptInfo("sums", "review", "Review"))
         await eventually(lambda: composer.text == "review {}")
 
 

@@ -29,7 +29,7 @@ from ui.records.tool_servers import (
 from ui.tools.toolbox import Toolbox
 
 # The list keeps its height while it is open, so it needs room for tools from the start.
-_LEAST_HEIGHT_PX, _MOST_HEIGHT_PX = 220, 340
+_MIN_HEIGHT_PX, _MAX_HEIGHT_PX = 220, 340
 _WIDTH_PX = 360
 _INDENT_PX = 24
 # The width of the card's edges and the scroll bar.
@@ -41,16 +41,16 @@ class ToolsPopover(Popover):
     """Switches servers and their tools on and off.
 
     Signals:
-        edited: A person changed which tools may be used; carries the ``ToolsInUse``.
-        servers_wanted: A person wants to see the window of tool servers.
-        resource_wanted: A person wants to attach a resource; carries the ``ResourceInfo``.
-        prompt_wanted: A person wants to insert a prompt; carries the ``PromptInfo``.
+        edited: Carries the new ``ToolsInUse``.
+        servers_requested: Show the window of tool servers.
+        resource_requested: Attach a resource; carries the ``ResourceInfo``.
+        prompt_requested: Insert a prompt; carries the ``PromptInfo``.
     """
 
     edited = Signal(object)
-    servers_wanted = Signal()
-    resource_wanted = Signal(object)
-    prompt_wanted = Signal(object)
+    servers_requested = Signal()
+    resource_requested = Signal(object)
+    prompt_requested = Signal(object)
 
     def __init__(self, parent: QWidget, toolbox: Toolbox, owner: object) -> None:
         super().__init__(parent)
@@ -92,11 +92,11 @@ class ToolsPopover(Popover):
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""
-        self._place(anchor.mapToGlobal(QPoint(0, -8)), anchor)
+        self._move_above(anchor.mapToGlobal(QPoint(0, -8)), anchor)
         self.show()
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
         (first or self.manage).setFocus()
-        # Start the servers now, so that the person can see and attach what they offer.
+        # Start the servers now, so that their tools and resources are listed.
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
         stopped = [server.name for server in known if server.stage is ServerStage.STOPPED]
         if stopped:
@@ -104,16 +104,16 @@ class ToolsPopover(Popover):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _place(self, above: QPoint, anchor: QWidget) -> None:
+    def _move_above(self, above: QPoint, anchor: QWidget) -> None:
         width = _WIDTH_PX
         self.setFixedWidth(width)
         column = self._list.layout()
         assert column is not None
         column.activate()
         # Wrapped text has its height only at this width; the stretch at the end takes the rest.
-        wanted = column.totalHeightForWidth(width - _SIDES_PX)
-        least, most = _LEAST_HEIGHT_PX, _MOST_HEIGHT_PX
-        self._scroll.setFixedHeight(min(most, max(least, wanted)))
+        height = column.totalHeightForWidth(width - _SIDES_PX)
+        minimum, maximum = _MIN_HEIGHT_PX, _MAX_HEIGHT_PX
+        self._scroll.setFixedHeight(min(maximum, max(minimum, height)))
         self.adjustSize()
         move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)
 
@@ -126,7 +126,7 @@ class ToolsPopover(Popover):
         focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
         bottom = self.geometry().bottom()
         had_list, scrolled = self._scroll.isVisible(), self._scroll.verticalScrollBar().value()
-        self._hint.setText(self._hint_words(servers))
+        self._hint.setText(self._hint_text(servers))
         self._hint.setVisible(bool(self._hint.text()))
         self.boxes.clear()
         self.approved.clear()
@@ -141,18 +141,18 @@ class ToolsPopover(Popover):
         self.attach.setVisible(any(server.resources or server.prompts for server in in_use))
         if self.isVisible():
             # New boxes have no size and get no keys before the event loop has shown them.
-            place = None if had_list == bool(servers) else bottom + 1
-            QTimer.singleShot(0, self, partial(self._settle, place, scrolled, focused))
+            new_bottom = None if had_list == bool(servers) else bottom + 1
+            QTimer.singleShot(0, self, partial(self._settle, new_bottom, scrolled, focused))
 
     def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
-        """Keep each server at its place under the pointer, and restore the focus."""
+        """Restore the position of the card, the scroll position and the focus."""
         if bottom is not None:
-            self._place(QPoint(self.x(), bottom), self)
+            self._move_above(QPoint(self.x(), bottom), self)
         self._scroll.verticalScrollBar().setValue(scrolled)
         if focused is not None and focused in self.boxes:
             self.boxes[focused].setFocus()
 
-    def _hint_words(self, servers: tuple[ServerState, ...]) -> str:
+    def _hint_text(self, servers: tuple[ServerState, ...]) -> str:
         if not servers:
             return (
                 "There are no tool servers yet. Add one, for example by pasting the mcpServers "
@@ -168,18 +168,18 @@ class ToolsPopover(Popover):
         group = QWidget()
         outer.addWidget(group)
         is_used = server.name in self._choice.servers
-        words = stage_text(server)
+        text = stage_text(server)
         box = CheckBox(server.name)
-        box.setAccessibleName(f"{server.name}, {words}")
+        box.setAccessibleName(f"{server.name}, {text}")
         box.setChecked(is_used)
         box.setEnabled(server.config.is_on or is_used)
         box.toggled.connect(partial(self._use_server, server.name))
         self.boxes[(server.name,)] = box
-        said = label(words, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
-        said.setContentsMargins(_INDENT_PX, 0, 0, 0)
+        status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
+        status.setContentsMargins(_INDENT_PX, 0, 0, 0)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
-        said.setMinimumHeight(1)
-        lines = column(box, said, spacing=_WITHIN_SERVER_PX, on=group)
+        status.setMinimumHeight(1)
+        lines = column(box, status, spacing=_WITHIN_SERVER_PX, on=group)
         if not is_used:
             return
         for tool in server.tools:
@@ -234,21 +234,21 @@ class ToolsPopover(Popover):
             if server.name not in self._choice.servers:
                 continue
             for resource in server.resources:
-                words = literal(f"{resource.title}  ({server.name})")
-                add_entry(menu, words, partial(self._want_resource, resource))
+                text = literal(f"{resource.title}  ({server.name})")
+                add_entry(menu, text, partial(self._want_resource, resource))
             for prompt in server.prompts:
-                words = literal(f"Prompt: {prompt.title}  ({server.name})")
-                add_entry(menu, words, partial(self._want_prompt, prompt))
+                text = literal(f"Prompt: {prompt.title}  ({server.name})")
+                add_entry(menu, text, partial(self._want_prompt, prompt))
         menu.popup(self.attach.mapToGlobal(QPoint(0, self.attach.height())))
 
     def _want_resource(self, resource: ResourceInfo) -> None:
         self.hide()
-        self.resource_wanted.emit(resource)
+        self.resource_requested.emit(resource)
 
     def _want_prompt(self, prompt: PromptInfo) -> None:
         self.hide()
-        self.prompt_wanted.emit(prompt)
+        self.prompt_requested.emit(prompt)
 
     def _manage(self) -> None:
         self.hide()
-        self.servers_wanted.emit()
+        self.servers_requested.emit()

@@ -39,7 +39,7 @@ from ui.words import (
 )
 
 UNFINISHED = "Unfinished call"
-_MOST_SHOWN_CHARS = 20_000
+_MAX_SHOWN_CHARS = 20_000
 
 _ENDINGS = {
     CallState.DONE: "done",
@@ -55,8 +55,8 @@ _TONES = {
 }
 
 
-def state_words(run: Run, call_id: str) -> tuple[str, Tone]:
-    """Return the state of a call in words, with its tone."""
+def call_state(run: Run, call_id: str) -> tuple[str, Tone]:
+    """Return the state of a call as a label, with its tone."""
     if (result := run.result_of(call_id)) is not None:
         return _ended(result), _TONES[result.state]
     if (progress := run.progress.get(call_id)) is not None:
@@ -81,7 +81,7 @@ def share_done(progress: CallProgress | None) -> float | None:
 def pretty(arguments: str) -> str:
     """Return arguments with a line for each; if they are not JSON, unchanged.
 
-    Nothing in them is hidden from the person who is asked for permission.
+    Hidden characters are escaped: the user approves these arguments.
     """
     try:
         shown = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
@@ -97,13 +97,13 @@ def has_none(arguments: str) -> bool:
 
 def shown_result(text: str) -> str:
     """Return a result, shortened to what its card shows."""
-    shown = with_directions_shown(with_control_pictures(text[:_MOST_SHOWN_CHARS]))
+    shown = with_directions_shown(with_control_pictures(text[:_MAX_SHOWN_CHARS]))
     return shown if fits_card(text) else f"{shown}\n…"
 
 
 def fits_card(text: str) -> bool:
-    """Return whether the card of a call has room for a whole result."""
-    return len(text) <= _MOST_SHOWN_CHARS
+    """Return whether a whole result is shown in the card of a call."""
+    return len(text) <= _MAX_SHOWN_CHARS
 
 
 def call_lines(run: Run) -> list[str]:
@@ -164,18 +164,20 @@ class PermissionRow(QWidget):
         )
         row = QWidget()
         flow = FlowLayout(row)
-        for permission, words, when in answers:
-            button = QPushButton(words)
-            says = f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
-            button.setAccessibleName(says)
+        for permission, text, when in answers:
+            button = QPushButton(text)
+            accessible_name = (
+                f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
+            )
+            button.setAccessibleName(accessible_name)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, chosen=permission: self._decide(chosen))
             flow.addWidget(button)
             self.buttons[permission] = button
         self.reason.returnPressed.connect(lambda: self._decide("denied"))
         how = " with these arguments" if has_arguments else ""
-        words = f"Allow “{server}” to run {tool}{how}?"
-        self.question = label(words, "", 0.95, is_wrapped=True)
+        text = f"Allow “{server}” to run {tool}{how}?"
+        self.question = label(text, "", 0.95, is_wrapped=True)
         column(self.question, row, self.reason, spacing=7, margins=(0, 2, 0, 0), on=self)
 
     def _decide(self, permission: Permission) -> None:
@@ -202,16 +204,16 @@ class GrowingCard(QFrame):
         title = ElidedLabel(call.name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
         title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        # Shortened if there is no room: a card never makes the chat wider.
-        said = ElidedLabel("is being written")
-        said.setProperty("role", "muted")
-        rescale(said, 0.92)
+        # Shortened if there is no available: a card never makes the chat wider.
+        status = ElidedLabel("is being written")
+        status.setProperty("role", "muted")
+        rescale(status, 0.92)
         self._text = FlowText()
         self._text.setObjectName("answer_text")
         self._text.setAccessibleName(f"Arguments of {call.name}")
         self._text.setFont(fixed_font(self.font(), 0.95))
         column(
-            row(badge, title, (said, 1), spacing=9),
+            row(badge, title, (status, 1), spacing=9),
             self._text,
             spacing=6,
             margins=(11, 9, 9, 10),
@@ -241,19 +243,19 @@ class ToolCard(QFrame):
     """Shows one tool call.
 
     Signals:
-        decided: The person allowed or denied the call; carries the ``Decision``.
-        replied: The person answered what its server asks; carries the ``QuestionReply``.
-        restart_wanted: The person wants its server to be started again; carries the server's name.
-        picture_wanted: The person wants to see a picture; carries the ``Attachment``.
-        cut_wanted: The person wants the model to get only the beginning of the result from now
+        decided: Carries the ``Decision`` whether the call may run.
+        replied: Carries the ``QuestionReply`` to the server's question.
+        restart_requested: Carries the name of the server to restart.
+        picture_wanted: Carries the ``Attachment`` to open.
+        cut_requested: The person wants the model to get only the beginning of the result from now
             on, or all of it; carries the number of characters, or None.
     """
 
     decided = Signal(object)
     replied = Signal(object)
-    restart_wanted = Signal(str)
+    restart_requested = Signal(str)
     picture_wanted = Signal(object)
-    cut_wanted = Signal(object)
+    cut_requested = Signal(object)
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__()
@@ -266,17 +268,17 @@ class ToolCard(QFrame):
         self.restart: QPushButton | None = None
         self.pictures: list[ResultPicture] = []
         self._badge = IconBadge(_ICON_PX)
-        self._said = ElidedLabel("")
-        self._said.setProperty("role", "muted")
-        rescale(self._said, 0.92)
+        self._status = ElidedLabel("")
+        self._status.setProperty("role", "muted")
+        rescale(self._status, 0.92)
         title = self._title = ElidedLabel(name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
         title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         head = row(
             self._badge,
             title,
-            # Shortened if there is no room: a card never makes the chat wider.
-            (self._said, 1),
+            # Shortened if there is no available: a card never makes the chat wider.
+            (self._status, 1),
             CopyButton(f"Copy the arguments of {name}", lambda: arguments),
             spacing=9,
         )
@@ -325,23 +327,23 @@ class ToolCard(QFrame):
         self._column.addWidget(self.result)
         self._column.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
 
-    def show_state(self, words: str, tone: Tone) -> None:
+    def show_state(self, text: str, tone: Tone) -> None:
         """Show the state of the call."""
-        self._said.setText(words)
+        self._status.setText(text)
         self._badge.show_icon("tool", tone)
-        self.setAccessibleName(f"Tool call {self._name}, {words}: {self._arguments}")
+        self.setAccessibleName(f"Tool call {self._name}, {text}: {self._arguments}")
 
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
         """Ask whether the call may run, or show its progress."""
         self._show_question(None if progress is None else progress.question)
-        asks = progress is not None and progress.needs_user and progress.question is None
-        if progress is not None and asks and self.permission is None:
+        needs_approval = progress is not None and progress.needs_user and progress.question is None
+        if progress is not None and needs_approval and self.permission is None:
             self.permission = PermissionRow(
                 progress.server, progress.tool, self.arguments is not None
             )
             self.permission.decided.connect(self.decided)
             self._column.insertWidget(self._column.indexOf(self._bar), self.permission)
-        elif not asks and self.permission is not None:
+        elif not needs_approval and self.permission is not None:
             self.permission.hide()
             self.permission.deleteLater()
             self.permission = None
@@ -394,7 +396,7 @@ class ToolCard(QFrame):
         self._show_text()
 
     def _cut(self) -> None:
-        self.cut_wanted.emit(None if self._is_cut else _LONG_CHARS)
+        self.cut_requested.emit(None if self._is_cut else _LONG_CHARS)
 
     def show_lost(self, server: str) -> None:
         """Offer to start the server of the call again; "" if it runs, or is started by itself."""
@@ -402,7 +404,7 @@ class ToolCard(QFrame):
             self.restart = QPushButton(f"Restart “{server}”")
             self.restart.setAccessibleName(f"Restart the tool server {server}")
             self.restart.setAutoDefault(False)
-            self.restart.clicked.connect(lambda: self.restart_wanted.emit(server))
+            self.restart.clicked.connect(lambda: self.restart_requested.emit(server))
             self._column.addLayout(row(self.restart, STRETCH))
         if self.restart is not None:
             self.restart.setVisible(bool(server))
@@ -433,10 +435,10 @@ class ToolCard(QFrame):
         column(text, on=window)
         window.show()
 
-    def _flow_text(self, says: str) -> FlowText:
+    def _flow_text(self, accessible_name: str) -> FlowText:
         text = FlowText()
         text.setObjectName("answer_text")
-        text.setAccessibleName(says)
+        text.setAccessibleName(accessible_name)
         text.setFont(fixed_font(self.font(), 0.95))
         return text
 
@@ -454,13 +456,15 @@ class ResultPicture(QPushButton):
         self._fit()
 
     def _fit(self) -> None:
-        room = QSize(_PICTURE_PX[0], _PICTURE_PX[1])
+        available = QSize(_PICTURE_PX[0], _PICTURE_PX[1])
         reader = QImageReader(str(self._path))
         reader.setAutoTransform(True)
         size = reader.size()
-        if size.isValid() and (size.width() > room.width() or size.height() > room.height()):
+        if size.isValid() and (
+            size.width() > available.width() or size.height() > available.height()
+        ):
             # Scaled while it is read: a large picture takes no more memory than what is shown.
-            reader.setScaledSize(size.scaled(room, Qt.AspectRatioMode.KeepAspectRatio))
+            reader.setScaledSize(size.scaled(available, Qt.AspectRatioMode.KeepAspectRatio))
         image = reader.read()
         if image.isNull():
             self.setIcon(QIcon())
@@ -476,24 +480,24 @@ class PausedRow(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._words = label("", "muted", 0.95, is_wrapped=True)
+        self._text = label("", "muted", 0.95, is_wrapped=True)
         self.proceed = QPushButton("Continue")
         self.proceed.setAccessibleName("Continue with more calls")
         self.proceed.setAutoDefault(False)
-        row((self._words, 1), self.proceed, margins=(2, 0, 2, 0), on=self)
+        row((self._text, 1), self.proceed, margins=(2, 0, 2, 0), on=self)
         self.hide()
 
     def show_limit(self, limit: int) -> None:
         """Say which limit was reached; 0 for none."""
         self.setVisible(limit > 0)
         calls = "1 call" if limit == 1 else f"{limit:,} calls"
-        self._words.setText(f"Paused: the limit of {calls} for one question was reached.")
+        self._text.setText(f"Paused: the limit of {calls} for one question was reached.")
         self.proceed.setAccessibleName(f"Continue with up to {calls} more")
 
     def show_cut_off(self) -> None:
-        """Say that calls were not run, and let the person go on with them."""
+        """Show that calls were not run, and offer to run them."""
         self.show()
-        self._words.setText("These calls were not run.")
+        self._text.setText("These calls were not run.")
         self.proceed.setAccessibleName("Continue with the calls that were not run")
 
 
@@ -511,22 +515,21 @@ class ToolCards(QWidget):
     A call that is being written has a card that grows.
 
     Signals:
-        decided: The person allowed or denied a call; carries its id and the ``Decision``.
-        continue_wanted: The person allows more calls than the limit.
-        replied: The person answered what a server asks during a call; carries the call's id and
-            the ``QuestionReply``.
-        restart_wanted: The person wants a server to be started again; carries its name.
-        picture_wanted: The person wants to see a picture of a result; carries the ``Attachment``.
-        cut_wanted: The person wants the model to get only the beginning of a result, or all of it;
-            carries the call's id, and the number of characters or None.
+        decided: Carries the id of a call and the ``Decision``.
+        continue_requested: Run more calls than the limit.
+        replied: The user answered a server's question; carries the call's id and the reply.
+        restart_requested: Carries the name of the server to restart.
+        picture_wanted: Carries the ``Attachment`` to open.
+        cut_requested: The model shall get only the beginning of a result, or all of it; carries the
+            call's id, and the number of characters or None.
     """
 
     decided = Signal(str, object)
     replied = Signal(str, object)
-    continue_wanted = Signal()
-    restart_wanted = Signal(str)
+    continue_requested = Signal()
+    restart_requested = Signal(str)
     picture_wanted = Signal(object)
-    cut_wanted = Signal(str, object)
+    cut_requested = Signal(str, object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -541,9 +544,9 @@ class ToolCards(QWidget):
 
     @cached_property
     def paused(self) -> PausedRow:
-        """The row that says that the limit of calls was reached."""
+        """The row about the limit of calls."""
         paused = PausedRow()
-        paused.proceed.clicked.connect(self.continue_wanted)
+        paused.proceed.clicked.connect(self.continue_requested)
         self._column.addWidget(paused)
         return paused
 
@@ -557,14 +560,14 @@ class ToolCards(QWidget):
             card = self.cards.get(call.id)
             if card is None:
                 card = self.cards[call.id] = ToolCard(call.name, pretty(call.arguments))
-                card.decided.connect(lambda said, name=call.id: self._pass_on(name, said))
+                card.decided.connect(lambda status, name=call.id: self._pass_on(name, status))
                 card.replied.connect(partial(self.replied.emit, call.id))
-                card.restart_wanted.connect(self.restart_wanted)
+                card.restart_requested.connect(self.restart_requested)
                 card.picture_wanted.connect(self.picture_wanted)
-                card.cut_wanted.connect(partial(self.cut_wanted.emit, call.id))
+                card.cut_requested.connect(partial(self.cut_requested.emit, call.id))
                 self._add(card)
             progress = run.progress.get(call.id)
-            card.show_state(*state_words(run, call.id))
+            card.show_state(*call_state(run, call.id))
             card.show_progress(progress, share_done(progress))
             card.show_result(run.result_of(call.id))
             card.show_pictures(run.result_of(call.id), self._pictures_folder)
@@ -600,7 +603,7 @@ class ToolCards(QWidget):
         for call_id, card in self.cards.items():
             card.show_lost(offered.get(call_id, ""))
 
-    def words(self) -> str:
+    def text(self) -> str:
         """Return all text of the cards."""
         parts = [item.text() for item in self.findChildren(QLabel)]
         parts += [item.toPlainText() for item in self.findChildren(FlowText)]

@@ -94,7 +94,7 @@ class ToolLoop:
         """Begin to run the calls of an answer."""
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
-            self._max_calls = self._count(answer) + self._toolbox.most_calls
+            self._max_calls = self._count(answer) + self._toolbox.max_calls
         answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
         self.run = answer.run
         task = self._task = start_task(self._owner, self._run_all(answer), "run tool calls")
@@ -137,7 +137,7 @@ class ToolLoop:
             if run.result_of(call.id) is not None:
                 continue
             if self._count(answer) >= self._max_calls:
-                run.paused_at = self._toolbox.most_calls
+                run.paused_at = self._toolbox.max_calls
                 return False
             run.results.append(await self._result(run, call))
             self._store.save_messages(self._conversation, [answer])
@@ -277,7 +277,7 @@ class ToolLoop:
         finally:
             run.progress.pop(call.id, None)
         took_s = time.monotonic() - started_s
-        sent = answer.text.encode(errors="replace")[: self._toolbox.most_result_bytes]
+        sent = answer.text.encode(errors="replace")[: self._toolbox.max_result_bytes]
         chars = len(sent.decode(errors="ignore"))
         return CallResult(
             call.id,

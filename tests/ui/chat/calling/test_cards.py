@@ -107,7 +107,7 @@ def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
     cards: ToolCards, run: Run
 ) -> None:
     wanted: list[str] = []
-    cards.restart_wanted.connect(wanted.append)
+    cards.restart_requested.connect(wanted.append)
     run.progress.clear()
     run.results += [
         CallResult("c1", CallState.DONE, "3", "sums", "add"),
@@ -206,10 +206,10 @@ def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> Non
     run.progress.clear()
     run.is_calling, run.paused_at = False, 20
     cards.show_run(run)
-    assert "the limit of 20 calls for one question was reached" in cards.words()
+    assert "the limit of 20 calls for one question was reached" in cards.text()
     assert "not run yet" in cards.cards["c1"].accessibleName()
     wanted: list[bool] = []
-    cards.continue_wanted.connect(lambda: wanted.append(True))
+    cards.continue_requested.connect(lambda: wanted.append(True))
     cards.paused.proceed.click()
     assert wanted == [True]
 
@@ -235,7 +235,7 @@ def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
     cards: ToolCards, run: Run
 ) -> None:
     asked: list[tuple[str, int | None]] = []
-    cards.cut_wanted.connect(lambda call_id, chars: asked.append((call_id, chars)))
+    cards.cut_requested.connect(lambda call_id, chars: asked.append((call_id, chars)))
     card = cards.cards["c1"]
     run.results = [CallResult("c1", CallState.DONE, "short")]
     cards.show_run(run)

@@ -16,7 +16,7 @@ from engine.files.json_fields import Fields
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended
 from tests.ui.driving import ScriptedEngine, eventually
-from ui.chat.messages.tool_cards import state_words
+from ui.chat.messages.tool_cards import call_state
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
@@ -128,7 +128,7 @@ async def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person
     asked = Conversation("", [question("Add."), ConversationMessage("assistant", "", cut)])
     async with Talk(scripted, asked) as talk:
         talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
-        assert state_words(cut, "call-1-1")[0] == "not run yet"
+        assert call_state(cut, "call-1-1")[0] == "not run yet"
         assert talk.host.calls == talk.host.ready_for == []
         assert talk.session.continue_calls(talk.conversation.messages[-1])
         await talk.asked(1)

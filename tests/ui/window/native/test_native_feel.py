@@ -74,7 +74,7 @@ async def test_closing_hides_the_window_where_it_goes_on_and_quitting_ends_it(
 ) -> None:
     ended: list[int] = []
     window.closed.connect(lambda: ended.append(1))
-    window.goes_on_when_closed = lambda: True
+    window.runs_in_background = lambda: True
     window.close()
     assert (window.isVisible(), ended) == (False, [])
     window.come_forward()
