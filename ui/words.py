@@ -92,12 +92,7 @@ def interrupted_verdict(*, has_text: bool) -> Verdict:
 
 
 def verdict(finished: Finished, context: AnswerContext) -> Verdict:
-    """Return the verdict on a finished answer.
-
-    Args:
-        finished: The engine's last event.
-        context: What else is known of the answer.
-    """
+    """Return the verdict on a finished answer."""
     return Verdict(*_LOOKS[finished.stop.kind], verdict_words(finished, context))
 
 
@@ -269,12 +264,7 @@ ORIGIN_WORDS = {
 
 
 def guess_words(speculation: Speculation, output_tokens: int) -> str:
-    """Return in sentences what guessing did for an answer.
-
-    Args:
-        speculation: The counts of the answer.
-        output_tokens: All its tokens.
-    """
+    """Return in sentences what guessing did for an answer."""
     if not speculation.passes:
         return "No tokens were guessed: each of them took a pass of its own."
     said = []

@@ -298,11 +298,7 @@ _RESULT_HINT = (
 
 
 class CaptureWindow(OwnWindow):
-    """The captured text at the left, the answer and its faults at the right.
-
-    Args:
-        parent: The window that it belongs to.
-    """
+    """The captured text at the left, the answer and its faults at the right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Captured Answer", (1080, 720), parent, self.open_file)

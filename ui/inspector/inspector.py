@@ -290,16 +290,7 @@ class Inspector(QObject):
         work_begun: An action that takes a moment has begun; carries its name.
         problem_met: An action failed; carries the reason and the remedy.
 
-    Args:
-        engine: Knows the tokens of prompts.
-        workspace: What the window shows.
-        parent: Owns this object.
-
     Attributes:
-        shown: What is shown.
-        what_if: The other stop lists that are tried on it.
-        known: The other runs that can be shown.
-        prompt: The prompt of what is shown.
         choice: Which answer to the request of another app is shown, from 0.
     """
 

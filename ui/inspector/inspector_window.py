@@ -348,13 +348,7 @@ _LEAST_PX = 400  # the tape and a few lines of a tab
 
 
 class InspectorWindow(OwnWindow):
-    """Says why an answer stopped, how near it came otherwise, and what another list would do.
-
-    Args:
-        inspector: The shown run.
-        tools: The API's part of the inspector.
-        parent: The window that it belongs to.
-    """
+    """Says why an answer stopped, how near it came otherwise, and what another list would do."""
 
     def __init__(
         self,

@@ -38,12 +38,7 @@ class InspectorTab(QWidget):
 
 
 class ReadingPage(QTextBrowser):
-    """A page that is filled with markup, and opens no links by itself.
-
-    Args:
-        says: What it shows, for a screen reader.
-        hint: What stands on it while it is empty. Qt's own placeholder would end with its line.
-    """
+    """A page that is filled with markup, and opens no links by itself."""
 
     def __init__(self, says: str, hint: str = "") -> None:
         super().__init__()

@@ -245,12 +245,7 @@ def _sentence(words: str) -> str:
 
 
 class ProbeWindow(OwnWindow):
-    """Address, dialect, model and key above; progress and results below.
-
-    Args:
-        tools: The API's part of the inspector.
-        parent: The window that it belongs to.
-    """
+    """Address, dialect, model and key above; progress and results below."""
 
     def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
         super().__init__("Probe a Server", (860, 760), parent)

@@ -50,15 +50,7 @@ def with_keys(says: str, keys: str) -> str:
 
 
 class IconButton(QToolButton):
-    """A small button with an icon; its tool tip is its accessible name, and the keys that do it.
-
-    Args:
-        name: The name of the icon.
-        says: What it does, in a few words.
-        color: The icon's color in the theme.
-        size: The icon's size in pixels.
-        keys: The shortcut that does the same; empty for none.
-    """
+    """A small button with an icon; its tool tip is its accessible name, and the keys that do it."""
 
     def __init__(
         self,
@@ -90,13 +82,7 @@ class IconButton(QToolButton):
 
 
 class ChipButton(QPushButton):
-    """A rounded button with an icon and a few words; may be a toggle.
-
-    Args:
-        name: The name of the icon.
-        text: The words.
-        is_toggle: Whether it stays pressed.
-    """
+    """A rounded button with an icon and a few words; may be a toggle."""
 
     def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
@@ -166,12 +152,7 @@ class IconBadge(QLabel):
 
 
 class ToggleSwitch(QAbstractButton):
-    """An on/off switch.
-
-    Args:
-        says: Its accessible name.
-        parent: Owns this object.
-    """
+    """An on/off switch."""
 
     def __init__(self, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -202,12 +183,7 @@ class ToggleSwitch(QAbstractButton):
 
 
 class CopyButton(IconButton):
-    """Copies what ``text`` returns when it is pressed; None and empty text are not copied.
-
-    Args:
-        says: Its accessible name.
-        text: Returns the text to copy.
-    """
+    """Copies what ``text`` returns when it is pressed; None and empty text are not copied."""
 
     def __init__(self, says: str, text: Callable[[], str | None]) -> None:
         super().__init__("copy", says)
@@ -292,12 +268,7 @@ _EDGE = 9
 
 
 class Choice(QComboBox):
-    """Lets a person choose one of several values, each shown as a few words.
-
-    Args:
-        says: Its accessible name.
-        choices: The values, each with its words.
-    """
+    """Lets a person choose one of several values, each shown as a few words."""
 
     def __init__(self, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
@@ -326,9 +297,6 @@ _SHOWN_MS = 10_000
 class UndoBar(QFrame):
     """A message and the button "Undo", which is below it where there is no room beside it; hidden
     until there is something to undo.
-
-    Attributes:
-        button: The button.
     """
 
     def __init__(self) -> None:

@@ -32,28 +32,14 @@ class BoxButton:
 
 
 def tell(parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM) -> QMessageBox:
-    """Show a message that needs no answer.
-
-    Args:
-        parent: The widget that the box belongs to.
-        text: The message.
-        detail: More about it; empty for nothing.
-        title: The box's title.
-    """
+    """Show a message that needs no answer."""
     return _open_box(_box(parent, text, detail, title))
 
 
 def report_failure(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
-    """Say that something went wrong, and why.
-
-    Args:
-        parent: The widget that the box belongs to.
-        text: What went wrong.
-        detail: Why.
-        title: The box's title.
-    """
+    """Say that something went wrong, and why."""
     box = _box(parent, text, detail, title)
     box.setIcon(QMessageBox.Icon.Warning)
     return _open_box(box)
@@ -69,17 +55,7 @@ def ask(
     is_warning: bool = False,
     prefers_cancel: bool = False,
 ) -> QMessageBox:
-    """Ask a question; Cancel and the Escape key do nothing.
-
-    Args:
-        parent: The widget that the box belongs to.
-        text: The question.
-        detail: What a person needs to know to answer it.
-        answers: The answers beside Cancel; the first is the default.
-        title: The box's title.
-        is_warning: Whether something may be lost.
-        prefers_cancel: Whether Cancel is the default.
-    """
+    """Ask a question; Cancel and the Escape key do nothing."""
     box = _box(parent, text, detail, title)
     if is_warning:
         box.setIcon(QMessageBox.Icon.Warning)
@@ -102,12 +78,6 @@ def ask_text(
     """Ask for one line of text; ``then`` gets it without the white space around it.
 
     Nothing happens if a person types nothing.
-
-    Args:
-        parent: The widget that the dialog belongs to.
-        title: The dialog's title.
-        question: The question.
-        then: Called with the text.
     """
     dialog = _input(parent, title, question)
 
@@ -129,16 +99,7 @@ def ask_number(
     least: int,
     most: int,
 ) -> QInputDialog:
-    """Ask for a whole number.
-
-    Args:
-        parent: The widget that the dialog belongs to.
-        title: The dialog's title.
-        question: The question.
-        then: Called with the number.
-        least: The smallest number that can be given.
-        most: The largest number that can be given.
-    """
+    """Ask for a whole number."""
     dialog = _input(parent, title, question)
     dialog.setInputMode(QInputDialog.InputMode.IntInput)
     dialog.setIntRange(least, most)
@@ -184,14 +145,7 @@ _LAST_FOLDER = "last_chosen_folder"
 def choose_file(
     parent: QWidget, title: str, then: Callable[[Path], object], filters: Sequence[str] = ()
 ) -> QFileDialog:
-    """Ask for one file to read.
-
-    Args:
-        parent: The widget that the dialog belongs to.
-        title: The dialog's title.
-        then: Called with the chosen file.
-        filters: Kinds of files, such as ``Presets (*.json)``; all files can always be shown.
-    """
+    """Ask for one file to read."""
     dialog = _dialog(parent, title, QFileDialog.FileMode.ExistingFile)
     if filters:
         dialog.setNameFilters([*filters, _ALL_FILES])
@@ -199,24 +153,12 @@ def choose_file(
 
 
 def choose_files(parent: QWidget, title: str, then: Callable[[list[Path]], object]) -> QFileDialog:
-    """Ask for files to read; ``then`` is called with all of them.
-
-    Args:
-        parent: The widget that the dialog belongs to.
-        title: The dialog's title.
-        then: Called with all of the files.
-    """
+    """Ask for files to read; ``then`` is called with all of them."""
     return _open_file_dialog(_dialog(parent, title, QFileDialog.FileMode.ExistingFiles), then)
 
 
 def choose_folder(parent: QWidget, title: str, then: Callable[[Path], object]) -> QFileDialog:
-    """Ask for a folder.
-
-    Args:
-        parent: The widget that the dialog belongs to.
-        title: The dialog's title.
-        then: Called with the folder.
-    """
+    """Ask for a folder."""
     dialog = _dialog(parent, title, QFileDialog.FileMode.Directory)
     return _open_file_dialog(dialog, lambda paths: then(paths[0]))
 
@@ -229,16 +171,7 @@ def choose_target(
     name: str,
     filters: Sequence[str] = (),
 ) -> QFileDialog:
-    """Ask where to save a file.
-
-    Args:
-        parent: The widget that the dialog belongs to.
-        title: The dialog's title.
-        then: Called with the chosen file, which need not exist.
-        name: The suggested name. A name typed without a suffix gets the suffix of this name or
-            of the chosen kind of file.
-        filters: Kinds of files, such as ``Markdown (*.md)``.
-    """
+    """Ask where to save a file."""
     dialog = _dialog(parent, title, QFileDialog.FileMode.AnyFile)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     if filters:
@@ -316,14 +249,7 @@ def ask_about_link(parent: QWidget, url: QUrl) -> None:
 
 
 def ask_about_file(parent: QWidget, name: str, path: Path, what: str) -> None:
-    """Ask before another program opens a file that came from elsewhere.
-
-    Args:
-        parent: The widget that the question belongs to.
-        name: Its name where it came from.
-        path: Its place here.
-        what: What it is: "Picture".
-    """
+    """Ask before another program opens a file that came from elsewhere."""
     title = f"Open {what}"
     if path.is_symlink() or not path.is_file():
         tell(parent, f"This {what.lower()} is not on this computer.", name, title=title)

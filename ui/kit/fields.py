@@ -251,14 +251,6 @@ class NumberField(QDoubleSpinBox):
 
     One step below the least number, the value is unset.
 
-    Args:
-        says: The tool tip and the name for screen readers.
-        unset: The words for no number.
-        least: The least number.
-        most: The greatest number that can be typed; a greater one that is shown stays.
-        step: The difference that one step up or down makes.
-        is_whole: Whether numbers are whole.
-
     Signals:
         number_edited: A person chose another number; carries it, or None.
     """
@@ -337,12 +329,7 @@ class Slider(QSlider):
         self.valueChanged.connect(lambda value: self.moved.emit(value / _STEPS))
 
     def show_share(self, share: float, *, is_set: bool) -> None:
-        """Show a place from 0 to 1 without emitting ``moved``.
-
-        Args:
-            share: The place.
-            is_set: Whether a person chose the number; otherwise it looks like a default.
-        """
+        """Show a place from 0 to 1 without emitting ``moved``."""
         with QSignalBlocker(self):
             self.setValue(round(min(1.0, max(0.0, share)) * _STEPS))
         restyle(self, "is_set", is_set)
@@ -353,13 +340,7 @@ class Slider(QSlider):
 
 
 class SearchLineEdit(QLineEdit):
-    """A line edit with a magnifier and a button that clears the text.
-
-    Args:
-        accessible_name: What is searched or filtered.
-        clear_label: The tool tip of the clear button.
-        has_icon: Whether the magnifier is shown.
-    """
+    """A line edit with a magnifier and a button that clears the text."""
 
     def __init__(self, accessible_name: str, clear_label: str, *, has_icon: bool = True) -> None:
         super().__init__()

@@ -158,11 +158,6 @@ class FlowText(QTextBrowser):
     def show_found(self, words: Sequence[str], background: str, color: str) -> QRectF | None:
         """Highlight every occurrence of the words, ignoring case.
 
-        Args:
-            words: The words; an empty list removes all highlights.
-            background: The color behind a word.
-            color: The color of its letters.
-
         Returns:
             The place of the first one; None if there is none.
         """
@@ -196,13 +191,7 @@ class FlowText(QTextBrowser):
         """Show what the current place is in, if a part of the text is folded."""
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
-        """Highlight parts of ``toPlainText``.
-
-        Args:
-            spans: The first character of each part, and the character after its last one.
-            background: The color behind them.
-            color: The color of the text.
-        """
+        """Highlight parts of ``toPlainText``."""
         text, places, at, position = self.toPlainText(), [], 0, 0
         for begin, end in spans:
             start = position + utf16_length(text[at:begin])
@@ -299,23 +288,13 @@ class SearchedPart(Protocol):
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
         """Mark the places.
 
-        Args:
-            wanted: What to mark; its current place is counted within this part.
-            page: The page.
-
         Returns:
             The distance of the current or first place from the top of the page; None for none.
         """
 
 
 class SearchedText:
-    """A text that may be folded.
-
-    Args:
-        view: Returns its view; None while there is none.
-        lines: The lines of the unfolded view; None for the lines that the view has now.
-        unfold: Unfolds it.
-    """
+    """A text that may be folded."""
 
     def __init__(
         self,
@@ -402,11 +381,6 @@ def unfold_place(parts: Sequence[SearchedPart], wanted: Highlight) -> None:
 
 def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) -> int | None:
     """Mark the places in all parts.
-
-    Args:
-        parts: The parts, in reading order.
-        wanted: What to mark; its current place is counted through all parts.
-        page: The page.
 
     Returns:
         The distance of the current or first place from the top of the page; None for none.

@@ -16,14 +16,7 @@ class Html(str):
 
 
 def element(name: str, *inner: str, style: str = "", **attributes: str | int) -> Html:
-    """Return an element.
-
-    Args:
-        name: The tag, such as ``p``.
-        inner: Its content, in order; a plain string is escaped.
-        style: Its CSS.
-        attributes: Other attributes, such as ``colspan``.
-    """
+    """Return an element."""
     if style:
         attributes["style"] = style
     said = "".join(f' {key}="{escape(str(value))}"' for key, value in attributes.items())
@@ -51,36 +44,18 @@ def strong(*inner: str, style: str = "") -> Html:
 
 
 def colored(text: str, color: str, ground: str = "") -> Html:
-    """Return text in a color, on another background if one is given.
-
-    Args:
-        text: The text.
-        color: The color of the text.
-        ground: The color behind it; empty for none.
-    """
+    """Return text in a color, on another background if one is given."""
     style = f"background:{ground};color:{color}" if ground else f"color:{color}"
     return element("span", text, style=style)
 
 
 def badge(word: str, color: str, ground: str) -> Html:
-    """Return a word on a background of its color, with a little space at both sides.
-
-    Args:
-        word: The word.
-        color: The color of the text.
-        ground: The color behind it.
-    """
+    """Return a word on a background of its color, with a little space at both sides."""
     return colored(joined(SPACE, word, SPACE), color, ground)
 
 
 def cell(*inner: str, style: str = "", **attributes: str | int) -> Html:
-    """Return one cell of a table's row.
-
-    Args:
-        inner: Its content; a plain string is escaped.
-        style: Its style in CSS; empty for none.
-        attributes: Its attributes in HTML, such as ``width``.
-    """
+    """Return one cell of a table's row."""
     return element("td", *inner, style=style, **attributes)
 
 

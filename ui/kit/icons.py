@@ -126,16 +126,7 @@ def draw_row_ground(
     chosen: str,
     has_ring: bool,
 ) -> None:
-    """Draw a rounded field where a row is chosen, or below the pointer.
-
-    Args:
-        painter: Draws it, and is smooth from then on.
-        area: Where the row is.
-        state: The row's state.
-        colors: The theme's.
-        chosen: The color of a row that is chosen.
-        has_ring: Whether a chosen row has a ring, because the keyboard is in the list.
-    """
+    """Draw a rounded field where a row is chosen, or below the pointer."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     if state & QStyle.StateFlag.State_Selected:

@@ -34,15 +34,7 @@ def label(
     is_wrapped: bool = False,
     weight: QFont.Weight | None = None,
 ) -> QLabel:
-    """Return a plain-text label.
-
-    Args:
-        text: Its text; never read as markup.
-        role: ``title``, ``heading``, ``muted``, ``faint``, ``fault`` or ``chip``.
-        scale: Size relative to the application's font.
-        is_wrapped: Whether it takes several lines.
-        weight: A font weight that replaces the role's; None keeps that one.
-    """
+    """Return a plain-text label."""
     made = WrappedLabel(text) if is_wrapped else QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     if role:
@@ -90,13 +82,7 @@ def _everywhere(word: re.Match[str]) -> str:
 
 
 def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
-    """Give a widget the application's font, ``scale`` times as large.
-
-    Args:
-        widget: The widget.
-        scale: The factor of the text size.
-        weight: The weight of the font; None keeps it.
-    """
+    """Give a widget the application's font, ``scale`` times as large."""
     font = QFont(widget.font())
     font.setPointSizeF(font.pointSizeF() * scale)
     if weight is not None:
@@ -124,13 +110,7 @@ def plain_tool_tip(text: str) -> str:
 
 
 class ElidedLabel(QLabel):
-    """A line of text that is shortened with an ellipsis; the tool tip shows the whole line.
-
-    Args:
-        text: The line.
-        parent: The widget that it belongs to.
-        mode: Where it is shortened.
-    """
+    """A line of text that is shortened with an ellipsis; the tool tip shows the whole line."""
 
     def __init__(
         self,
@@ -298,12 +278,7 @@ _GAP = 5
 
 
 class StatusPill(QWidget):
-    """Shows one state; its accessible name contains the state.
-
-    Args:
-        says: The first part of its accessible name.
-        parent: The widget that it belongs to.
-    """
+    """Shows one state; its accessible name contains the state."""
 
     def __init__(self, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -321,13 +296,7 @@ class StatusPill(QWidget):
         return self._word
 
     def show_state(self, word: str, icon: str, tone: Tone) -> None:
-        """Show another state.
-
-        Args:
-            word: The state in a word or two.
-            icon: The name of the icon.
-            tone: The tone, which gives the color.
-        """
+        """Show another state."""
         self._word, self._icon, self._tone = word, icon, tone
         self.setAccessibleName(f"{self._says}: {word}")
         self.updateGeometry()
@@ -385,13 +354,7 @@ class FactTable(QWidget):
         clear_layout_of(self)
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
-        """Add a row and return its value's label.
-
-        Args:
-            name: The name of the fact.
-            value: Its value.
-            is_code: Whether it is shown in the fixed font.
-        """
+        """Add a row and return its value's label."""
         row = self._grid.rowCount()
         title = label(name, "muted", 0.95)
         shown: QLabel

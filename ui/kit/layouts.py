@@ -56,14 +56,7 @@ def column(
     margins: Margins | None = 0,
     on: QWidget | None = None,
 ) -> QVBoxLayout:
-    """Return a layout of items from top to bottom.
-
-    Args:
-        items: What is in it.
-        spacing: Pixels between two items; None as in the layout around it, or as in the style.
-        margins: Pixels around the items; None as in the style.
-        on: The widget whose layout it becomes; None for a layout inside another one.
-    """
+    """Return a layout of items from top to bottom."""
     return _fill(QVBoxLayout(), items, spacing, margins, on)
 
 
@@ -88,16 +81,7 @@ def form(
     growth: QFormLayout.FieldGrowthPolicy = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow,
     wraps: bool = False,
 ) -> QFormLayout:
-    """Return a layout of labels and the fields beside them.
-
-    Args:
-        rows: A label and its field, or what is as wide as both.
-        spacing: Pixels between a label and its field, and between two rows; one number for both.
-        margins: Pixels around the rows; None as in the style.
-        on: The widget whose layout it becomes; None for a layout inside another one.
-        growth: Which fields grow with the form.
-        wraps: Whether a field goes below a label that leaves it too little room.
-    """
+    """Return a layout of labels and the fields beside them."""
     layout = _shape(QFormLayout(), None, margins, on)
     if spacing is not None:
         across, down = spacing if isinstance(spacing, tuple) else (spacing, spacing)
@@ -133,15 +117,7 @@ class _FieldLabel(QLabel):
 def scrolling(
     inside: QWidget, says: str, parent: QWidget | None = None, *, goes_sideways: bool = True
 ) -> QScrollArea:
-    """Return an area without a frame that scrolls a widget.
-
-    Args:
-        inside: What is scrolled; it is as wide as the area, if it can be.
-        says: What a screen reader calls the area; empty for nothing.
-        parent: The widget that it will be in. The area styles what it scrolls, to ask for its
-            size; in a window that it joins later, all of that would be styled once more.
-        goes_sideways: Whether it scrolls sideways, too.
-    """
+    """Return an area without a frame that scrolls a widget."""
     area = QScrollArea(parent)
     area.setAccessibleName(says)
     area.setWidgetResizable(True)

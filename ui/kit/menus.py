@@ -17,16 +17,7 @@ def add_entry(
     works_everywhere: bool = False,
     is_checked: bool | None = None,
 ) -> QAction:
-    """Add an entry to a menu.
-
-    Args:
-        menu: The menu.
-        words: The entry's label; ``&`` comes before the letter that chooses it.
-        intent: Called when it is chosen.
-        keys: The shortcuts that do the same.
-        works_everywhere: Whether the shortcuts work in all windows of the program.
-        is_checked: Whether it has a check mark; None for an entry without one.
-    """
+    """Add an entry to a menu."""
     action = menu.addAction(words)
     if keys:
         action.setShortcuts([QKeySequence(key) for key in keys])

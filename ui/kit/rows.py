@@ -221,12 +221,6 @@ class RowsView(QTableView):
 
     The visible columns are chosen at the heads or in the menu of a row; the theme keeps them under
     the table's accessible name.
-
-    Args:
-        model: The rows.
-        accessible_name: The name of the table.
-        is_code: Whether it has the fixed font.
-        widths: The width of each column, in characters; the last one takes the rest.
     """
 
     def __init__(

@@ -51,13 +51,6 @@ async def read_text(
 ) -> str:
     """Return the text of a file; line ends become line feeds.
 
-    Args:
-        path: The file.
-        most_bytes: The largest size that such a file has.
-        encoding: The encoding of its text.
-        decode: Decodes the bytes in place of ``encoding``; it raises ``ValueError`` with the end
-            of a sentence if it cannot.
-
     Raises:
         FileRefused: It cannot be read, is too large, or is not text.
     """
@@ -89,10 +82,6 @@ async def read_text(
 
 async def write_text(path: Path, render: Callable[[], str]) -> None:
     """Write a whole file; an earlier file stays unchanged if that fails.
-
-    Args:
-        path: The file.
-        render: Makes its text, on the thread that writes it.
 
     Raises:
         FileRefused: It cannot be written.

@@ -152,12 +152,7 @@ class Theme(QObject):
         return [column for name, column in self.columns if name == table]
 
     def choose_columns(self, table: str, columns: Iterable[str]) -> None:
-        """Set the visible columns of a table and emit ``columns_chosen``.
-
-        Args:
-            table: The name of the table.
-            columns: The names of the columns; empty for the default ones.
-        """
+        """Set the visible columns of a table and emit ``columns_chosen``."""
         others = [pair for pair in self.columns if pair[0] != table]
         self.columns = (*others, *((table, column) for column in columns))
         self.columns_chosen.emit(self.columns)
@@ -177,13 +172,7 @@ class Theme(QObject):
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
-    """Set a property that the style sheet reads, and restyle the widget if it changed.
-
-    Args:
-        widget: The widget.
-        name: The property.
-        value: Its value.
-    """
+    """Set a property that the style sheet reads, and restyle the widget if it changed."""
     if widget.property(name) == value:
         return
     widget.setProperty(name, value)

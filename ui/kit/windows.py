@@ -48,12 +48,7 @@ def in_reading_order(top: QWidget) -> list[QWidget]:
 
 
 def move_focus(top: QWidget, is_next: bool) -> bool:
-    """Move the focus to the next or previous control of a window; return whether there was one.
-
-    Args:
-        top: The window.
-        is_next: Whether to go forward; otherwise back.
-    """
+    """Move the focus to the next or previous control of a window; return whether there was one."""
     widgets = in_reading_order(top)
     if not widgets:
         return False
@@ -182,14 +177,7 @@ def bring_forward(window: QWidget) -> None:
 
 
 class OwnWindow(QWidget):
-    """A window that the system's shortcut closes; Tab follows the reading order.
-
-    Args:
-        title: The window's title.
-        size: Its initial width and height, in pixels.
-        parent: The window that it belongs to.
-        opens: Called with the first file that is dropped on it; None accepts no files.
-    """
+    """A window that the system's shortcut closes; Tab follows the reading order."""
 
     def __init__(
         self,
@@ -241,14 +229,7 @@ def pop_up_above(card: QWidget, anchor: QWidget) -> None:
 
 
 def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidget) -> None:
-    """Move a card to a place, or as near to it as the screen allows.
-
-    Args:
-        card: The card.
-        corner: The wanted place of its upper left corner.
-        size: Its size.
-        anchor: A widget on the same screen.
-    """
+    """Move a card to a place, or as near to it as the screen allows."""
     room = anchor.screen().availableGeometry()
     x = max(room.left(), min(corner.x(), room.right() - size.width()))
     y = max(room.top(), min(corner.y(), room.bottom() - size.height()))

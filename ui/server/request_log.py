@@ -82,13 +82,7 @@ _SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
 
 
 def cell(entry: RequestEntry, column: RequestColumn, rate: float | None = None) -> str:
-    """Return what a cell says.
-
-    Args:
-        entry: The request.
-        column: The column.
-        rate: Its tokens per second, while it is answered.
-    """
+    """Return what a cell says."""
     match column:
         case RequestColumn.TIME:
             return time_words(entry.began_at, has_seconds=True)

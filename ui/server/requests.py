@@ -231,11 +231,6 @@ class RequestLog(QObject):
         taken: New entries were added, or more is known about old ones.
         cleared: All entries were deleted.
         pause_changed: The log was paused or resumed.
-
-    Args:
-        parent: Owns this object.
-        most_entries: How many requests are kept at most.
-        most_bytes: How many bytes they take at most.
     """
 
     taken = Signal()

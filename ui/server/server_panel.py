@@ -126,23 +126,7 @@ class RequestReplay(Protocol):
 
 
 class ServerPanel(QObject):
-    """Keeps the server as the preferences want it, and remembers whether it is on.
-
-    Args:
-        switch: On and off.
-        preferences: Whom it lets in, and where it listens.
-        key: Its key.
-        log: What was asked of it.
-        replay: Sends a request again.
-        parent: Owns this object.
-
-    Attributes:
-        switch: On and off.
-        preferences: Whom it lets in, and where it listens.
-        key: Its key.
-        log: What was asked of it.
-        replay: Sends a request again.
-    """
+    """Keeps the server as the preferences want it, and remembers whether it is on."""
 
     def __init__(
         self,
@@ -214,28 +198,14 @@ class AgentLines(Protocol):
         """Return the agents' names by their keys, such as ``claude``."""
 
     def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
-        """Return what to paste in a terminal.
-
-        Args:
-            agent: The agent's key.
-            url: The server's address.
-            model: The model that answers.
-            has_key: Whether the server asks for a key.
-        """
+        """Return what to paste in a terminal."""
 
     def lacks(self, agent: str, model: ModelInfo) -> str:
         """Return what the model lacks for an agent; empty if the agent can use it."""
 
 
 class AgentMenu(QObject):
-    """Copies the lines for an agent, once the server is on.
-
-    Args:
-        panel: The server's state.
-        agents: The agents' names, and their lines.
-        model: Returns the model that answers; None while there is none.
-        parent: The window that boxes belong to.
-    """
+    """Copies the lines for an agent, once the server is on."""
 
     def __init__(
         self,

@@ -205,11 +205,7 @@ def reach_words(switch: ServerSwitch) -> str:
 
 
 class ServerCard(QFrame):
-    """Turns the server on and off, and shows its address or why it could not start.
-
-    Attributes:
-        details: The button that shows the server's own window.
-    """
+    """Turns the server on and off, and shows its address or why it could not start."""
 
     def __init__(self, server: ServerSwitch) -> None:
         super().__init__()

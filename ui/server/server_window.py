@@ -228,12 +228,6 @@ def _scrolled(widget: QWidget) -> QScrollArea:
 class ListEditor(QWidget):
     """A row for each text, with a button that removes it, and a field that adds one.
 
-    Args:
-        noun: What each text is.
-        says: The name of the field for screen readers.
-        example: A text as it should be.
-        problem_of: Returns what is wrong with a text; None if it is valid.
-
     Signals:
         edited: A person changed the list; carries a tuple of texts.
     """
@@ -532,12 +526,7 @@ _REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
 class ServerWindow(OwnWindow):
-    """Everything about serving other programs.
-
-    Args:
-        panel: The server's state.
-        parent: The window that it belongs to.
-    """
+    """Everything about serving other programs."""
 
     def __init__(self, panel: ServerPanel, parent: QWidget | None = None) -> None:
         super().__init__(WINDOW_TITLE, (1420, 800), parent)

@@ -113,9 +113,6 @@ class StopListModel(StopRows):
         row_changed: A change, an undo or a redo has affected a row; carries the row, -1 for none.
         refused: Input was rejected; carries the reason in words.
         mode_changed: The input mode has changed; carries whether escapes are read.
-
-    Attributes:
-        half_typed: What was typed for a new sequence and not added yet.
     """
 
     edited = Signal()

@@ -530,13 +530,7 @@ class ImportExportMenu(QMenu):
 
 
 class StopListEditor(QWidget):
-    """Edits the stop list of the open conversation.
-
-    Attributes:
-        table: The sequences.
-        end_tokens: The token ids that also end answers.
-        apply_now: The button that applies the edited list to the running answer.
-    """
+    """Edits the stop list of the open conversation."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -301,13 +301,7 @@ SCOPE_WORDS = {
 
 
 def spoken(column: StopColumn, shown: Any, entry: StopEntry) -> str:
-    """Return what a screen reader says of a cell: its own content, in words.
-
-    Args:
-        column: The cell's column.
-        shown: What the cell shows.
-        entry: The row.
-    """
+    """Return what a screen reader says of a cell: its own content, in words."""
     match column:
         case StopColumn.ENABLED:
             return "On" if entry.is_enabled else "Off"

@@ -179,14 +179,7 @@ _TEXT_PX = 92
 class PreferencesDialog(QDialog):
     """Appearance, server, and what new conversations begin with; changes act at once.
 
-    Args:
-        preferences: The preferences to show and change.
-        parent: The window that it belongs to.
-        kept: The cached prompts on disk, which the dialog can delete; None if none are kept.
-            traces: The recorded tokens on disk, which it can delete; None if none are kept.
-
     Attributes:
-        controls: The control of each preference, by its path.
         kept: The row with the size of the cached prompts; None if none are kept.
         traces: The row with the size of the recorded tokens; None if none are kept.
     """
@@ -374,12 +367,7 @@ class _Page(QWidget):
 
 
 class AppearanceMenu(QObject):
-    """Fills a menu, and keeps the check mark at the present choice.
-
-    Args:
-        menu: The menu.
-        preferences: What a person chose for the whole program.
-    """
+    """Fills a menu, and keeps the check mark at the present choice."""
 
     def __init__(self, menu: QMenu, preferences: PreferencesState) -> None:
         super().__init__(menu)

@@ -24,19 +24,7 @@ from ui.kit.markdown.style import Decoration, MarkdownStyle, table_at
 
 
 class GrowingText:
-    """Writes a text into a document, and appends more of it as it arrives.
-
-    Args:
-        document: The document; nobody else may change it.
-        style: Fonts and colors; a change takes effect with the next ``show``.
-        room_px: Returns the width of the view.
-
-    Attributes:
-        source: The text exactly as it was given.
-        decorations: The decorations to paint beneath the text.
-        is_writing: Whether the document is being changed; the decorations do not fit it then.
-        changed_from: The document position from which the last ``write`` changed it.
-    """
+    """Writes a text into a document, and appends more of it as it arrives."""
 
     def __init__(
         self, document: QTextDocument, style: MarkdownStyle, room_px: Callable[[], float]

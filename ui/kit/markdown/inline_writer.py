@@ -38,11 +38,7 @@ ABOVE_PROPERTY = QTextFormat.Property.UserProperty.value + 7
 
 
 class InlineWriter:
-    """Inserts formatted text at a cursor.
-
-    Attributes:
-        keys: Where the names of keys begin and end, which are drawn like keys.
-    """
+    """Inserts formatted text at a cursor."""
 
     def __init__(
         self,

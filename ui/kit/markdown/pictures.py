@@ -180,12 +180,7 @@ class Picture:
 
 @lru_cache(maxsize=32)
 def picture(address: str, em: float) -> Picture | None:
-    """Return the picture that an address contains; None for any other address, and for no picture.
-
-    Args:
-        address: The address. Nothing is loaded from anywhere.
-        em: The size of the text around it, which limits how large it is shown.
-    """
+    """Return the picture that an address contains; None for any other address, and for no picture."""
     data = _DATA.match(address)
     if data is None or len(address) > MOST_PICTURE_BYTES * 4 // 3 + 100:
         return None
@@ -201,13 +196,7 @@ def picture(address: str, em: float) -> Picture | None:
 
 
 def decoded_image(content: bytes, most: QSizeF) -> QImage | None:
-    """Return the picture in a file's bytes, no larger than wanted; None if it cannot be shown.
-
-    Args:
-        content: PNG, JPEG, GIF or WebP.
-        most: The largest size in which it is shown. It is kept with twice as many pixels each way,
-            for fine screens.
-    """
+    """Return the picture in a file's bytes, no larger than wanted; None if it cannot be shown."""
     buffer = QBuffer()
     buffer.setData(QByteArray(content))
     buffer.open(QIODevice.OpenModeFlag.ReadOnly)
@@ -246,11 +235,7 @@ _MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
 
 
 class Pictures(QPyTextObject):
-    """Draws what is within the lines of a document.
-
-    Args:
-        document: The document.
-    """
+    """Draws what is within the lines of a document."""
 
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
@@ -267,14 +252,7 @@ class Pictures(QPyTextObject):
         return self._drawn.get(name)
 
     def format(self, name: str, drawn: Drawn, font: QFont, room_px: float) -> QTextImageFormat:
-        """Return the format of a place where something is drawn.
-
-        Args:
-            name: Its name in the document.
-            drawn: What is drawn.
-            font: The font of the text around it.
-            room_px: The room that there is.
-        """
+        """Return the format of a place where something is drawn."""
         self._drawn[name] = drawn
         form = QTextImageFormat()
         form.setName(name)
