@@ -5,6 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QObject, Qt
 from PySide6.QtWidgets import (
+    QCheckBox,
     QDialog,
     QDialogButtonBox,
     QListView,
@@ -13,7 +14,6 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.chat.session.conversation_imports import ImportPreview
-from ui.kit.buttons import CheckBox, CheckDelegate
 from ui.kit.dates import day_words
 from ui.kit.labels import label
 from ui.kit.layouts import column
@@ -103,12 +103,13 @@ class ImportDialog(QDialog):
         self.list.setUniformItemSizes(True)
         self.list.setLayoutMode(QListView.LayoutMode.Batched)
         self.list.setProperty("kind", "rows")
-        self.list.setItemDelegate(CheckDelegate(self.list))
+        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setAccessibleName("Conversations to import")
-        self.every = CheckBox("All of these conversations")
-        self.copies = CheckBox("Also import conversations that are already here, as copies")
+        self.every = QCheckBox("All of these conversations")
+        self.copies = QCheckBox("Also import conversations that are already here, as copies")
         self.copies.setVisible(bool(preview.here))
-        self.folder = CheckBox(f"Import into folder “{contents.program}”")
+        self.folder = QCheckBox(f"Import into folder “{contents.program}”")
         self.folder.setVisible(contents.program != OURS)
         self.damage = label(_damage(contents.damaged), "fault", 0.95, is_wrapped=True)
         self.damage.setVisible(bool(contents.damaged))

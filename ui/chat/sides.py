@@ -13,6 +13,7 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
+    QCheckBox,
     QDialog,
     QDialogButtonBox,
     QFrame,
@@ -26,7 +27,7 @@ from ui.chat.composer.settings_popover import sampling_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sidebar_rows import NEEDS_YOU
-from ui.kit.buttons import CheckBox, Choice
+from ui.kit.buttons import Choice
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
@@ -419,7 +420,7 @@ class VariantForm(QWidget):
             (self.seed, settings.seed),
         ):
             field.show_number(number)
-        self.thinking = CheckBox("Let the model reason first, if it can")
+        self.thinking = QCheckBox("Let the model reason first, if it can")
         self.thinking.setChecked(settings.is_thinking)
         self.system_prompt = QPlainTextEdit(settings.system_prompt)
         self.system_prompt.setAccessibleName("System prompt of this answer")

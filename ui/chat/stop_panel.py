@@ -31,6 +31,7 @@ from engine import (
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconBadge, IconButton
+from ui.kit.following import Following
 from ui.kit.html import colored, element, joined
 from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
@@ -300,6 +301,7 @@ class StopPanel(QDockWidget):
         self.setObjectName("stop_dock")
         self._workspace = workspace
         self._opened: ConversationController | None = None
+        self._following = Following()
         self.editor = StopListEditor()
         self.verdict = VerdictView(workspace.models)
         self.source = label("", "muted", 0.93, is_wrapped=True)
@@ -384,14 +386,9 @@ class StopPanel(QDockWidget):
         return frame
 
     def _show(self, opened: ConversationController) -> None:
-        if self._opened is not None:
-            self._opened.run_changed.disconnect(self._follow)
-            self._opened.run_finished.disconnect(self._follow)
-            self._opened.text_appended.disconnect(self._follow)
         self._opened = opened
-        opened.run_changed.connect(self._follow)
-        opened.run_finished.connect(self._follow)
-        opened.text_appended.connect(self._follow)
+        signals = (opened.run_changed, opened.run_finished, opened.text_appended)
+        self._following.follow(*((signal, self._follow) for signal in signals))
         self.editor.show_model(opened.stops)
         self._show_model()
         self._offer_to_apply()

@@ -33,6 +33,7 @@ from ui.inspector.shown_run import (
     shown_answer,
     shown_recording,
 )
+from ui.kit.following import Following
 from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
 from ui.records.conversations import StopEntry
 from ui.records.messages import ConversationMessage
@@ -309,7 +310,7 @@ class Inspector(QObject):
         self.prompt = ShownPrompt(engine, self)
         self.choice = 0
         self._request: RequestEntry | None = None
-        self._session: ConversationController | None = None
+        self._following = Following()
         self._is_tried = False
         self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
         self._growth.timeout.connect(self.grew)
@@ -436,16 +437,12 @@ class Inspector(QObject):
     # -- inside ----------------------------------------------------------------------------
 
     def _follow_session(self, opened: ConversationController) -> None:
-        if self._session is not None:
-            self._session.run_changed.disconnect(self._note_growth)
-            self._session.text_appended.disconnect(self._note_growth)
-            self._session.thinking_appended.disconnect(self._note_growth)
-            self._session.run_finished.disconnect(self._note_end)
-        self._session = opened
-        opened.run_changed.connect(self._note_growth)
-        opened.text_appended.connect(self._note_growth)
-        opened.thinking_appended.connect(self._note_growth)
-        opened.run_finished.connect(self._note_end)
+        self._following.follow(
+            (opened.run_changed, self._note_growth),
+            (opened.text_appended, self._note_growth),
+            (opened.thinking_appended, self._note_growth),
+            (opened.run_finished, self._note_end),
+        )
 
     def _note_growth(self, run: Run, _text: str = "") -> None:
         if self.shown is not None and run is self.shown.run:

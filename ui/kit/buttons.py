@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from PySide6.QtCore import (
-    QObject,
-    QRect,
     QRectF,
     QSize,
     Qt,
@@ -14,17 +12,11 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QApplication,
     QBoxLayout,
-    QCheckBox,
     QComboBox,
     QFrame,
     QLabel,
     QPushButton,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionButton,
-    QStyleOptionViewItem,
     QToolButton,
     QWidget,
 )
@@ -33,7 +25,6 @@ from ui.kit import icons
 from ui.kit.labels import WrappedLabel
 from ui.kit.layouts import column, row
 from ui.kit.menus import SAID_MS, copy_text
-from ui.kit.rows import Index
 from ui.kit.theme import current_theme
 from ui.words import Tone
 
@@ -200,73 +191,6 @@ class CopyButton(IconButton):
         QTimer.singleShot(SAID_MS, self, lambda: self.show_icon("copy", self._says))
 
 
-# The style sheet draws the boxes; it cannot draw the ticks.
-
-_TICK = 13
-
-
-class CheckBox(QCheckBox):
-    """A check box with a tick."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.setAccessibleName(text)
-        current_theme().changed.connect(self.update)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        if not self.isChecked():
-            return
-        option = QStyleOptionButton()
-        self.initStyleOption(option)
-        box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
-        painter = QPainter(self)
-        _draw_tick(painter, box, is_enabled=self.isEnabled())
-        painter.end()
-
-
-class CheckDelegate(QStyledItemDelegate):
-    """Draws the items of a list with check boxes that have ticks."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        """Ask for the height alone: words that are wider than the list are cut in their middle."""
-        return QSize(0, super().sizeHint(option, index).height())
-
-    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        super().initStyleOption(option, index)
-        option.textElideMode = Qt.TextElideMode.ElideMiddle
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the item, then the tick in its box."""
-        super().paint(painter, option, index)
-        state = index.data(Qt.ItemDataRole.CheckStateRole)
-        if state is None or Qt.CheckState(state) is not Qt.CheckState.Checked:
-            return
-        drawn = QStyleOptionViewItem(option)
-        self.initStyleOption(drawn, index)
-        style = drawn.widget.style() if drawn.widget is not None else QApplication.style()
-        element = QStyle.SubElement.SE_ItemViewItemCheckIndicator
-        box = style.subElementRect(element, drawn, drawn.widget)
-        _draw_tick(painter, box, is_enabled=True)
-
-
-def _draw_tick(painter: QPainter, box: QRect, *, is_enabled: bool) -> None:
-    """Draw a tick into a box."""
-    theme = current_theme()
-    color = theme.colors.on_accent if is_enabled else theme.colors.muted
-    size = _TICK
-    place = QRectF(0, 0, size, size)
-    place.moveCenter(QRectF(box).center())
-    icons.draw(painter, place, "tick", color)
-
-
-_ARROW = 14
-_EDGE = 9
-
-
 class Choice(QComboBox):
     """Lets a person choose one of several values, each shown as a few words."""
 
@@ -276,19 +200,9 @@ class Choice(QComboBox):
         self.setAccessibleName(says)
         for value, words in choices:
             self.addItem(words, value)
-        current_theme().changed.connect(self.update)
 
     def choose(self, value: str) -> None:
         self.setCurrentIndex(self.findData(value))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        theme = current_theme()
-        size, edge = _ARROW, _EDGE
-        place = QRectF(self.width() - size - edge, (self.height() - size) / 2, size, size)
-        painter = QPainter(self)
-        icons.draw(painter, place, "chevron-down", theme.colors.muted)
-        painter.end()
 
 
 _SHOWN_MS = 10_000

@@ -87,7 +87,7 @@ def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap
     image.fill(Qt.GlobalColor.transparent)
     painter = QPainter(image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    QSvgRenderer(QByteArray(_svg(name, color))).render(painter, QRectF(0, 0, pixels, pixels))
+    QSvgRenderer(QByteArray(svg(name, color))).render(painter, QRectF(0, 0, pixels, pixels))
     painter.end()
     image.setDevicePixelRatio(scale)
     return image
@@ -108,7 +108,8 @@ def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> 
     return result
 
 
-def _svg(name: str, color: str) -> bytes:
+def svg(name: str, color: str) -> bytes:
+    """Return an icon as SVG."""
     shape = _PATHS[name].replace("COLOR", color)
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" '

@@ -6,13 +6,15 @@ Main thread.
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import lru_cache
+from pathlib import Path
 from string import Template
 from typing import ClassVar, NamedTuple
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTemporaryDir, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
+from ui.kit import icons
 from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 
 HEAD_PX = 52  # the height of the three columns' heads
@@ -219,10 +221,26 @@ def _qt_palette(colors: Colors) -> QPalette:
     return palette
 
 
+@lru_cache(maxsize=1)
+def _icon_folder() -> QTemporaryDir:
+    return QTemporaryDir()
+
+
+@lru_cache(maxsize=16)
+def _icon_file(name: str, color: str) -> str:
+    """Return the path of an icon's file: a style sheet takes images from files alone."""
+    path = Path(_icon_folder().filePath(f"{name}-{color[1:]}.svg"))
+    path.write_bytes(icons.svg(name, color))
+    return path.as_posix()
+
+
 def stylesheet(colors: Colors) -> str:
     """Return the Qt style sheet for a palette."""
     is_strong = colors.is_strong
     computed = {
+        "tick": _icon_file("tick", colors.on_accent),
+        "disabled_tick": _icon_file("tick", colors.muted),
+        "chevron": _icon_file("chevron-down", colors.muted),
         # High contrast: 2 px focus ring; links nearly have the color of text, so they are
         # underlined; a strong groove or rail would look like a filled bar.
         "ring": f"2px solid {colors.link}" if is_strong else f"1px solid {colors.accent}",
@@ -383,7 +401,9 @@ QCheckBox::indicator, QRadioButton::indicator {
 QCheckBox::indicator { border-radius: 4px; }
 QRadioButton::indicator { border-radius: 8px; }
 QCheckBox::indicator:hover, QRadioButton::indicator:hover { border: 1px solid $text; }
-QCheckBox::indicator:checked { background: $accent; border: 1px solid $checked; }
+QCheckBox::indicator:checked {
+    background: $accent; border: 1px solid $checked; image: url($tick);
+}
 QRadioButton::indicator:checked {
     border: 1px solid $checked;
     background: qradialgradient(cx: 0.5, cy: 0.5, radius: 0.5, fx: 0.5, fy: 0.5,
@@ -392,11 +412,12 @@ QRadioButton::indicator:checked {
 QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {
     background: $sunken; border: 1px solid $strong_line;
 }
+QCheckBox::indicator:checked:disabled { image: url($disabled_tick); }
 QCheckBox::indicator:focus, QRadioButton::indicator:focus { border: 1px solid $text; }
 QComboBox { combobox-popup: 0; }
 QComboBox[kind="choice"] { padding-right: 24px; }
-QComboBox[kind="choice"]::drop-down { border: none; background: transparent; width: 0; }
-QComboBox[kind="choice"]::down-arrow { image: none; width: 0; height: 0; }
+QComboBox[kind="choice"]::drop-down { border: none; background: transparent; width: 24px; }
+QComboBox[kind="choice"]::down-arrow { image: url($chevron); width: 14px; height: 14px; }
 QComboBoxPrivateContainer { background: $raised; border: none; padding: 0; margin: 0; }
 QComboBox QAbstractItemView {
     background: $raised; border: 1px solid $strong_line; border-radius: 0; padding: 4px;
@@ -423,10 +444,12 @@ QListView[kind="rows"] {
 QListView[kind="rows"]:focus { border: $ring; }
 QListView[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
 QListView[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
-QListView[kind="rows"]::indicator {
+QListView[kind="rows"]::indicator, #stop_table::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control; border-radius: 4px;
 }
-QListView[kind="rows"]::indicator:checked { background: $accent; border: 1px solid $checked; }
+QListView[kind="rows"]::indicator:checked, #stop_table::indicator:checked {
+    background: $accent; border: 1px solid $checked; image: url($tick);
+}
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section {
     background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;

@@ -25,6 +25,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QCheckBox,
     QFrame,
     QListView,
     QProgressBar,
@@ -37,7 +38,7 @@ from PySide6.QtWidgets import (
 from engine import size_in_words
 from engine.library.hub import Hub
 from engine.library.memory import Fit
-from ui.kit.buttons import CheckBox, Choice
+from ui.kit.buttons import Choice
 from ui.kit.dialogs import ask_about_link
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
@@ -447,7 +448,7 @@ class FindView(QWidget):
         self.empty = label("", "muted", is_wrapped=True)
         self.order = Choice("Order of the models", list(ORDERS.items()))
         self.bits = Choice("Bits of a weight", [("", "Any Quantization")])
-        self.fits_only = CheckBox("Only models that fit")
+        self.fits_only = QCheckBox("Only models that fit")
         self._narrowing = QWidget()
         row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
         self.list = OfferList(self.finder, library)

@@ -12,6 +12,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QFrame,
     QProgressBar,
     QPushButton,
@@ -22,7 +23,7 @@ from PySide6.QtWidgets import (
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, size_in_words
 from engine.library.local_models import FoundModel, Removal
 from engine.library.memory import Fit, Memory, need
-from ui.kit.buttons import CheckBox, Choice
+from ui.kit.buttons import Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
@@ -83,7 +84,7 @@ class _Line(QWidget):
         self.name.setFont(font)
         self.words = ElidedLabel()
         self.words.setProperty("role", "muted")
-        self.pin = CheckBox("Pin")
+        self.pin = QCheckBox("Pin")
         self.pin.setAccessibleName(f"Pin {name}")
         self.pin.setToolTip("Keeps the model in memory")
         self.unload = QPushButton("Unload")

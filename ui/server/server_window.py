@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QFont, QHideEvent, QResizeEvent, QTextOption
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QCheckBox,
     QFrame,
     QLineEdit,
     QPlainTextEdit,
@@ -27,7 +28,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted, figures, seconds, sentence, size_in_words
 from engine.files.causes import os_cause
-from ui.kit.buttons import CheckBox, ChipButton, CopyButton, IconButton, ToggleSwitch
+from ui.kit.buttons import ChipButton, CopyButton, IconButton, ToggleSwitch
 from ui.kit.dates import day_words, time_words
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
@@ -365,8 +366,8 @@ class ServerSettings(QWidget):
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
         self.port.setFixedWidth(96)
-        self.requires_key = CheckBox(declaration("server.is_key_required").label)
-        self.chooses_model = CheckBox(declaration("server.is_model_chosen").label)
+        self.requires_key = QCheckBox(declaration("server.is_key_required").label)
+        self.chooses_model = QCheckBox(declaration("server.is_model_chosen").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)

@@ -9,12 +9,11 @@ from PySide6.QtCore import (
     QEvent,
     QItemSelectionModel,
     QModelIndex,
-    QRectF,
     QSize,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QKeyEvent, QKeySequence, QPainter, QPen
+from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QKeyEvent, QKeySequence, QPalette
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
@@ -23,7 +22,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPushButton,
-    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -35,6 +33,7 @@ from engine import OWN_STOP_OPTIONS, ModelInfo, StopScope, counted, visible
 from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
 from ui.kit.dialogs import ask_number, choose_file, choose_target
+from ui.kit.following import Following
 from ui.kit.labels import ElidedButton, ElidedChip, ElidedLabel, clear_layout_of, label, rescale
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, copied_text, copy_text, passing_menu
@@ -50,8 +49,6 @@ from ui.stops.stop_list import (
 )
 from ui.stops.stop_rows import SCOPE_WORDS, StopColumn
 
-PAD_PX = 5
-SMALL = 0.88  # the size of counts, relative to the sequences
 _SCOPE_ICONS = {
     StopScope.TEXT: "chat",
     StopScope.TEXT_AND_THINKING: "thinking",
@@ -60,7 +57,7 @@ _SCOPE_ICONS = {
 
 
 class StopDelegate(QStyledItemDelegate):
-    """Draws a check box, the sequence with visible white space, tokens, and a remark's icon.
+    """Styles the cells, and edits sequences in place.
 
     Signals:
         scope_wanted: A person wants to choose where a row applies; carries the row's index.
@@ -71,41 +68,34 @@ class StopDelegate(QStyledItemDelegate):
     def __init__(self, table: QTableView) -> None:
         super().__init__(table)
         self._table = table
-        current_theme().changed.connect(self._repaint)
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw one cell."""
-        colors = current_theme().colors
-        area = QRectF(option.rect)
-        state: QStyle.StateFlag = option.state
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if state & QStyle.StateFlag.State_Selected:
-            painter.fillRect(area, QColor(colors.accent_soft))
-        if index.row() > 0:
-            painter.setPen(QColor(colors.line))
-            painter.drawLine(area.topLeft(), area.topRight())
-        column = StopColumn(index.column())
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
+        """Set the look of a cell: fonts, colors, and the icons of scope and remarks."""
+        super().initStyleOption(option, index)
+        colors, kind = current_theme().colors, StopColumn(index.column())
         enabled = index.model().index(index.row(), StopColumn.ENABLED)
         is_on = enabled.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
-        if column is StopColumn.ENABLED:
-            self._paint_box(painter, area, is_on)
-        elif column is StopColumn.SEQUENCE:
-            font = fixed_font(self._table.font(), 1.0)
-            text = str(index.data())
-            self._paint_text(painter, area, text, font, colors.text if is_on else colors.hint)
-        elif column is StopColumn.SCOPE:
-            self._paint_scope(painter, area, index.data(Qt.ItemDataRole.UserRole), is_on)
-        elif column in (StopColumn.TOKENS, StopColumn.FIRED):
-            font = QFont(self._table.font())
-            font.setPointSizeF(font.pointSizeF() * SMALL)
-            words = str(index.data())
-            if column is StopColumn.TOKENS:
-                words = counted(int(words), "token") if words.isdecimal() else ""
-            self._paint_text(painter, area, words, font, colors.faint, is_right=True)
-        elif index.data():
-            self._paint_icon(painter, area, "warning", colors.limit, 16)
-        painter.restore()
+        color, icon = colors.faint, ""
+        if kind is StopColumn.SEQUENCE:
+            option.font = fixed_font(self._table.font(), 1.0)
+            color = colors.text if is_on else colors.hint
+        elif kind is StopColumn.SCOPE:
+            scope = index.data(Qt.ItemDataRole.UserRole)
+            # The default scope is muted, so that the others stand out.
+            color = colors.match if is_on and scope != StopScope.TEXT else colors.faint
+            icon = _SCOPE_ICONS[scope]
+        elif kind is StopColumn.TOKENS:
+            option.text = counted(int(option.text), "token") if option.text.isdecimal() else ""
+            option.displayAlignment = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        elif kind is StopColumn.REMARK:
+            color, icon = colors.limit, "warning" if option.text else ""
+            option.text = ""
+        for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
+            option.palette.setColor(role, QColor(color))
+        if icon:
+            option.icon = icons.icon(icon, color, 16)
+            option.decorationSize = QSize(16, 16)
+            option.features |= option.features.HasDecoration
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)
@@ -157,62 +147,14 @@ class StopDelegate(QStyledItemDelegate):
             return True
         return False
 
-    def _repaint(self) -> None:
-        self._table.viewport().update()
-
-    def _paint_box(self, painter: QPainter, area: QRectF, is_on: bool) -> None:
-        theme = current_theme()
-        colors = theme.colors
-        side = 16
-        box = QRectF(0, 0, side, side)
-        box.moveCenter(area.center())
-        painter.setPen(QPen(QColor(colors.checked if is_on else colors.control), 1.2))
-        painter.setBrush(QColor(colors.accent if is_on else colors.raised))
-        painter.drawRoundedRect(box, side / 4, side / 4)
-        if is_on:
-            self._paint_icon(painter, area, "tick", colors.on_accent, 14)
-
-    def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
-        colors = current_theme().colors
-        # The default choice is muted, so that other choices stand out.
-        color = colors.match if is_on and scope != StopScope.TEXT else colors.faint
-        self._paint_icon(painter, area, _SCOPE_ICONS[scope], color, 15)
-
-    def _paint_icon(
-        self, painter: QPainter, area: QRectF, name: str, color: str, usual: int
-    ) -> None:
-        """Draw an icon in the middle of a cell."""
-        side = usual
-        place = QRectF(0, 0, side, side)
-        place.moveCenter(area.center())
-        image = icons.pixmap(name, color, side)
-        painter.drawPixmap(place, image, QRectF(image.rect()))
-
-    def _paint_text(
-        self,
-        painter: QPainter,
-        area: QRectF,
-        text: str,
-        font: QFont,
-        color: str,
-        is_right: bool = False,
-    ) -> None:
-        painter.setFont(font)
-        painter.setPen(QColor(color))
-        side = Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft
-        inner = area.adjusted(PAD_PX, 0, -PAD_PX, 0)
-        elide = Qt.TextElideMode.ElideRight
-        shown = painter.fontMetrics().elidedText(text, elide, int(inner.width()))
-        painter.drawText(inner, side | Qt.AlignmentFlag.AlignVCenter, shown)
-
 
 _ROW_PX = 34
-_MOST_ROWS_SHOWN = 7
+_MAX_ROWS_SHOWN = 7
 _FRAME_PAD_PX = 3  # between frame and rows, as in the style sheet: rows end inside round corners
 _WIDTHS_PX = {
-    StopColumn.ENABLED: 36,
-    StopColumn.SCOPE: 26,
-    StopColumn.TOKENS: 66,
+    StopColumn.ENABLED: 30,
+    StopColumn.SCOPE: 28,
+    StopColumn.TOKENS: 74,
     StopColumn.FIRED: 34,
     StopColumn.REMARK: 28,
 }
@@ -251,7 +193,6 @@ class StopTable(QTableView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalHeader().hide()
         self.horizontalHeader().hide()
-        current_theme().changed.connect(self._fit)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list; the column of sequences takes the remaining width.
@@ -269,37 +210,17 @@ class StopTable(QTableView):
         header.setMinimumSectionSize(24)
         self.verticalHeader().setMinimumSectionSize(24)
         header.setSectionResizeMode(StopColumn.SEQUENCE, QHeaderView.ResizeMode.Stretch)
-        for fixed in _WIDTHS_PX:
+        for fixed, width in _WIDTHS_PX.items():
             header.setSectionResizeMode(fixed, QHeaderView.ResizeMode.Fixed)
-        self._fit()
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Give larger text more room."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        self.verticalHeader().setDefaultSectionSize(self._row_px)
-        if self.model() is not None:
-            for column, width in _WIDTHS_PX.items():
-                self.setColumnWidth(column, max(width, self._words_px(column)))
+            self.setColumnWidth(fixed, width)
+        self.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.setFixedHeight(self.sizeHint().height())
-
-    @property
-    def _row_px(self) -> int:
-        return max(_ROW_PX, self.fontMetrics().height() + 15)
-
-    def _words_px(self, column: StopColumn) -> int:
-        longest = {StopColumn.TOKENS: "88 tokens", StopColumn.FIRED: "88×"}.get(column, "")
-        width = self.fontMetrics().horizontalAdvance(longest) * SMALL
-        return round(width) + 2 * PAD_PX + 2
 
     def sizeHint(self) -> QSize:
         model = self.model()
         rows = model.rowCount() if model is not None else 0
         frame = 2 * (_FRAME_PAD_PX + 1)
-        return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * self._row_px + frame)
+        return QSize(240, min(max(rows, 1), _MAX_ROWS_SHOWN) * _ROW_PX + frame)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Remove, switch and move rows by keyboard."""
@@ -534,7 +455,8 @@ class StopListEditor(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._model: StopListModel | None = None
+        self._model = StopListModel(parent=self)
+        self._following = Following()
         self.table = StopTable()
         self.input = _Input()
         self.input.setAccessibleName("New stop sequence")
@@ -579,18 +501,18 @@ class StopListEditor(QWidget):
 
     def show_model(self, model: StopListModel) -> None:
         """Edit another list."""
-        if self._model is not None:
-            self._disconnect(self._model)
         self._model = model
         self.table.setModel(model)
         self.import_export.show_model(model)
-        model.remarks_changed.connect(self._refresh)
-        model.edited.connect(self._refresh)
-        model.row_changed.connect(self._select)
-        model.refused.connect(self._show_refusal)
-        model.mode_changed.connect(self._show_mode)
-        model.undo_stack.canUndoChanged.connect(self.undo.setEnabled)
-        model.undo_stack.canRedoChanged.connect(self.redo.setEnabled)
+        self._following.follow(
+            (model.remarks_changed, self._refresh),
+            (model.edited, self._refresh),
+            (model.row_changed, self._select),
+            (model.refused, self._show_refusal),
+            (model.mode_changed, self._show_mode),
+            (model.undo_stack.canUndoChanged, self.undo.setEnabled),
+            (model.undo_stack.canRedoChanged, self.redo.setEnabled),
+        )
         self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
         self.undo.setEnabled(model.undo_stack.canUndo())
         self.redo.setEnabled(model.undo_stack.canRedo())
@@ -646,8 +568,8 @@ class StopListEditor(QWidget):
         self.add.clicked.connect(self._add)
         self.fix.clicked.connect(self._fix)
         self.import_export.refused.connect(self._show_refusal)
-        self.undo.clicked.connect(self._undo)
-        self.redo.clicked.connect(self._redo)
+        self.undo.clicked.connect(lambda: self._model.undo_stack.undo())
+        self.redo.clicked.connect(lambda: self._model.undo_stack.redo())
         self.up.clicked.connect(lambda: self._move(-1))
         self.down.clicked.connect(lambda: self._move(1))
         self.remove.clicked.connect(self._remove)
@@ -656,61 +578,42 @@ class StopListEditor(QWidget):
         self.with_escapes.clicked.connect(lambda: self._set_mode(True))
         self.as_typed.clicked.connect(lambda: self._set_mode(False))
 
-    def _disconnect(self, model: StopListModel) -> None:
-        model.edited.disconnect(self._refresh)
-        model.remarks_changed.disconnect(self._refresh)
-        model.row_changed.disconnect(self._select)
-        model.refused.disconnect(self._show_refusal)
-        model.mode_changed.disconnect(self._show_mode)
-        model.undo_stack.canUndoChanged.disconnect(self.undo.setEnabled)
-        model.undo_stack.canRedoChanged.disconnect(self.redo.setEnabled)
-
     # -- intents ---------------------------------------------------------------------------
 
     def _add(self) -> None:
-        if self._model is not None and self._model.add(self.input.text()):
+        if self._model.add(self.input.text()):
             self.input.clear()
             self._hide_refusal()
 
     def _keep_typed(self, typed: str) -> None:
-        if self._model is not None:
-            self._model.half_typed = typed
+        self._model.half_typed = typed
 
     def _remove(self) -> None:
-        row = self.table.currentIndex().row()
-        if self._model is not None and row >= 0:
-            self._model.remove([row])
+        if (selected := self._selected) >= 0:
+            self._model.remove([selected])
 
     def _fix(self) -> None:
-        row = self.table.currentIndex().row()
-        if self._model is not None and row >= 0:
-            self._model.fix(row)
+        if (selected := self._selected) >= 0:
+            self._model.fix(selected)
 
     def _move(self, by: int) -> None:
-        row = self.table.currentIndex().row()
-        if self._model is not None and row >= 0:
-            self._model.move(row, row + by)
+        if (selected := self._selected) >= 0:
+            self._model.move(selected, selected + by)
 
-    def _undo(self) -> None:
-        if self._model is not None:
-            self._model.undo_stack.undo()
-
-    def _redo(self) -> None:
-        if self._model is not None:
-            self._model.undo_stack.redo()
+    @property
+    def _selected(self) -> int:
+        """The selected row; -1 for none."""
+        return self.table.currentIndex().row()
 
     def _set_mode(self, with_escapes: bool) -> None:
-        if self._model is not None:
-            self._model.set_with_escapes(with_escapes)
+        self._model.set_with_escapes(with_escapes)
         self.input.setFocus()
 
     # -- showing ---------------------------------------------------------------------------
 
     def _refresh(self) -> None:
         model = self._model
-        if model is None:
-            return
-        rows, row = model.rowCount(), self.table.currentIndex().row()
+        rows, row = model.rowCount(), self._selected
         self._empty.setVisible(rows == 0)
         self.table.setVisible(rows > 0)
         self.table.setFixedHeight(self.table.sizeHint().height())
@@ -740,14 +643,11 @@ class StopListEditor(QWidget):
     def _show_refusal(self, message: str) -> None:
         self.message.setText(message)
         self.message.show()
-        self._mark_input(True)
+        restyle(self.input, "invalid", True)
 
     def _hide_refusal(self) -> None:
         self.message.hide()
-        self._mark_input(False)
-
-    def _mark_input(self, is_invalid: bool) -> None:
-        restyle(self.input, "invalid", is_invalid)
+        restyle(self.input, "invalid", False)
 
 
 class _Input(QLineEdit):

@@ -7,9 +7,9 @@ from typing import Any
 
 from PySide6.QtCore import QDate, QDateTime, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPushButton, QWidget
 
-from ui.kit.buttons import CheckBox, Choice
+from ui.kit.buttons import Choice
 from ui.kit.labels import label
 from ui.kit.layouts import FlowLayout, column, form
 from ui.kit.theme import restyle
@@ -87,7 +87,7 @@ class QuestionForm(QWidget):
     def _build_widget(self, field: QuestionField) -> QWidget:
         match field.kind:
             case "boolean":
-                box = CheckBox(field.title)
+                box = QCheckBox(field.title)
                 box.setChecked(field.default is True)
                 self._getters[field.name] = box.isChecked
                 return box
@@ -111,7 +111,7 @@ class QuestionForm(QWidget):
 
     def _build_check_boxes(self, field: QuestionField) -> QWidget:
         checked = field.default if isinstance(field.default, list) else []
-        boxes = {value: CheckBox(label) for value, label in field.choices}
+        boxes = {value: QCheckBox(label) for value, label in field.choices}
         for value, box in boxes.items():
             box.setAccessibleName(f"{field.title}: {box.text()}")
             box.setChecked(value in checked)

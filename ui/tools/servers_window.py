@@ -10,6 +10,7 @@ from typing import Any
 from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
+    QCheckBox,
     QDialog,
     QDialogButtonBox,
     QFormLayout,
@@ -24,7 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted
-from ui.kit.buttons import CheckBox, Choice, IconButton, ToggleSwitch
+from ui.kit.buttons import Choice, IconButton, ToggleSwitch
 from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import never_sideways
 from ui.kit.labels import ElidedLabel, label, plain_tool_tip
@@ -100,7 +101,7 @@ class _Row(QWidget):
         self.name.setPlaceholderText("Name")
         self.name.setAccessibleName(f"Name of {default_name}")
         self.text = QLineEdit(value.value)
-        self.secret = CheckBox("Secret")
+        self.secret = QCheckBox("Secret")
         self.secret.setToolTip("Secrets are kept in the keychain, not in the file")
         self.remove = IconButton("close", "")
         self.name.textChanged.connect(self._show_message)
@@ -307,7 +308,7 @@ class ServerDetail(QWidget):
         self._reached = ElidedLabel("")
         self._reached.setProperty("role", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
-        self.in_new = CheckBox(declaration("tools.in_new_conversations").label)
+        self.in_new = QCheckBox(declaration("tools.in_new_conversations").label)
         self.in_new.setToolTip("Use in new conversations")
         self.restart = QPushButton("Restart")
         self.sign_in = QPushButton("Sign In…")

@@ -9,6 +9,7 @@ from typing import Any, Protocol, get_origin
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtGui import QAction, QActionGroup, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QDialog,
     QDialogButtonBox,
     QGridLayout,
@@ -20,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import size_in_words
-from ui.kit.buttons import CheckBox, Choice
+from ui.kit.buttons import Choice
 from ui.kit.colors import ThemeMode
 from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import NumberField, never_sideways
@@ -286,8 +287,8 @@ class PreferencesDialog(QDialog):
         )
         return control
 
-    def _check_box(self, preference: Declared, now: bool) -> CheckBox:
-        control = CheckBox(preference.setting.says or preference.setting.label)
+    def _check_box(self, preference: Declared, now: bool) -> QCheckBox:
+        control = QCheckBox(preference.setting.says or preference.setting.label)
         control.setChecked(now)
         control.toggled.connect(lambda is_on: self._change(preference, is_on))
         return control

@@ -3,13 +3,13 @@ from typing import TypeVar
 
 import pytest
 from PySide6.QtCore import QPoint, QRect
-from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
 from tests.ui.driving import eventually
-from ui.kit.buttons import CheckBox, Choice
+from ui.kit.buttons import Choice
 from ui.kit.colors import DARK, LIGHT, strengthened
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
@@ -36,12 +36,12 @@ async def test_each_control_changes_its_preference_at_once(theme: Theme, parent:
     state = preferences_state(Preferences(theme="light"))
     dialog = PreferencesDialog(state, parent)
     control(dialog, "theme", Choice).choose("dark")
-    control(dialog, "has_high_contrast", CheckBox).setChecked(True)
+    control(dialog, "has_high_contrast", QCheckBox).setChecked(True)
     control(dialog, "server.at_launch", Choice).choose("off")
-    control(dialog, "stays_in_tray", CheckBox).setChecked(False)
+    control(dialog, "stays_in_tray", QCheckBox).setChecked(False)
     control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
     control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
-    control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
+    control(dialog, "new_conversation.is_thinking", QCheckBox).setChecked(True)
     control(dialog, "new_conversation.thinking_budget", NumberField).setValue(64)
     dialog.show()
     prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QScreen
 from PySide6.QtWidgets import (
+    QCheckBox,
     QGridLayout,
     QLabel,
     QListWidget,
@@ -24,7 +25,7 @@ from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
 from ui.kit import icons
-from ui.kit.buttons import CheckBox, IconButton
+from ui.kit.buttons import IconButton
 from ui.kit.dialogs import ask_text, choose_file, choose_target
 from ui.kit.fields import NumberField, Slider, never_sideways
 from ui.kit.labels import ElidedLabel, label, rescale
@@ -388,7 +389,7 @@ class SettingsPopover(Popover):
         for option in _STOP_OPTIONS:
             changed = partial(self._edit_stop_option, option)
             stop_control = self.stop_options[option.name]
-            if isinstance(stop_control, CheckBox):
+            if isinstance(stop_control, QCheckBox):
                 stop_control.toggled.connect(changed)
             else:
                 stop_control.number_edited.connect(changed)
@@ -413,7 +414,7 @@ class SettingsPopover(Popover):
         self._show_sources()
         for name, stop_control in self.stop_options.items():
             value = getattr(settings.stop_options, name)
-            if isinstance(stop_control, CheckBox):
+            if isinstance(stop_control, QCheckBox):
                 with QSignalBlocker(stop_control):
                     stop_control.setChecked(value)
             else:
@@ -454,7 +455,7 @@ class SettingsPopover(Popover):
             self._add_number(form if name in _COMMON else rare, name, titles[name], control)
         for option in _STOP_OPTIONS:
             stop_control, line = self.stop_options[option.name], rare.rowCount()
-            if isinstance(stop_control, CheckBox):
+            if isinstance(stop_control, QCheckBox):
                 rare.addWidget(stop_control, line, 0, 1, 2)
             else:
                 rare.addWidget(label(option.title), line, 0)
@@ -623,10 +624,10 @@ class SettingsPopover(Popover):
 _STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
 
-def _stop_field(option: StopOption) -> CheckBox | NumberField:
+def _stop_field(option: StopOption) -> QCheckBox | NumberField:
     """Return the control of an option of stops."""
     if isinstance(option.default, bool):
-        box = CheckBox(option.title)
+        box = QCheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
     control = NumberField(option.title, "No tokens", 1, _MOST_TOKENS, 1, is_whole=True)
@@ -647,7 +648,7 @@ def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
     for line in range(grid.rowCount()):
         item = grid.itemAtPosition(line, 0)
         widget = None if item is None else item.widget()
-        if widget is not None and not isinstance(widget, CheckBox):
+        if widget is not None and not isinstance(widget, QCheckBox):
             yield widget
 
 

@@ -4,13 +4,13 @@ from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
+    QCheckBox,
     QHBoxLayout,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
-from ui.kit.buttons import CheckBox
 from ui.kit.labels import clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
@@ -58,7 +58,7 @@ class ToolsPopover(Popover):
         self._owner = owner
         self._choice = ToolsInUse()
         self._can_call = True
-        self.boxes: dict[tuple[str, ...], CheckBox] = {}
+        self.boxes: dict[tuple[str, ...], QCheckBox] = {}
         self.approved: dict[tuple[str, str], QPushButton] = {}
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
@@ -169,7 +169,7 @@ class ToolsPopover(Popover):
         outer.addWidget(group)
         is_used = server.name in self._choice.servers
         text = stage_text(server)
-        box = CheckBox(server.name)
+        box = QCheckBox(server.name)
         box.setAccessibleName(f"{server.name}, {text}")
         box.setChecked(is_used)
         box.setEnabled(server.config.is_on or is_used)
@@ -183,7 +183,7 @@ class ToolsPopover(Popover):
         if not is_used:
             return
         for tool in server.tools:
-            inner = CheckBox(tool.title)
+            inner = QCheckBox(tool.title)
             inner.setStyleSheet(f"margin-left: {_INDENT_PX}px")
             inner.setAccessibleName(f"{tool.title} of {server.name}")
             inner.setToolTip(tool.description[:300])
@@ -197,7 +197,7 @@ class ToolsPopover(Popover):
             else:
                 lines.addWidget(inner)
 
-    def _with_approval(self, tool: ToolInfo, box: CheckBox) -> QHBoxLayout:
+    def _with_approval(self, tool: ToolInfo, box: QCheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""
         again = self.approved[tool.key] = QPushButton("Ask Again")
         again.setProperty("kind", "link")

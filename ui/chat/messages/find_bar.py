@@ -12,6 +12,7 @@ from ui.chat.messages.message_menu import MessageTexts
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
+from ui.kit.following import Following
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, row
 from ui.kit.theme import restyle
@@ -300,7 +301,7 @@ class FindingText(QObject):
     def __init__(self, workspace: Workspace, column: MessageColumn, parent: QWidget) -> None:
         super().__init__(parent)
         self._column = column
-        self._opened: ConversationController | None = None
+        self._following = Following()
         self.finder = TextFinder(
             MessageTexts(),
             lambda: workspace.current.conversation.messages,
@@ -315,20 +316,14 @@ class FindingText(QObject):
 
     def _follow(self, opened: ConversationController) -> None:
         """Search in the conversation that is open now."""
-        finder = self.finder
-        if self._opened is not None:
-            session = self._opened
-            session.message_appended.disconnect(self._look_again)
-            session.path_changed.disconnect(self._look_again)
-            for grown in (session.text_appended, session.thinking_appended, session.run_changed):
-                grown.disconnect(self._look_again_soon)
-        self._opened = opened
-        session = opened
-        session.message_appended.connect(self._look_again)
-        session.path_changed.connect(self._look_again)
-        for grown in (session.text_appended, session.thinking_appended, session.run_changed):
-            grown.connect(self._look_again_soon)
-        finder.look_again()
+        self._following.follow(
+            (opened.message_appended, self._look_again),
+            (opened.path_changed, self._look_again),
+            (opened.text_appended, self._look_again_soon),
+            (opened.thinking_appended, self._look_again_soon),
+            (opened.run_changed, self._look_again_soon),
+        )
+        self.finder.look_again()
 
     def _look_again(self, _: ConversationMessage | int) -> None:
         self.finder.look_again()

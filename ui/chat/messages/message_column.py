@@ -1,10 +1,10 @@
 """The scrolling column of a conversation's messages. Main thread."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, QScrollArea, QWidget
 
@@ -16,6 +16,7 @@ from ui.kit import icons
 from ui.kit.buttons import with_keys
 from ui.kit.colors import Colors
 from ui.kit.flow_text import Highlight, words_pattern
+from ui.kit.following import Following
 from ui.kit.theme import current_theme, restyle
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
@@ -190,6 +191,7 @@ class MessageColumn(QScrollArea):
         super().__init__()
         theme = current_theme()
         self._opened: ConversationController | None = None
+        self._following = Following()
         self._shown_run: Run | None = None
         self._has_marks = False
         self._shown_left_out: LeftOut | None = None
@@ -222,16 +224,21 @@ class MessageColumn(QScrollArea):
     def show_conversation(self, opened: ConversationController) -> None:
         """Show another conversation's messages, where they were read last, or their end."""
         self.keep_place()
-        if self._opened is not None:
-            for signal, slot in self._connections(self._opened):
-                signal.disconnect(slot)
         self._opened = opened
         self._marks.forget_found()
         self._place.follow_end()
         self._stack.take_from(0)
         self._add_all(opened.conversation.messages)
-        for signal, slot in self._connections(opened):
-            signal.connect(slot)
+        self._following.follow(
+            (opened.message_appended, self._append),
+            (opened.path_changed, self._show_from),
+            (opened.text_appended, self._append_text),
+            (opened.thinking_appended, self._append_thinking),
+            (opened.run_changed, self._refresh),
+            (opened.run_finished, self._refresh),
+            (opened.is_running_changed, self._show_busy),
+            (opened.message_changed, self._show_again),
+        )
         self._return_to_place()
         self._has_moved = False
 
@@ -401,19 +408,6 @@ class MessageColumn(QScrollArea):
         self._marks.mark_all(self._stack.filled)
 
     # -- signals of the session ------------------------------------------------------------
-
-    def _connections(
-        self, opened: ConversationController
-    ) -> Iterator[tuple[SignalInstance, Callable[..., None]]]:
-        session = opened
-        yield session.message_appended, self._append
-        yield session.path_changed, self._show_from
-        yield session.text_appended, self._append_text
-        yield session.thinking_appended, self._append_thinking
-        yield session.run_changed, self._refresh
-        yield session.run_finished, self._refresh
-        yield session.is_running_changed, self._show_busy
-        yield session.message_changed, self._show_again
 
     def show_prompt_begin(self) -> None:
         """Show above which message others are not sent, as the last answer's prompt was."""

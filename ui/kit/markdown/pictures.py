@@ -180,7 +180,7 @@ class Picture:
 
 @lru_cache(maxsize=32)
 def picture(address: str, em: float) -> Picture | None:
-    """Return the picture that an address contains; None for any other address, and for no picture."""
+    """Return the picture that a data address contains; None for any other address."""
     data = _DATA.match(address)
     if data is None or len(address) > MOST_PICTURE_BYTES * 4 // 3 + 100:
         return None
