@@ -87,8 +87,7 @@ class Drafting:
         if not self._plan(sequences)[0]:
             return None
         self._forget_pass()
-        max_width = self._rollback.most_tokens(rows.cache) // len(rows)
-        if max_width < WIDTHS[0]:
+        if not self._rollback.can_take_back(rows.cache):
             return None
         began_s = self._ended_at_s or time.perf_counter()
         pending = rows.pending()
@@ -98,7 +97,7 @@ class Drafting:
         if not width:
             return None
         drafting_s = time.perf_counter()
-        drafts = self._propose(rows, sources, min(width, max_width) - 1)
+        drafts = self._propose(rows, sources, width - 1)
         longest = max(map(len, drafts))
         if not longest:
             return None

@@ -270,44 +270,27 @@ def fill_window(part: Any) -> None:
     part._idx = part.keys.shape[2]
 
 
-@contextlib.contextmanager
-def recurrences_watched(
-    delta_rule: Callable[..., Any],
-    scan: Callable[..., Any],
-    note_step: Callable[[Any], object] | None,
-) -> Iterator[None]:
-    """Let layers call other functions for their recurrences inside the block.
+def wrap_recurrences(delta_rule: Callable[..., Any], scan: Callable[..., Any]) -> bool:
+    """Let layers call other functions for their recurrences from now on; once for the process.
 
     Args:
-        delta_rule: Is given Gated DeltaNet's function, and what that is given.
+        delta_rule: Is given Gated DeltaNet's function, and its arguments.
         scan: The same for Mamba2's.
-        note_step: Is told the state after each token, where it is computed token by token.
+
+    Returns:
+        Whether this was the first call.
 
     Upstream: ``gated_delta_update`` in ``mlx_lm/models/gated_delta.py``, and ``ssm_update`` in
     ``mlx_lm/models/ssm.py``, which find these functions in their modules.
     """
     from mlx_lm.models import gated_delta, ssm
 
-    step = gated_delta._gated_delta_step_ops
-
-    def noted(*args: Any) -> Any:
-        output, state = step(*args)
-        if note_step is not None:
-            note_step(state)
-        return output, state
-
-    ops, kernel, attn = gated_delta.gated_delta_ops, gated_delta.gated_delta_kernel, ssm.ssm_attn
-    try:
-        gated_delta.gated_delta_ops = partial(delta_rule, ops)
-        gated_delta.gated_delta_kernel = partial(delta_rule, kernel)
-        gated_delta._gated_delta_step_ops = noted
-        ssm.ssm_attn = partial(scan, attn)
-        yield
-    finally:
-        gated_delta.gated_delta_ops = ops
-        gated_delta.gated_delta_kernel = kernel
-        gated_delta._gated_delta_step_ops = step
-        ssm.ssm_attn = attn
+    if isinstance(ssm.ssm_attn, partial):
+        return False
+    gated_delta.gated_delta_ops = partial(delta_rule, gated_delta.gated_delta_ops)
+    gated_delta.gated_delta_kernel = partial(delta_rule, gated_delta.gated_delta_kernel)
+    ssm.ssm_attn = partial(scan, ssm.ssm_attn)
+    return True
 
 
 @contextlib.contextmanager

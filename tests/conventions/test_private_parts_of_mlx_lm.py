@@ -197,31 +197,3 @@ def test_the_limit_of_open_files_can_be_changed_again_after_the_import() -> None
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
     assert resource.setrlimit is changed
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1
-
-
-def test_the_recurrences_of_mlx_lm_are_looked_up_in_their_modules() -> None:
-    def is_watched() -> bool:
-        from mlx_lm.models import gated_delta, ssm
-
-        before = gated_delta.gated_delta_ops, gated_delta.gated_delta_kernel, ssm.ssm_attn
-        called: list[Any] = []
-
-        def watch(run: Any, *args: Any, **options: Any) -> Any:
-            called.append(run)
-            return run(*args, **options)
-
-        steps: list[mx.array] = []
-        ones, heads = mx.ones((1, 3, 2, 4)), mx.ones((2,))
-        with mlx_lm_internals.recurrences_watched(watch, watch, steps.append):
-            gates = mx.ones((1, 3, 2))
-            state = gated_delta.gated_delta_update(ones, ones, ones, gates, gates, heads, heads)[1]
-            ssm.ssm_update(ones, heads, ones, ones, heads, gates, heads)
-        after = gated_delta.gated_delta_ops, gated_delta.gated_delta_kernel, ssm.ssm_attn
-        return (
-            after == before
-            and called == [before[0], before[2]]
-            and len(steps) == 3
-            and steps[-1] is state
-        )
-
-    expect("mlx-lm", "gated_delta._gated_delta_step_ops and ssm.ssm_attn", is_watched)

@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -292,14 +291,8 @@ def forced(rounds: int) -> None:
 
 
 def kinds(rounds: int) -> None:
-    """An answer that copies, and tokens that are taken back, with every kind of cache."""
-    from tests.lab.benchmarks.guesses.kinds import (
-        ALL_KINDS,
-        KINDS,
-        SIZES,
-        KindSides,
-        RollbackCosts,
-    )
+    """An answer that copies, with every kind of cache."""
+    from tests.lab.benchmarks.guesses.kinds import KINDS, KindSides
 
     for kind in KINDS:
         ours, theirs = alternate(rounds, *KindSides(kind).sides)
@@ -308,12 +301,6 @@ def kinds(rounds: int) -> None:
             f"{ours / theirs:.2f}",
             f">= 2.0   ({compared(ours, theirs)})",
         )
-    for kind, size, kept in product(ALL_KINDS, SIZES, ((3,), (3, 8, 1, 5))):
-        costs = RollbackCosts(kind, size, kept, rounds)
-        others = f"remembering {costs.remembering:.3f}, without states of each token "
-        others += f"{costs.again:.3f}, by reading them again {costs.reread:.3f}"
-        name = f"{kind}, {size}: back to {kept} of 8 / the pass"
-        report(name, f"{costs.back:.3f}", f"<= 0.05   ({others})")
 
 
 def rss_mb() -> float:
