@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.grammar.call_formats import ParameterFormat
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
-from engine.grammar.schemas import ESCAPE_OR_CLASS, Schema, length_range
+from engine.grammar.schemas import ESCAPE_OR_CLASS, NAME_PATTERNS, Schema, length_range
 from engine.output.tool_calls.parameters import resolve_reference
 
 # A parameter that may be any text is written without quotes, in a terminal that holds it to the
@@ -26,15 +26,6 @@ _MAX_VISITS = 20_000
 # Stands for the name of a parameter that the model chooses.
 _ANY_KEY = "\ue000"
 _KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
-_DATE = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
-_TIME = rf"{_CLOCK}:[0-5][0-9](?:\.[0-9]{{1,6}})?(?:Z|[+-]{_CLOCK})"
-_FORMATS = {
-    "date": _DATE,
-    "time": _TIME,
-    "date-time": f"{_DATE}T{_TIME}",
-    "uuid": "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +303,9 @@ def _text_regexes(part: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         elif whole is None:
             unknown.append("pattern")
     if "format" in part:
-        regex = _FORMATS.get(str(part["format"]))
-        regexes += [regex] if regex else []
-        unknown += [] if regex or "pattern" in part else ["format"]
+        whole = _as_whole(NAME_PATTERNS.get(str(part["format"]), "(^"))
+        regexes += [whole] if whole else []
+        unknown += [] if whole or "pattern" in part else ["format"]
     return regexes or ["(?s:.*)"], unknown
 
 

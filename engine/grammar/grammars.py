@@ -25,9 +25,9 @@ _OPTIONS = '%llguidance {"no_forcing": true}'
 
 
 SCHEMA_FIELD = "constraint.json_schema"
-# OpenAI's SDK sends ``strict: true`` with every pydantic model: what pydantic writes for a set and
-# for a Decimal is left out and named even where a strict schema is refused.
-_TOLERATED = (".uniqueItems", ".pattern")
+# OpenAI's SDK sends ``strict: true`` with every pydantic model, and a set takes an array in which
+# items repeat: this keyword is left out and named even where a strict schema is refused.
+_TOLERATED = ".uniqueItems"
 _DESCRIBING = frozenset(
     {"properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "allOf",
      "anyOf", "oneOf", "$ref"}

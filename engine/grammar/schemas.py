@@ -32,9 +32,35 @@ _SHOWN_CHARACTERS = 80
 Schema = Any
 """A JSON schema: an object, true or false."""
 
-_FORMATS = frozenset(
-    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
+# Formats that the compiler knows.
+_FORMATS = frozenset({"email", "hostname", "ipv4", "ipv6", "uri", "uuid"})
+_YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+_LEAP_YEAR = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_DATE = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    f"|{_LEAP_YEAR}-02-29)"
 )
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = f"{_CLOCK}:[0-5][0-9](?:\\.[0-9]{{1,6}})?(?:Z|[+-]{_CLOCK})"
+_LITERAL = r"(?:[A-Za-z0-9 _@:;,#%&=<>~/'\"!-]|\\[dDwWsSbBnrt.*+?()\[\]{}|^$\\/-])"
+_ATOM = rf"(?:{_LITERAL}|\.|\[\^?[A-Za-z0-9_.@ ]+\])(?:[*+?]|\{{[1-9]\}})?"
+_DAYS = "(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)"
+_HOURS = _DAYS.translate(str.maketrans("YMD", "HMS"))
+# Dates and times that exist (the compiler's allow the second 60 and the 29th of each February, which
+# no library of clients takes), durations without endless digits, and simple regular expressions.
+_PATTERNS = {
+    "date": f"^{_DATE}$",
+    "date-time": f"^{_DATE}T{_TIME}$",
+    "duration": f"^P(?:[0-9]{{1,6}}W|{_DAYS}(?:T{_HOURS})?|T{_HOURS})$",
+    "regex": rf"^\^?(?:{_ATOM}|\((?:{_ATOM})+(?:\|(?:{_ATOM})+)*\)[*+?]?)*\$?$",
+    "time": f"^{_TIME}$",
+}
+# The compiler knows formats of values only, not of the names of properties.
+NAME_PATTERNS = {
+    **_PATTERNS,
+    "uuid": "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
+}
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _LISTS = (*_BRANCHES, "prefixItems")
@@ -52,6 +78,8 @@ _UNENFORCED = (
     "dependentSchemas", "if", "not", "unevaluatedItems", "uniqueItems",
 )  # fmt: skip
 _LOOK_AROUND = re.compile(r"\(\?<?[=!]|\\[bB1-9]|\\k<")
+# A look-ahead that forbids a text of some characters only, as in pydantic's pattern of a Decimal.
+_ONLY_OF_CLASS = re.compile(r"\(\?!\^?\[([^\]\\^][^\]\\]*)\]\*\$\)")
 ESCAPE_OR_CLASS = re.compile(r"\\[^bB1-9k]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
@@ -129,7 +157,7 @@ class _Rewriter:
         _modernize(part)
         self._name_properties(part, path)
         self._close(part, path)
-        self._drop_pattern(part, path)
+        self._split_pattern(part, path)
         self._note_combinations(part)
         if part.get("not") in (True, {}):
             return False  # how zod writes a value that must not be there
@@ -207,14 +235,26 @@ class _Rewriter:
                 "apply to one value"
             )
 
-    def _drop_pattern(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
-        """Drop unknown formats, and patterns that are no regular language."""
-        if str(part.get("format")) not in _FORMATS:
+    def _split_pattern(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
+        """Write formats as patterns, and look-aheads at a pattern's beginning as patterns."""
+        name, pattern = str(part.get("format")), part.get("pattern")
+        if name not in _FORMATS:
             part.pop("format", None)
-        if isinstance(pattern := part.get("pattern"), str) and _looks_around(pattern):
-            del part["pattern"]
-            if "format" not in part:  # it says what zod's pattern beside it says
+        patterns = [_PATTERNS[name]] if name in _PATTERNS else []
+        if isinstance(pattern, str):
+            found = _split_look_aheads(pattern) if _looks_around(pattern) else [pattern]
+            kept = [text for text in found if not _looks_around(text)]
+            # A format says what zod's pattern beside it says.
+            if len(kept) < len(found) and name not in {*_FORMATS, *_PATTERNS}:
                 self._leave_out(path, "pattern")
+            patterns = [*kept, *patterns]
+            del part["pattern"]
+        if patterns:
+            part["pattern"], *others = patterns
+            if others:
+                listed = part.get("allOf")
+                listed = listed if isinstance(listed, list) else []
+                part["allOf"] = [*listed, *({"pattern": text} for text in others)]
 
     def _name_properties(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
         """Write what ``propertyNames`` says as the properties that there may be."""
@@ -223,7 +263,8 @@ class _Rewriter:
             return
         value, known = part.get("additionalProperties", True), part.get("properties")
         known = known if isinstance(known, Mapping) else {}
-        listed, pattern = self._listed(names), names.get("pattern")
+        listed = self._listed(names)
+        pattern = names.get("pattern", NAME_PATTERNS.get(str(names.get("format"))))
         if length := length_range(names):
             pattern = None if pattern else rf"^[\s\S]{length}$"
         if listed is not None and "patternProperties" not in part:
@@ -377,3 +418,35 @@ def length_range(part: Mapping[str, Any]) -> str:
     if not isinstance(least, int) or not isinstance(most, int | None):
         return ""
     return f"{{{least},{'' if most is None else most}}}" if least or most is not None else ""
+
+
+def _split_look_aheads(pattern: str) -> list[str]:
+    """Return patterns that together mean the same: look-aheads at the beginning, and the rest."""
+    parts: list[str] = []
+    rest = pattern.removeprefix("^")
+    if rest == pattern:
+        return [pattern]
+    while rest.startswith(("(?=", "(?!")):
+        end = _end_of_group(rest)
+        if end is None:
+            break
+        group, rest = rest[: end + 1], rest[end + 1 :]
+        if only := _ONLY_OF_CLASS.fullmatch(group):
+            parts.append(f"[^{only[1]}]")
+        else:
+            parts.append(f"^(?:{group[3:-1]})" if group[2] == "=" else f"^{group}")
+    return [*parts, f"^{rest}"]
+
+
+def _end_of_group(pattern: str) -> int | None:
+    """Return the index of the bracket that closes the group at a pattern's beginning."""
+    depth = index = 0
+    while index < len(pattern):
+        if skipped := ESCAPE_OR_CLASS.match(pattern, index):
+            index = skipped.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(pattern[index], 0)
+        if depth == 0:
+            return index
+        index += 1
+    return None

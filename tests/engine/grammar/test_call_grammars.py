@@ -70,7 +70,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "held text": closed(
         p={"type": "string", "pattern": "^[a-c]{2}$|^z{2,3}$"},
-        u={"type": "string", "format": "uuid"},
+        d={"type": "string", "format": "date"}, u={"type": "string", "format": "uuid"},
         m={"anyOf": [{"type": "string", "pattern": "^ab?$"}, {"type": "integer"}]},
     ),
     "optional": {"properties": {

@@ -94,6 +94,7 @@ def test_a_bad_schema_of_a_tool_is_enforced_as_far_as_it_can_be(engine: Engine) 
     ("schema", "keyword"),
     [
         ({"not": {"type": "string"}}, "not"),
+        ({"items": {"type": "string", "pattern": "a(?!b)"}}, "items.pattern"),
         ({"properties": {"t": {"contains": {"const": 1}}}}, "properties.t.contains"),
     ],
 )
