@@ -47,7 +47,7 @@ _LITERAL = r"(?:[A-Za-z0-9 _@:;,#%&=<>~/'\"!-]|\\[dDwWsSbBnrt.*+?()\[\]{}|^$\\/-
 _ATOM = rf"(?:{_LITERAL}|\.|\[\^?[A-Za-z0-9_.@ ]+\])(?:[*+?]|\{{[1-9]\}})?"
 _DAYS = "(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)"
 _HOURS = _DAYS.translate(str.maketrans("YMD", "HMS"))
-# Dates and times that exist (the compiler's allow the second 60 and the 29th of each February, which
+# Dates and times that exist (the compiler allows the second 60 and the 29th of each February, which
 # no library of clients takes), durations without endless digits, and simple regular expressions.
 _PATTERNS = {
     "date": f"^{_DATE}$",
