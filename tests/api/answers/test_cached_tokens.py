@@ -189,17 +189,6 @@ def test_a_client_flushes_and_measures_its_own_prompts_only(
     assert asyncio.run(ask()) > 0
 
 
-def test_ollama_counts_all_tokens_of_a_prompt_and_has_no_field_for_cached_ones(
-    keeping: Engine, serve: Callable[..., Any]
-) -> None:
-    site = serve(keeping, keeps_prompts=True)
-    body = {"model": "m", "stream": False, "messages": [{"role": "user", "content": LONG}]}
-    counts = [site.send("POST", "/api/chat", body).json["prompt_eval_count"] for _ in range(2)]
-    assert counts[0] == counts[1] > 100
-    lines = site.send("POST", "/api/chat", body | {"stream": True}).body.splitlines()
-    assert json.loads(lines[-1])["prompt_eval_count"] == counts[0]
-
-
 def test_a_server_that_keeps_no_prompts_leaves_nothing_on_disk(
     keeping: Engine, serve: Callable[..., Any]
 ) -> None:

@@ -128,24 +128,6 @@ def test_a_function_of_a_namespace_can_be_required(
     assert asked[0].tool_choice.mode == "required"
 
 
-def test_tokens_of_a_namespace_are_counted_as_the_answer_reports_them(demo_site: Site) -> None:
-    body = {"model": "m", "input": "Say: Hi", "max_output_tokens": 1, "tools": [EV, CUSTOM]}
-    used = demo_site.send("POST", "/v1/responses", body).json["usage"]["input_tokens"]
-    path = "/v1/responses/input_tokens"
-    counted = demo_site.send("POST", path, body).json["input_tokens"]
-
-    assert counted == used
-    assert used > demo_site.send("POST", path, body | {"tools": []}).json["input_tokens"]
-
-
-def test_two_tools_of_one_name_for_the_model_are_refused(site: Site) -> None:
-    other = ECHO | {"name": "mcp__ev__echo"}
-    reply = site.send("POST", "/v1/responses", {"model": "m", "input": "?", "tools": [EV, other]})
-
-    assert reply.status == 400
-    assert "mcp__ev__echo" in reply.json["error"]["message"]
-
-
 # -- custom tools ------------------------------------------------------------------------------
 
 
@@ -170,13 +152,6 @@ def test_a_custom_tool_is_called_with_its_text(
     [made] = asked[1].messages[1].tool_calls
     assert (made.name, json.loads(made.arguments)) == ("apply_patch", {"input": PATCH})
     assert asked[1].messages[2].content == "Done"
-
-
-def test_a_custom_call_that_is_cut_off_is_incomplete(openai_client: openai.OpenAI) -> None:
-    answer, _ = respond(openai_client, True, input="cut", tools=[CUSTOM], max_output_tokens=60)
-    [call] = answer.output
-
-    assert (answer.status, call.status, call.input) == ("incomplete", "incomplete", "")
 
 
 def test_a_required_custom_call_is_held_to_its_regular_expression(demo_site: Site) -> None:
@@ -254,24 +229,6 @@ def test_a_function_of_the_old_form_is_called_in_the_old_form(
         Message("assistant", "", tool_calls=(ToolCall("call_1", "weather", arguments),)),
         Message("tool", "Rain", tool_call_id="call_1", name="weather"),
     )
-
-
-@pytest.mark.parametrize(
-    ("choice", "mode"), [("none", "none"), ("auto", "auto"), ({"name": "weather"}, "required")]
-)
-def test_the_old_form_chooses_a_function(
-    site: Site, asked: list[Any], choice: Any, mode: str
-) -> None:
-    body = {
-        "model": "m",
-        "messages": [{"role": "user", "content": "?"}],
-        "functions": [{"name": "weather", "parameters": TEXT}],
-        "function_call": choice,
-        "max_tokens": 20,
-    }
-
-    assert site.send("POST", "/v1/chat/completions", body).status == 200
-    assert asked[0].tool_choice.mode == mode
 
 
 # -- tools that are left out -------------------------------------------------------------------

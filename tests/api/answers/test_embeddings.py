@@ -1,14 +1,10 @@
 """Texts as vectors, through the vendors' own clients, on the demo model."""
 
-import base64
 import math
 import time
-from array import array
 from typing import Any
 
 import pytest
-
-from tests.api.dialects.documented import answer_schema, check, check_request
 
 TEXTS = ["Paris", "The weather in Oslo", "x"]
 OPENAI, OLLAMA, OLD = "/v1/embeddings", "/api/embed", "/api/embeddings"
@@ -53,27 +49,11 @@ def test_token_ids_are_a_text(site: Any, openai_client: Any) -> None:
         assert len(found.data) == (2 if len(ids) == 2 and ids[0] == tokens else 1)
 
 
-def test_base64_holds_little_endian_floats(site: Any) -> None:
-    asked = {"input": "Paris"}
-    text = site.send("POST", OPENAI, asked | {"encoding_format": "base64"}).json
-    numbers = site.send("POST", OPENAI, asked).json
-    vector = array("f", base64.b64decode(text["data"][0]["embedding"]))
-    assert distance(vector, numbers["data"][0]["embedding"]) < 1e-6
-
-
 def test_ollama_loads_the_model_where_there_is_no_text(site: Any) -> None:
     for sent in ({}, {"input": ""}, {"input": []}, {"input": None}):
         reply = site.send("POST", OLLAMA, {"model": "m", **sent})
         assert (reply.status, reply.json["embeddings"]) == (200, [])
     assert site.send("POST", OLD, {"model": "m"}).json == {"embedding": []}
-
-
-@pytest.mark.parametrize(("path", "key"), [(OPENAI, "data"), (OLLAMA, "embeddings")])
-def test_an_empty_text_does_not_fail_a_batch_of_embeddings(site: Any, path: str, key: str) -> None:
-    made = site.send("POST", path, {"model": "m", "input": ["a", "", " "]}).json[key]
-    vectors = [one["embedding"] if isinstance(one, dict) else one for one in made]
-    assert [len(vector) for vector in vectors] == [128, 128, 128]
-    assert distance(vectors[1], vectors[2]) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -99,29 +79,6 @@ def test_what_has_no_vector_is_refused_by_name(
     reply = site.send("POST", path, {"model": "m", **body})
     assert reply.status == 400
     assert named in reply.body.decode()
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        (OPENAI, {"input": "a"}),
-        (OPENAI, {"input": ["a", "b"], "encoding_format": "base64", "dimensions": 4.0}),
-        (OPENAI, {"input": [[5], [6, 7]], "user": "me"}),
-        (OLLAMA, {"input": ["a", "b"], "options": {"num_ctx": 5}, "keep_alive": "5m"}),
-        (OLD, {"prompt": "a"}),
-    ],
-)
-def test_requests_and_answers_are_as_documented(site: Any, path: str, body: dict[str, Any]) -> None:
-    check_request(path, body)
-    reply = site.send("POST", path, body)
-    assert reply.status == 200, reply.body
-    check(answer_schema(path), reply.json)
-
-
-def test_a_large_body_has_all_its_vectors(site: Any) -> None:
-    texts = [f"{number}" for number in range(100)]
-    reply = site.send("POST", OPENAI, {"input": texts, "user": "x" * 1_100_000})
-    assert [one["index"] for one in reply.json["data"]] == list(range(100))
 
 
 def test_a_strict_server_and_one_of_several_models_check_the_name(serve: Any) -> None:

@@ -167,37 +167,6 @@ def test_a_call_cut_by_the_limit_stays_incomplete_in_every_stream(
     assert (response.status, item.status, item.arguments) == ("incomplete", "incomplete", arguments)
 
 
-def test_a_call_that_cannot_be_parsed_is_text_and_ends_as_text_does(
-    messages: anthropic.resources.Messages, openai_client: openai.OpenAI
-) -> None:
-    raw = f'{HEAD}x", oops'
-    whole = messages.create(**as_message("broken"))
-    assert [(block.type, block.text) for block in whole.content] == [("text", f"{raw}bye")]
-    with messages.stream(**as_message("broken")) as stream:
-        message = stream.get_final_message()
-    assert [block.type for block in message.content] == ["tool_use", "text"]
-    assert (message.content[1].text, message.stop_reason) == (f"{raw}bye", "end_turn")
-    with openai_client.chat.completions.stream(**as_chat("broken")) as events:
-        [choice] = events.get_final_completion().choices
-    assert (choice.message.content, choice.finish_reason) == (f"{raw}bye", "stop")
-    with openai_client.responses.stream(**as_response("broken")) as items:
-        response = items.get_final_response()
-    assert [(item.type, item.status) for item in response.output] == [
-        ("function_call", "incomplete"),
-        ("message", "completed"),
-    ]
-
-
-def test_ollama_streams_each_call_as_a_whole(site: Site) -> None:
-    wanted = {"model": "m", "tools": [{"type": "function", "function": FUNCTION}]}
-    reply = site.send(
-        "POST", "/api/chat", {**wanted, "messages": [{"role": "user", "content": "two"}]}
-    )
-    lines = [json.loads(line)["message"] for line in reply.body.decode().splitlines()]
-    calls = [call["function"] for line in lines for call in line.get("tool_calls", ())]
-    assert [(call["name"], call["arguments"]) for call in calls] == [("add", GIVEN)] * 2
-
-
 def test_arguments_arrive_while_the_model_is_writing_them(
     site: Site, messages: anthropic.resources.Messages, openai_client: openai.OpenAI
 ) -> None:

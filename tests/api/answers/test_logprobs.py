@@ -79,41 +79,6 @@ def test_completions_reports_each_token_of_the_text(
     assert all(is_sure(value) for one in found for value in one.token_logprobs)
 
 
-@STREAMED
-def test_responses_reports_each_token_of_the_message(
-    openai_client: openai.OpenAI, is_streamed: bool
-) -> None:
-    wanted: dict[str, Any] = {
-        "model": "m",
-        "input": "go",
-        "include": ["message.output_text.logprobs"],
-        "extra_body": {"stop": "END"},
-    }
-    deltas: list[str] = []
-    if is_streamed:
-        with openai_client.responses.stream(**wanted) as stream:
-            for event in stream:
-                if event.type == "response.output_text.delta":
-                    deltas += [one.token for one in event.logprobs]
-            response: Any = stream.get_final_response()
-        assert deltas == ["Hel", "lo "]
-    else:
-        response = openai_client.responses.create(**wanted)
-    (part,) = response.output[-1].content
-
-    assert [one.token for one in part.logprobs] == ["Hel", "lo "]
-    assert all(is_sure(one.logprob) for one in part.logprobs)
-
-
-def test_no_log_probabilities_are_sent_without_a_request(site: Site) -> None:
-    ask = {"model": "m", "messages": [{"role": "user", "content": "go"}], "prompt": "x"}
-
-    assert site.send("POST", "/v1/chat/completions", ask).json["choices"][0]["logprobs"] is None
-    assert site.send("POST", "/v1/completions", ask).json["choices"][0]["logprobs"] is None
-    response = site.send("POST", "/v1/responses", {"model": "m", "input": "go"}).json
-    assert response["output"][-1]["content"][0]["logprobs"] == []
-
-
 def test_log_probabilities_are_valid_json_numbers(site: Site) -> None:
     ask = {
         "model": "m",
@@ -147,64 +112,7 @@ def test_chat_lists_the_likeliest_tokens(openai_client: openai.OpenAI, is_stream
     assert first.top_logprobs[1].logprob < first.logprob
 
 
-@STREAMED
-def test_completions_lists_the_likeliest_tokens(
-    openai_client: openai.OpenAI, is_streamed: bool
-) -> None:
-    answer: Any = openai_client.completions.create(
-        model="m",
-        prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
-        logprobs=2,
-        max_tokens=100,
-        stream=is_streamed,
-    )
-    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
-    top = [one for choice in choices if choice.logprobs for one in choice.logprobs.top_logprobs]
-
-    pieces = [*ANALYSIS, *FINAL, *SCRIPT]
-    assert all(len(one) == 2 for one in top)
-    assert all(piece in one for piece, one in zip(pieces, top, strict=True))
-
-
-def test_responses_lists_the_likeliest_tokens(openai_client: openai.OpenAI) -> None:
-    response: Any = openai_client.responses.create(model="m", input="go", top_logprobs=3)
-    (part,) = response.output[-1].content
-
-    assert [one.top_logprobs[0].token for one in part.logprobs] == SCRIPT
-    assert all(len(one.top_logprobs) == 3 for one in part.logprobs)
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/completions", {"prompt": "1", "repetition_penalty": 5e-324}),
-        (
-            "/v1/chat/completions",
-            {"messages": [{"role": "user", "content": "1"}], "repetition_penalty": 1e300},
-        ),
-        ("/generate", {"text": "1", "sampling_params": {"repetition_penalty": 1e-9}}),
-        ("/api/generate", {"prompt": "1", "model": "m", "options": {"repeat_penalty": 1e-9}}),
-    ],
-)
-def test_a_penalty_that_would_overflow_the_logits_is_refused_by_name(
-    site: Site, path: str, body: dict[str, Any]
-) -> None:
-    reply = site.send("POST", path, {"model": "m", **body})
-
-    assert reply.status == 400
-    assert b"_penalty" in reply.body
-
-
 @pytest.mark.parametrize("logprob", [math.nan, -math.inf])
 def test_a_log_probability_that_json_cannot_express_becomes_the_least(logprob: float) -> None:
     assert finite(logprob) == -9999.0
     assert finite(-1.5) == -1.5
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-def test_more_than_twenty_alternatives_are_refused(site: Site, path: str) -> None:
-    ask = {"model": "m", "messages": [{"role": "user", "content": "go"}], "input": "go"}
-    reply = site.send("POST", path, ask | {"logprobs": True, "top_logprobs": 21})
-
-    assert reply.status == 400
-    assert reply.json["error"]["param"] == "top_logprobs"

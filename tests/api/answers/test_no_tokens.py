@@ -53,30 +53,6 @@ def test_a_raw_prompt_with_a_limit_of_0_is_read_and_ends_at_the_limit(
     assert answer["meta_info"]["cached_tokens"] == answer["meta_info"]["prompt_tokens"] - 1
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        ("/v1/chat/completions", {"messages": TURNS, "max_tokens": 0}, "max_tokens"),
-        (
-            "/v1/chat/completions",
-            {"messages": TURNS, "max_completion_tokens": 0},
-            "max_completion_tokens",
-        ),
-        ("/v1/responses", {"input": LONG, "max_output_tokens": 0}, "max_output_tokens"),
-    ],
-)
-def test_a_limit_of_0_is_refused_by_name_if_the_vendor_refuses_it(
-    staged: Callable[..., Any],
-    path: str,
-    body: dict[str, Any],
-    field: str,
-) -> None:
-    reply = staged(step_s=0).site.send("POST", path, {"model": "m", **body})
-
-    assert reply.status == 400
-    assert reply.json["error"]["param"] == field
-
-
 @pytest.mark.parametrize("wanted", [0, -1, -2])
 def test_a_limit_of_0_means_no_limit_in_ollama(staged: Callable[..., Any], wanted: int) -> None:
     ask = {

@@ -35,12 +35,6 @@ INNER: dict[str, tuple[str, type[WireModel]]] = {
     "/api/generate": ("options", OllamaOptions),
 }
 LONG = "9" * 5000
-BIASED = [
-    ("/v1/chat/completions", ""),
-    ("/v1/completions", ""),
-    ("/v1/responses", ""),
-    ("/generate", "sampling_params"),
-]
 
 
 def bodies(path: str, value: str) -> list[tuple[str, bytes]]:
@@ -82,28 +76,6 @@ def test_a_large_number_never_breaks_the_server(scripted_site: Any, path: str, v
             assert reply.status < 500, (name, reply.body)
 
 
-@pytest.mark.parametrize(("path", "outer"), BIASED)
-def test_a_bias_whose_key_is_not_an_id_of_the_vocabulary_is_refused_by_name(
-    scripted_site: Any, path: str, outer: str
-) -> None:
-    _, good = GOOD[path]
-    wrong = (LONG, "9" * 19, "²", "٣", "-1", "+1", "1_0", " 1", "1.0", "", "x")
-    for key in (*wrong, "9" * 18, "1000000"):
-        given = {"logit_bias": {key: 1}}
-        reply = scripted_site.send("POST", path, good | ({outer: given} if outer else given))
-        assert reply.status == 400, reply.body
-        assert "logit_bias" in reply.body.decode()
-        assert len(reply.body) < 1000
-
-
-def test_long_numbers_in_content_are_accepted(site: Any) -> None:
-    _, good = GOOD["/v1/messages"]
-    tool = {"name": "f", "input_schema": {"type": "object", "default": 10**30}}
-    assert site.send("POST", "/v1/messages", good | {"tools": [tool]}).status == 200
-    stated = [{"role": "user", "content": LONG[:900]}]
-    assert site.send("POST", "/v1/messages", good | {"messages": stated}).status == 200
-
-
 STOPS = {
     "/v1/messages": ("stop_sequences", ""),
     "/v1/chat/completions": ("stop", ""),
@@ -130,15 +102,6 @@ def test_stops_that_are_too_long_together_are_refused_with_the_limit(site: Any, 
     assert reply.status == 400
     assert "at most 65536 characters, these have 65537" in reply.body.decode()
     assert STOPS[path][0] in reply.body.decode()
-
-
-@pytest.mark.parametrize("path", STOPS)
-def test_stops_are_counted_without_duplicates(site: Any, path: str) -> None:
-    assert site.send("POST", path, with_stops(path, ["x" * 4096, "END"] * 500)).status == 200
-    many = [f"<{n}>" for n in range(65)]
-    reply = site.send("POST", path, with_stops(path, many * 2))
-    assert reply.status == 400
-    assert "at most 64 stop sequences are accepted, got 65" in reply.body.decode()
 
 
 WHOLE: dict[str, list[dict[str, Any]]] = {

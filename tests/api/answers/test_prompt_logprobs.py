@@ -96,21 +96,6 @@ def test_an_echo_reports_every_token_of_the_prompt_and_of_the_answer(
     assert "".join(found["tokens"][len(ids) :]) == by_text["text"][len(TEXT) :]
 
 
-@STREAMED
-def test_nothing_is_generated_with_a_limit_of_0(
-    site: Site, plain: Plain, is_streamed: bool
-) -> None:
-    prompts = [plain.ids(TEXT), plain.ids(OTHER), plain.ids(OTHER)[:1]]
-    choices = completed(site, is_streamed, prompt=prompts, echo=True, logprobs=0, max_tokens=0, n=2)
-    assert [choice["finish_reason"] for choice in choices] == ["length"] * 6
-    assert [choice["text"] for choice in choices[::2]] == [TEXT, OTHER, "C"]
-    for index, choice in enumerate(choices):
-        ids = prompts[index // 2]
-        first, *others = choice["logprobs"]["token_logprobs"]
-        assert first is None
-        assert others == pytest.approx(plain.logprobs(ids)[: len(ids) - 1], abs=1e-4)
-
-
 def test_a_token_that_ends_the_answer_is_counted_with_an_empty_text(
     site: Site, plain: Plain
 ) -> None:
@@ -124,15 +109,6 @@ def test_a_token_that_ends_the_answer_is_counted_with_an_empty_text(
         assert len(choice["logprobs"]["tokens"]) == len(ids) + 1
         assert choice["logprobs"]["tokens"][-1] == ("" if "stop" in options else stop)
         assert choice["text"] == OTHER + choice["logprobs"]["tokens"][-1]
-
-
-def test_an_echo_without_log_probabilities_repeats_token_ids_as_text(
-    site: Site, plain: Plain
-) -> None:
-    for is_streamed in (False, True):
-        [choice] = completed(site, is_streamed, prompt=plain.ids(TEXT), echo=True, max_tokens=1)
-        assert choice["text"].startswith(TEXT)
-        assert choice["logprobs"] is None
 
 
 def test_prompt_logprobs_have_the_form_of_vllm(site: Site, plain: Plain) -> None:

@@ -11,9 +11,6 @@ from api.dialects.anthropic.write import MessageEncoder, write_message
 from api.dialects.openai import chat_write as chat
 from api.dialects.openai.chat_wire import ChatCompletionParams
 from api.dialects.openai.chat_write import ChatEncoder
-from api.dialects.openai.completions import CompletionEncoder, CompletionParams, write_completion
-from api.dialects.responses.wire import ResponseParams
-from api.dialects.responses.write import ResponseEncoder, write_response
 from api.dialects.shared.dialect import Head
 from engine.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
@@ -170,60 +167,3 @@ def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event
         "reasoning_content": message.get("reasoning_content", ""),
         "tool_calls": message.get("tool_calls", []),
     }
-
-
-@settings(max_examples=cases(25), deadline=None)
-@given(answers(), st.booleans())
-def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
-    batches: list[list[Event]], echo: bool
-) -> None:
-    params = CompletionParams.model_validate(
-        {"model": "m", "prompt": "Once", "echo": echo, "stream_options": {"include_usage": True}}
-    )
-    encoder = CompletionEncoder(params, HEAD)
-    lines = [event.data for batch in batches for event in encoder.encode(batch)]
-    assert lines.pop() == "[DONE]"
-    *chunks, end, usage = [json.loads(line) for line in lines]
-    body = write_completion([whole(batches)], params, HEAD)
-    parts = [chunk["choices"][0] for chunk in chunks]
-    rebuilt = end["choices"][0] | {"text": "".join(part["text"] for part in parts)}
-
-    assert body["choices"] == [rebuilt]
-    assert body["usage"] == usage["usage"]
-
-
-def rebuilt_response(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put the items of a streamed response together as clients do, from deltas alone."""
-    items: list[dict[str, Any]] = []
-    for event in events:
-        match event["type"].removeprefix("response."):
-            case "output_item.added":
-                assert event["output_index"] == len(items)
-                items.append(event["item"])
-            case "content_part.added":
-                items[-1]["content"].append(event["part"])
-            case "output_text.delta" | "reasoning_text.delta":
-                items[-1]["content"][event["content_index"]]["text"] += event["delta"]
-            case "function_call_arguments.delta":
-                items[-1]["arguments"] += event["delta"]
-            case "output_item.done":
-                items[-1]["status"] = event["item"]["status"]
-                assert items[-1] == event["item"]
-    return items
-
-
-@settings(max_examples=cases(25), deadline=None)
-@given(answers(), st.booleans())
-def test_a_streamed_response_adds_up_to_the_whole_one(
-    batches: list[list[Event]], parallel: bool
-) -> None:
-    asked = {"model": "m", "input": "Hi", "stop": "END", "parallel_tool_calls": parallel}
-    params = ResponseParams.model_validate(asked)
-    encoder = ResponseEncoder(params, HEAD)
-    events = [json.loads(event.data) for batch in batches for event in encoder.encode(batch)]
-    last = events[-1]
-    expected = write_response([whole(batches)], params, HEAD)
-
-    assert last["response"] == expected
-    assert last["type"] == f"response.{expected['status']}"
-    assert rebuilt_response(events) == expected["output"]

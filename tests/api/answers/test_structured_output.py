@@ -66,27 +66,6 @@ def test_chat_parses_an_answer(openai_client: Any) -> None:
 
 
 @STREAMED
-def test_messages_parses_an_answer(anthropic_client: Any, is_streamed: bool) -> None:
-    wanted = {"model": "m", "max_tokens": 200, "messages": TURNS, "output_format": Weather}
-    if is_streamed:
-        with anthropic_client.messages.stream(**wanted) as stream:
-            answer = stream.get_final_message()
-    else:
-        answer = anthropic_client.messages.parse(**wanted)
-
-    assert isinstance(answer.parsed_output, Weather)
-
-
-def test_chat_begins_an_object_if_the_request_asks_for_json(openai_client: Any) -> None:
-    choice = chat(openai_client, False, response_format={"type": "json_object"})
-
-    # An unconstrained object may be longer than the limit, so only its beginning is checked.
-    assert choice.message.content.lstrip().startswith("{")
-    if choice.finish_reason == "stop":
-        assert isinstance(json.loads(choice.message.content), dict)
-
-
-@STREAMED
 def test_messages_constrains_an_answer_to_a_schema(
     anthropic_client: Any, is_streamed: bool
 ) -> None:
@@ -112,20 +91,6 @@ def test_chat_makes_a_call_that_is_required(
     assert found.finish_reason == "tool_calls"
     assert call.function.name == "get_weather"
     assert json.loads(call.function.arguments)["city"] in ("Paris", "Oslo")
-
-
-@STREAMED
-@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}])
-def test_messages_makes_a_call_that_is_required(
-    anthropic_client: Any, choice: Any, is_streamed: bool
-) -> None:
-    tools = [{"name": "get_weather", "input_schema": PARAMETERS}]
-    found = message(anthropic_client, is_streamed, tools=tools, tool_choice=choice)
-    (call,) = found.content
-
-    assert found.stop_reason == "tool_use"
-    assert (call.type, call.name) == ("tool_use", "get_weather")
-    assert call.input["city"] in ("Paris", "Oslo")
 
 
 # A schema that is out of bounds and one that is none, and what is said of them.
@@ -214,15 +179,3 @@ def test_a_schema_that_does_not_compile_is_named_by_the_field_that_was_sent(
         assert reply.status == 400
         assert reply.json["error"]["param"] == param
         assert "objekt" in reply.json["error"]["message"]
-
-
-OSLO = {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"]}
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
-def test_a_server_answers_with_guided_json(site: Any, path: str) -> None:
-    ask = {"model": "m", "messages": TURNS, "prompt": "Hi", "max_tokens": 60, "guided_json": OSLO}
-    choice = site.send("POST", path, ask).json["choices"][0]
-    text = choice["text"] if "text" in choice else choice["message"]["content"]
-
-    assert json.loads(text) == {"city": "Oslo"}

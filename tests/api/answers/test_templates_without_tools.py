@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.scheduling.model_list import OfferedModel
-from tests.api.conftest import Serve, Site, serving
+from tests.api.conftest import Site, serving
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -113,20 +112,3 @@ def test_a_header_says_that_the_tools_were_left_out(
     assert reply.headers[HEADER] == "function"
     without = {**body, "tools": [], "stream": is_streamed}
     assert HEADER not in toolless.send("POST", path, without).headers
-
-
-def test_a_template_with_tools_leaves_none_out(site: Site) -> None:
-    for path, (body, _) in ASKED.items():
-        assert HEADER not in site.send("POST", path, {**body, "stream": False}).headers
-
-
-def test_the_header_is_there_for_a_model_that_must_be_loaded_first(
-    folder: Path, demo_model_path: Path, serve: Serve
-) -> None:
-    with closing(Engine()) as engine:
-        engine.offer([OfferedModel("demo", demo_model_path), OfferedModel("toolless", folder)])
-        site = serve(engine)
-        body, _ = ASKED["/v1/chat/completions"]
-        for name, left_out in (("toolless", "function"), ("demo", None)):
-            reply = site.send("POST", "/v1/chat/completions", {**body, "model": name})
-            assert reply.headers.get(HEADER) == left_out

@@ -67,10 +67,3 @@ def test_the_servers_budget_applies_to_requests_without_one(serve: Any) -> None:
     assert end_of(reasoning_effort="high") is None
     answer = site.send("POST", "/v1/completions", {"model": "m", "prompt": "1 2 3"}).json
     assert answer["choices"][0]["finish_reason"] == "length"
-
-
-def test_a_budget_for_a_raw_prompt_is_refused_by_its_name(site: Any) -> None:
-    asked = {"model": "m", "prompt": "Hi", "thinking_budget": 5}
-    found = site.send("POST", "/v1/completions", asked).json
-    assert found["error"]["param"] == "thinking_budget"
-    assert "raw prompt" in found["error"]["message"]

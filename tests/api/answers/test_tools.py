@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from anthropic import beta_tool
 
 QUESTION = {"role": "user", "content": "What is the weather in Paris?"}
 DESCRIPTION = "Get the weather of a city"
@@ -84,31 +83,3 @@ def test_no_tool_is_called_if_the_choice_is_none(anthropic_client: Any) -> None:
     )
 
     assert [block.type for block in message.content] == ["text"]
-
-
-@STREAMED
-def test_the_vendors_tool_runner_gets_its_answer_without_threads(
-    anthropic_client: Any, is_streamed: bool
-) -> None:
-    asked: list[str] = []
-
-    @beta_tool
-    def get_weather(city: str) -> str:
-        """Get the weather of a city
-
-        Args:
-            city: The city
-        """
-        asked.append(city)
-        return "Rain"
-
-    message = anthropic_client.beta.messages.tool_runner(
-        model="claude-opus-local",
-        max_tokens=200,
-        messages=[QUESTION],
-        tools=[get_weather],
-        stream=is_streamed,
-    ).until_done()
-
-    assert asked == ["Paris"]
-    assert "Rain" in message.content[0].text

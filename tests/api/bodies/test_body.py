@@ -1,16 +1,10 @@
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import Field
 
-from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.openai.chat_wire import ChatCompletionParams
 from api.dialects.shared.body import WireModel, parsed
-from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from tests.support.random_cases import cases
 
 
 class Cat(WireModel):
@@ -94,40 +88,6 @@ def test_a_wrong_field_is_named_as_the_request_spells_it(
     raw: str, path: tuple[str | int, ...]
 ) -> None:
     assert refused(raw).field == path
-
-
-def test_a_pair_of_surrogates_is_a_character() -> None:
-    assert parsed(b'{"name": "\\ud83d\\udc4b"}', Zoo)[0].name == "👋"
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-fields = st.sampled_from(
-    sorted(set(MessageCreateParams.model_fields) | set(ChatCompletionParams.model_fields))
-)
-
-
-@settings(max_examples=cases(40), deadline=None)
-@given(st.dictionaries(fields, json_values, max_size=5))
-@pytest.mark.parametrize("model", [MessageCreateParams, ChatCompletionParams])
-def test_any_object_is_read_or_refused_by_one_of_its_fields(
-    model: type[WireModel], body: dict[str, Any]
-) -> None:
-    refusals: list[ApiError] = []
-    try:
-        parsed(json_text(body).encode(), model)
-    except ApiError as error:
-        refusals.append(error)
-    assert all(error.field[0] in model.model_fields for error in refusals)
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1e999"])

@@ -129,34 +129,3 @@ def test_an_absurd_length_is_refused_before_the_body_arrives(
     # An answer to invalid HTTP has a request id, too.
     assert f"request-id: {error['request_id']}".encode() in head.lower()
     assert error["request_id"].startswith("req_")
-
-
-@pytest.mark.parametrize("chunk", [b"zz\r\n{}\r\n", b"9" * 5000 + b"\r\n", b"-1\r\n{}\r\n"])
-def test_a_chunk_without_a_size_ends_the_request(
-    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture, chunk: bytes
-) -> None:
-    site = serve(body_timeout_s=0.2)
-    head = (
-        b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nanthropic-version: x\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n"
-    )
-    for first in (b"", b"1\r\n{\r\n"):
-        with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
-            connection.sendall(head + first)
-            connection.sendall(chunk)
-            answer = connection.recv(65536)
-        # The latter if the body, which never ends, was being read by then.
-        assert answer.split()[1] in (b"400", b"408")
-        assert b'"type":"error"' in answer
-    assert "Traceback" not in caplog.text
-
-
-def test_numbers_of_many_digits_in_other_headers_change_nothing(site: Any) -> None:
-    number = "9" * 5000
-    for name in ("x-stainless-retry-count", "x-stainless-timeout", "Range", "If-Modified-Since"):
-        assert site.send("POST", "/v1/messages", ASK, {name: number}).status == 200
-    for query in (f"?limit={number}", f"?after_id={number}"):
-        assert site.send("GET", f"/v1/models{query}").status == 200
-    reply = site.send("GET", f"/v1/models/{number}")
-    assert reply.status == 404
-    assert len(reply.body) < 500

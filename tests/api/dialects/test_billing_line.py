@@ -34,10 +34,6 @@ def test_billing_line_is_left_out_of_the_prompt(api: str, fields: dict[str, Any]
     assert _messages(api, **fields) == (Message("system", RULE), Message("user", "Hi"))
 
 
-def test_message_of_the_billing_line_alone_is_left_out() -> None:
-    assert _messages("messages", system=LINE) == (Message("user", "Hi"),)
-
-
 def test_text_that_only_mentions_the_billing_line_is_kept() -> None:
     text = "Never send x-anthropic-billing-header: it is private."
 

@@ -53,15 +53,6 @@ def sent(dialect: Dialect, kind: StopKind) -> Iterator[str]:
         yield from (frame.frame() for frame in encoder.encode(batch))
 
 
-def test_no_two_dialects_share_a_name_a_title_or_a_path() -> None:
-    for found in (
-        [dialect.name for dialect in DIALECTS],
-        [dialect.title for dialect in DIALECTS],
-        [(route.method, route.path) for route in ROUTES],
-    ):
-        assert len(set(found)) == len(found)
-
-
 @each_dialect
 @pytest.mark.parametrize("kind", NORMAL)
 def test_every_normal_end_can_be_written_whole_and_streamed(

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-from engine.engine import Engine
 from tests.api.dialects.documented import (
     ASKED,
     COUNT,
@@ -22,10 +21,6 @@ def kept_by(site: Any) -> str:
     asked = {"model": "m", "input": COUNT, "max_output_tokens": 1}
     its_id: str = site.send("POST", "/v1/responses", asked).json["id"]
     return its_id
-
-
-def test_every_route_with_a_body_has_a_request_here() -> None:
-    assert ASKED.keys() == set(WITH_BODIES)
 
 
 @pytest.mark.parametrize(("path", "body"), EACH)
@@ -49,33 +44,6 @@ def test_the_answer_to_a_get_matches_the_document(site: Any, route: Any) -> None
 
     assert reply.status == 200
     check(answer_schema(route.path, "get"), reply.json)
-
-
-def test_the_answer_to_a_deletion_matches_the_document(site: Any) -> None:
-    kept = kept_by(site)
-    reply = site.send("DELETE", f"/v1/responses/{kept}")
-
-    assert reply.status == 200
-    check(answer_schema("/v1/responses/{response_id}", "delete"), reply.json)
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/flush_cache"), ("GET", "/flush_cache"), ("GET", "/server_info")],
-)
-def test_the_servers_description_of_itself_matches_the_document(
-    site: Any, method: str, path: str
-) -> None:
-    check(answer_schema(path, method.lower()), site.send(method, path).json)
-
-
-def test_the_health_without_a_model_matches_the_document(serve: Callable[..., Any]) -> None:
-    engine = Engine()
-    reply = serve(engine).send("GET", "/health")
-    engine.close()
-
-    assert reply.status == 503
-    check(answer_schema("/health", "get", "503"), reply.json)
 
 
 @pytest.mark.parametrize("path", WITH_BODIES)

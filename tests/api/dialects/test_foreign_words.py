@@ -1,6 +1,5 @@
 """The same wish in the words of several vendors, and history with their fields."""
 
-import json
 from typing import Any
 
 import pytest
@@ -64,16 +63,6 @@ def test_a_token_limit_of_minus_one_is_no_limit(api: str, name: str) -> None:
 def test_a_schema_is_found_wherever_a_vendor_puts_it(api: str, fields: dict[str, Any]) -> None:
     constraint = request(api, **fields).constraint
     assert constraint == OutputConstraint(SCHEMA, is_strict="strict" in str(fields))
-
-
-@OPENAI
-@pytest.mark.parametrize("is_flat", [False, True])
-def test_a_schema_is_strict_wherever_it_says_so(api: str, is_flat: bool) -> None:
-    named = {"name": "answer", "strict": True, "schema": SCHEMA}
-    form = {"type": "json_schema", **(named if is_flat else {"json_schema": named})}
-    asked = request(api, response_format=form)
-    assert asked.constraint == OutputConstraint(SCHEMA, is_strict=True)
-    assert asked.not_applied == ()
 
 
 @OPENAI
@@ -146,21 +135,6 @@ def test_reasoning_in_history_reaches_the_model(api: str, fields: dict[str, Any]
     assert (turn.thinking, turn.content) == ("Why", "So")
 
 
-def test_encrypted_reasoning_is_no_text() -> None:
-    details = [{"type": "reasoning.encrypted", "data": "c2VjcmV0"}]
-    answer = {"role": "assistant", "content": "So", "reasoning_details": details}
-    assert turns("chat", *HI, answer)[1].thinking == ""
-
-
-@pytest.mark.parametrize("api", ["chat", "ollama_chat"])
-@pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}', None])
-def test_arguments_of_a_call_are_an_object_or_its_text(api: str, arguments: object) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    answer = {"role": "assistant", "content": "", "tool_calls": [call]}
-    [made] = turns(api, *HI, answer)[1].tool_calls
-    assert made.arguments == ("{}" if arguments is None else '{"a": 1}')
-
-
 @pytest.mark.parametrize(
     ("api", "fields", "instead"),
     [
@@ -198,27 +172,6 @@ def test_messages_take_the_switches_of_reasoning_of_open_servers(
     fields: dict[str, Any], thinking: bool
 ) -> None:
     assert request("messages", **fields).thinking is thinking
-
-
-@pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
-def test_chat_reads_the_text_of_parts_as_responses_spells_them(kind: str) -> None:
-    part = {"type": kind, "text": "Hi"}
-    found = turns("chat", *({"role": role, "content": [part]} for role in ("user", "assistant")))
-    assert [turn.content for turn in found] == ["Hi", "Hi"]
-
-
-@pytest.mark.parametrize("kind", ["input_audio", "audio_url", "video_url"])
-def test_audio_and_video_are_refused_or_become_notes(kind: str) -> None:
-    turn = {"role": "user", "content": [{"type": kind, kind: {"data": "aGk="}}]}
-    assert refused_field("chat", messages=[turn]) == ("messages", 0, "content", 0)
-    [read] = turns("chat", turn, fullstop={"images": "note"})
-    assert "not shown" in read.content
-
-
-def test_sglangs_schema_is_an_object_or_its_text() -> None:
-    for schema in (SCHEMA, json.dumps(SCHEMA)):
-        constraint = request("generate", sampling_params={"json_schema": schema}).constraint
-        assert constraint == OutputConstraint(SCHEMA)
 
 
 def test_names_of_participants_are_named_and_refusals_are_the_turns_text() -> None:

@@ -10,8 +10,6 @@ from engine.values.request import Effort, OutputConstraint, Tool, ToolChoice, Tr
 from engine.values.tokens import PromptScoring
 from tests.api.dialects.asking import (
     OPENAI,
-    ROUTES,
-    params,
     refusal,
     refused_field,
     request,
@@ -85,32 +83,6 @@ def test_sampling_and_stops_arrive_as_they_were_sent(api: str) -> None:
         assert found.sampling.logit_bias == ((21, -100.0),)
     if api == "messages":
         assert found.stops.scope is StopScope.ALL
-
-
-@pytest.mark.parametrize(
-    ("api", "fields", "sampling"),
-    [
-        ("chat", {"top_k": -1}, {"top_k": 0}),
-        ("generate", {"sampling_params": {"top_k": -1}}, {"top_k": 0}),
-        ("messages", {"top_p": 0}, {"top_p": None, "top_k": 1}),
-        ("completions", {"presence_penalty": 1, "top_k": 3}, {"presence_penalty": 1, "top_k": 3}),
-        ("ollama_chat", {"options": {"seed": -1}}, {"seed": None}),
-        ("ollama_chat", {"options": {"seed": -2}}, {"seed": 2**64 - 2}),
-        # Ollama takes the nearest number in range.
-        ("ollama_chat", {"options": {"temperature": 2.5}}, {"temperature": 2.5}),
-        ("ollama_chat", {"options": {"temperature": -1}}, {"temperature": 0.0}),
-        ("ollama_chat", {"options": {"temperature": 1e300}}, {"temperature": 1000.0}),
-        ("ollama_chat", {"options": {"top_p": 1.5}}, {"top_p": 1.0}),
-        ("ollama_chat", {"options": {"top_p": -0.5}}, {"top_p": None, "top_k": 1}),
-        ("ollama_chat", {"options": {"min_p": 7}}, {"min_p": 1.0}),
-    ],
-)
-def test_numbers_have_their_vendors_meaning(
-    api: str, fields: dict[str, Any], sampling: dict[str, Any]
-) -> None:
-    found = request(api, **fields).sampling
-
-    assert {name: getattr(found, name) for name in sampling} == sampling
 
 
 @pytest.mark.parametrize(
@@ -189,20 +161,6 @@ def test_only_a_strict_server_refuses_the_stops_that_the_hosted_one_refuses(
     error = refusal(api, strict=True, **STOPS[api](stop))
     assert message in error.message
     assert error.field == ("stop_sequences", 1) or error.code == "array_above_max_length"
-
-
-def test_the_choices_of_one_seed_differ_from_each_other() -> None:
-    def seeds(api: str, **fields: Any) -> list[Any]:
-        return [one.sampling.seed for one in requests(api, **fields)]
-
-    assert seeds("chat", n=3, seed=7) == [7, 8, 9]
-    assert seeds("chat", n=2, seed=-1) == [2**64 - 1, 0]
-    assert seeds("generate", sampling_params={"n": 3, "seed": 2**64 - 1}) == [2**64 - 1, 0, 1]
-    found = requests("completions", prompt=["One", "Two"], n=2, best_of=2, seed=7)
-    assert [(one.prompt, one.sampling.seed) for one in found] == [
-        ("One", 7), ("One", 8), ("Two", 7), ("Two", 8),
-    ]  # fmt: skip
-    assert (len(requests("chat", n=3)), len(requests("chat"))) == (3, 1)
 
 
 # -- prompts -----------------------------------------------------------------------------------
@@ -363,20 +321,6 @@ def test_each_level_of_effort_means_the_same_in_every_api(
         assert (found.effort, found.thinking) == (effort, thinks)
 
 
-@pytest.mark.parametrize("effort", [None, "", "default"])
-def test_effort_without_a_level_is_as_absent_in_every_api(effort: str | None) -> None:
-    for api, fields in (
-        ("chat", {"reasoning_effort": effort}),
-        ("chat", {"reasoning": {"effort": effort}}),
-        ("chat", {"chat_template_kwargs": {"reasoning_effort": effort}}),
-        ("messages", {"output_config": {"effort": effort}, "max_tokens": 9}),
-        ("ollama_chat", {"think": effort}),
-    ):
-        found, plain = request(api, **fields), request(api, max_tokens=9)
-        assert (found.effort, found.thinking) == (None, plain.thinking)
-    assert request("responses", reasoning={"effort": effort}).effort is None
-
-
 @pytest.mark.parametrize("api", ["chat", "responses", "messages", "ollama_chat", "ollama_generate"])
 def test_template_options_reach_the_engine_from_every_api(api: str) -> None:
     kwargs = {"preserve_thinking": True, "enable_thinking": True, "reasoning_effort": "xhigh"}
@@ -388,36 +332,6 @@ def test_template_options_reach_the_engine_from_every_api(api: str) -> None:
         "chat_template_kwargs",
         "enable_thinking",
     )
-
-
-@pytest.mark.parametrize(
-    ("fields", "budget"),
-    [
-        ({}, None),
-        ({"thinking_budget": 512}, 512),
-        ({"thinking_token_budget": 0}, 0),
-        ({"chat_template_kwargs": {"thinking_budget": 7}}, 7),
-        ({"thinking_budget": 3, "thinking_token_budget": 5}, 3),
-        ({"thinking_budget": -1}, None),
-        ({"thinking_budget": None}, None),
-    ],
-)
-def test_the_spellings_of_open_servers_for_a_budget_are_accepted(
-    fields: dict[str, Any], budget: int | None
-) -> None:
-    assert request("chat", **fields).thinking_budget == budget
-    assert request("responses", **fields).thinking_budget == budget
-
-
-def test_a_budget_and_an_effort_come_in_the_vendors_objects() -> None:
-    assert request("chat", reasoning={"max_tokens": 99}).thinking_budget == 99
-    thinking = {"type": "enabled", "budget_tokens": 2048}
-    assert request("messages", max_tokens=4096, thinking=thinking).thinking_budget == 2048
-    adaptive = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
-    assert request("messages", **adaptive).effort is Effort.LOW
-    # An effort without a level has no bound.
-    assert request("responses", reasoning={}).effort is None
-    assert request("chat", reasoning={"enabled": True}).effort is None
 
 
 @pytest.mark.parametrize("budget", [1023, 4096])
@@ -473,18 +387,6 @@ def test_a_call_can_be_required_and_no_tool_is_offered_if_the_choice_is_none(api
     assert request(api, tools=[]).tools == ()
 
 
-@pytest.mark.parametrize("mode", ["auto", "required"])
-def test_tools_can_be_limited_to_a_list(mode: Any) -> None:
-    listed = [{"type": "function", "function": {"name": "look"}}]
-    other = {"type": "function", "function": {"name": "time"}}
-    allowed = {"mode": mode, "tools": listed}
-    choice = {"type": "allowed_tools", "allowed_tools": allowed}
-    found = request("chat", tools=[TOOLS["chat"], other], tool_choice=choice)
-
-    assert [tool.name for tool in found.tools] == ["look"]
-    assert found.tool_choice == ToolChoice(mode)
-
-
 @WITH_TOOLS
 @pytest.mark.parametrize(
     "kind", ["web_search", "web_search_20250305", "namespace", "tool_search", "of_next_year"]
@@ -493,25 +395,6 @@ def test_an_unknown_tool_that_is_not_required_is_left_out(api: str, kind: str) -
     tools = [{"type": kind, "name": "x"}, TOOLS[api]]
 
     assert [tool.name for tool in request(api, tools=tools).tools] == ["look"]
-
-
-@WITH_TOOLS
-@pytest.mark.parametrize(
-    "kind",
-    ["mcp", "file_search", "code_interpreter", "code_execution_20250522", "computer_20250124"],
-)
-def test_an_unknown_tool_that_is_required_is_refused(api: str, kind: str) -> None:
-    assert refused_field(api, tools=[TOOLS[api], {"type": kind, "name": "x"}]) == (
-        "tools", 1, "type",
-    )  # fmt: skip
-
-
-def test_a_tool_of_free_text_is_refused_where_the_api_has_none() -> None:
-    """In Messages, the type "custom" means a function."""
-    tools = [{"type": "custom", "name": "x", "custom": {"name": "x"}}]
-
-    assert refused_field("ollama_chat", tools=tools) == ("tools", 0, "type")
-    assert request("messages", tools=[TOOLS["messages"] | {"type": "custom"}]).tools
 
 
 # -- formats -----------------------------------------------------------------------------------
@@ -569,17 +452,6 @@ def test_guided_json_and_structured_outputs_take_a_schema_in_every_form(api: str
         assert inner == ("structured_outputs", "json")
 
 
-def test_the_older_format_of_messages_is_read_and_two_constraints_are_refused() -> None:
-    old = {"type": "json_schema", "schema": SCHEMA}
-    assert request("messages", output_format=old).constraint == OutputConstraint(SCHEMA)
-    structured = {"structured_outputs": {"json": SCHEMA}}
-    both = FORMATS["chat"][1] | {"guided_json": SCHEMA}
-    assert refused_field("chat", **both) == ("guided_json",)
-    place = ("structured_outputs", "json")
-    assert refused_field("responses", **FORMATS["responses"][1], **structured) == place
-    assert refused_field("completions", guided_json=SCHEMA, **structured) == place
-
-
 # -- predictions -------------------------------------------------------------------------------
 
 
@@ -600,29 +472,6 @@ def test_the_older_format_of_messages_is_read_and_two_constraints_are_refused() 
 )
 def test_a_prediction_is_one_text_in_every_form(prediction: object, text: str | None) -> None:
     assert request("chat", prediction=prediction).prediction == text
-
-
-@pytest.mark.parametrize(
-    "prediction",
-    ["text", {"type": "content"}, {"type": "other", "content": "a"}, {"content": "a"},
-     {"type": "content", "content": 1}, {"type": "content", "content": [{"type": "image"}]}],
-)  # fmt: skip
-def test_a_prediction_in_another_form_is_refused(prediction: object) -> None:
-    assert refused_field("chat", prediction=prediction)[0] == "prediction"
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"n": 2}, {"logprobs": True}, {"presence_penalty": 0.5}, {"frequency_penalty": 0.5},
-     {"max_completion_tokens": 9}, {"tools": [TOOLS["chat"]]}],
-)  # fmt: skip
-def test_only_a_strict_server_refuses_what_the_hosted_one_refuses_beside_a_prediction(
-    other: dict[str, Any],
-) -> None:
-    asked = {"prediction": {"type": "content", "content": "a"}, **other}
-
-    assert request("chat", **asked).prediction == "a"
-    assert refused_field("chat", strict=True, **asked) == (next(iter(other)),)
 
 
 # -- what cannot be honoured -------------------------------------------------------------------
@@ -855,8 +704,3 @@ def test_a_thread_and_an_earlier_response_are_refused_in_words_that_clients_reco
 
     assert error.field == (next(iter(fields)),)
     assert code in (error.code, *(error.details or {}).values())
-
-
-def test_every_api_has_a_smallest_request() -> None:
-    for api, route in ROUTES.items():
-        assert isinstance(params(api), route.request)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.values.request import Message, ToolCall
-from tests.api.dialects.asking import params, refusal, refused_field, request, turns
+from tests.api.dialects.asking import request, turns
 
 USER = {"role": "user", "content": "?"}
 
@@ -28,16 +28,6 @@ def test_a_text_and_its_parts_are_the_same_turn(api: str, content: Any) -> None:
     if api == "responses":
         more = {"type": "message", "id": "msg_client", "status": "completed"}
         assert turns(api, turn | more) == request(api).messages == (Message("user", "Hi"),)
-
-
-@pytest.mark.parametrize("role", ["system", "developer"])
-def test_instructions_have_two_names_and_are_one_turn(role: str) -> None:
-    brief = {"role": role, "content": "Be brief"}
-
-    assert turns("chat", brief) == (Message("system", "Be brief"),)
-    assert turns("responses", brief, USER) == (Message("system", "Be brief"), Message("user", "?"))
-    assert turns("responses", brief, instructions="A") == (Message("system", "A\n\nBe brief"),)
-    assert turns("responses", USER, brief)[1] == Message("system", "Be brief")
 
 
 def test_the_system_of_messages_may_be_a_string_or_blocks_or_a_turn_anywhere() -> None:
@@ -144,19 +134,6 @@ def test_a_result_is_read_in_every_form(fields: dict[str, Any], text: str) -> No
     assert turn.content == text
 
 
-@pytest.mark.parametrize(
-    ("role", "block"),
-    [
-        ("user", {"type": "tool_use", "id": "1", "name": "f", "input": {}}),
-        ("assistant", {"type": "tool_result", "tool_use_id": "1"}),
-    ],
-)
-def test_a_block_in_the_wrong_turn_is_named(role: str, block: dict[str, Any]) -> None:
-    place = refused_field("messages", messages=[{"role": role, "content": [block]}])
-
-    assert place == ("messages", 0, "content", 0)
-
-
 def test_the_results_of_ollama_are_assigned_to_the_calls_before_them() -> None:
     calls = [
         {"function": {"name": "one", "arguments": {"a": 1}}},
@@ -178,16 +155,6 @@ def test_the_results_of_ollama_are_assigned_to_the_calls_before_them() -> None:
         Message("tool", "1", tool_call_id=first.id, name="one"),
         Message("tool", "?"),
     )
-
-
-def test_the_counted_prompt_of_messages_is_the_prompt_of_the_answer() -> None:
-    from api.dialects.anthropic.read import prompt_from_wire
-
-    for fields in ({"system": "Be brief"}, {"output_config": {"effort": "low"}}):
-        counted = prompt_from_wire(params("messages", **fields))
-        asked = request("messages", **fields)
-        for name in ("messages", "tools", "thinking", "effort"):
-            assert getattr(counted, name) == getattr(asked, name)
 
 
 # -- the items of Responses --------------------------------------------------------------------
@@ -232,20 +199,3 @@ def test_an_answer_is_put_together_from_its_items() -> None:
         Message("tool", "Rain", tool_call_id="call_1", name="f1"),
         Message("tool", "Sun", tool_call_id="call_2", name="f2"),
     )
-
-
-@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
-def test_the_output_of_an_unknown_call_is_refused(kind: str) -> None:
-    error = refusal("responses", input=[USER, {"type": kind, "call_id": "c2", "output": "x"}])
-
-    assert "no call with the id c2 comes before this output" in error.message
-    assert error.field == ("input", 1, "call_id")
-
-
-def test_tools_among_the_items_are_offered_beside_the_others() -> None:
-    tool = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
-    more = {"type": "additional_tools", "role": "developer", "tools": [tool | {"name": "time"}]}
-    found = request("responses", input=[more, USER], tools=[tool])
-
-    assert [tool.name for tool in found.tools] == ["weather", "time"]
-    assert found.messages == (Message("user", "?"),)

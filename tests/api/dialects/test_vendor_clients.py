@@ -1,6 +1,5 @@
 """The acceptance tests with the vendors' own clients, streamed and whole, on the demo model."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,18 +150,6 @@ def test_a_stream_reports_the_same_usage_as_a_whole_answer(
     assert streamed.cache_read_input_tokens > 0
 
 
-def test_counting_a_prompt_gives_the_reported_prompt_tokens(
-    messages: anthropic.resources.Messages,
-) -> None:
-    wanted = as_message(ROWS["words"]) | {"system": "You are brief."}
-    counted = messages.count_tokens(
-        model="any", messages=wanted["messages"], system=wanted["system"]
-    )
-    usage = messages.create(**wanted).usage
-
-    assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens
-
-
 def test_a_prefilled_answer_is_continued(messages: anthropic.resources.Messages) -> None:
     wanted = as_message(ROWS["digit"])
     wanted["messages"].append({"role": "assistant", "content": "1\n2\n3\n"})
@@ -193,14 +180,6 @@ def test_enabled_thinking_comes_first_in_a_separate_block(
     assert "<think>" not in message.content[1].text
 
 
-def test_disabled_thinking_leaves_no_trace(messages: anthropic.resources.Messages) -> None:
-    wanted = as_message(ROWS["alphabet"]) | {"thinking": {"type": "disabled"}}
-    message = messages.create(**wanted)
-
-    assert [block.type for block in message.content] == ["text"]
-    assert message.usage.output_tokens_details.thinking_tokens == 0
-
-
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_chat_keeps_thinking_out_of_the_content(
     chat: openai.resources.chat.Completions, streamed: bool
@@ -220,33 +199,6 @@ def test_chat_keeps_thinking_out_of_the_content(
     assert reasoning not in "".join(part.content or "" for part in parts)
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_several_choices_are_generated_side_by_side(
-    chat: openai.resources.chat.Completions, streamed: bool
-) -> None:
-    answer: Any = chat.create(**as_chat(ROWS["digit"]), n=3, stream=streamed)
-    texts = {0: "", 1: "", 2: ""}
-    if streamed:
-        for chunk in answer:
-            for choice in chunk.choices:
-                texts[choice.index] += choice.delta.content or ""
-    else:
-        texts = {choice.index: choice.message.content for choice in answer.choices}
-
-    assert texts == dict.fromkeys(range(3), ROWS["digit"].text)
-
-
-def test_many_clients_are_answered_at_once(site: Any) -> None:
-    async def ask_all() -> list[Any]:
-        async with anthropic.AsyncAnthropic(base_url=site.url, api_key="none") as client:
-            rows = [ROWS["digit"], ROWS["newline"], ROWS["limit"]] * 4
-            answers = [client.messages.create(**as_message(row)) for row in rows]
-            return list(zip(rows, await asyncio.gather(*answers), strict=True))
-
-    for row, message in asyncio.run(ask_all()):
-        check_message(message, row)
-
-
 def test_both_vendors_clients_list_the_models(
     anthropic_client: anthropic.Anthropic, openai_client: openai.OpenAI
 ) -> None:
@@ -256,13 +208,3 @@ def test_both_vendors_clients_list_the_models(
     assert openai_client.models.retrieve("demo-model").owned_by == two.owned_by
     assert one.max_input_tokens
     assert one.id == two.id == "demo-model"
-
-
-def test_a_client_with_threads_sends_everything_again_without_one(
-    messages: anthropic.resources.Messages,
-) -> None:
-    with pytest.raises(anthropic.BadRequestError) as caught:
-        messages.create(**as_message(ROWS["digit"]), extra_body={"thread": {"type": "create"}})
-
-    body: Any = caught.value.body
-    assert body["error"]["details"]["error_code"] == "thread_unsupported_request"

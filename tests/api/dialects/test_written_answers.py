@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.dialects.shared.answers import report_to_wire
-from api.transport.errors import ApiError, ErrorKind
+from api.transport.errors import ApiError
 from engine.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
@@ -110,10 +110,6 @@ def reason_of(body: Any) -> tuple[str, Any]:
     return body["status"], None
 
 
-def test_every_kind_of_stop_is_a_normal_end_or_none() -> None:
-    assert ENDS.keys() | {StopKind.ERROR, StopKind.CANCELLED} == set(StopKind)
-
-
 @pytest.mark.parametrize("kind", ENDS)
 def test_a_normal_end_has_its_reason_and_what_matched(kind: StopKind) -> None:
     stop, *expected = ENDS[kind]
@@ -162,12 +158,6 @@ def test_a_broken_answer_ends_with_only_its_error(api: str, name: str) -> None:
     if name == "error_after_text":
         assert "the device was lost" in json.dumps(last["error"])
         assert last == BROKEN.get(api, last)
-
-
-def test_a_failure_is_one_error_event() -> None:
-    [event] = encoder("messages").fail(ApiError(ErrorKind.INTERNAL, "the device was lost"))
-
-    assert data_of([event]) == [BROKEN["messages"]]
 
 
 # -- what a request asks for -------------------------------------------------------------------
@@ -230,14 +220,6 @@ def test_a_second_call_is_left_out_if_only_one_is_wanted(
     assert marked(**fields) == marked() - 1
 
 
-def test_omitted_thinking_leaves_an_empty_signed_block() -> None:
-    thinking = {"type": "adaptive", "display": "omitted"}
-    sent = [one.data for one in events("messages", SCENARIOS["thinking"], thinking=thinking)]
-
-    assert not any("thinking_delta" in data for data in sent)
-    assert sum("signature_delta" in data for data in sent) == 1
-
-
 def test_omitted_thinking_comes_back_by_its_signature() -> None:
     *parts, end = merge_deltas(list(itertools.chain.from_iterable(SCENARIOS["thinking"])))
     assert isinstance(end, Finished)
@@ -266,23 +248,6 @@ def test_chat_leaves_reasoning_out_of_the_answer_on_request() -> None:
         ) is not excluded
         assert any("reasoning_content" in data for data in streamed) is not excluded
         assert any('"content":"4"' in data for data in streamed)
-
-
-def test_a_response_repeats_its_request() -> None:
-    asked: dict[str, Any] = {
-        "instructions": "Be brief",
-        "max_output_tokens": 9,
-        "metadata": {"a": "b"},
-        "temperature": 0.5,
-        "tool_choice": "auto",
-        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}},
-    }
-    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-    response = data_of(events("responses", SCENARIOS["text"], **asked, tools=[tool]))[0]["response"]
-
-    assert {name: response[name] for name in asked} == asked
-    assert response["tools"][0]["name"] == "f"
-    assert response["store"] is True
 
 
 # -- order -------------------------------------------------------------------------------------
@@ -340,30 +305,6 @@ def test_choices_carry_their_index_and_end_with_one_done() -> None:
     assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (12, 6 + 5)
 
 
-def test_the_choices_of_two_prompts_are_counted_once_per_prompt() -> None:
-    asked = {"prompt": ["a", "b"], "n": 2, "echo": True, "stream_options": {"include_usage": True}}
-    writer = encoder("completions", **asked)
-    sent: list[Any] = []
-    for choice in (3, 0, 2, 1):
-        for batch in SCENARIOS["stop_string"]:
-            sent += writer.encode(batch, choice)
-    texts = dict.fromkeys(range(4), "")
-    for chunk in data_of(sent):
-        for one in chunk["choices"]:
-            texts[one["index"]] += one["text"]
-    usage = data_of(sent)[-1]["usage"]
-
-    assert texts == {0: "aA B C ", 1: "aA B C ", 2: "bA B C ", 3: "bA B C "}
-    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (2 * 12, 4 * 6)
-    assert [event.data for event in sent].count("[DONE]") == 1
-
-
-def test_every_frame_of_generate_has_the_whole_text_so_far() -> None:
-    texts = [frame["text"] for frame in data_of(events("generate", SCENARIOS["text"]))]
-
-    assert texts == ["Hello", 'Hello, "you"\n数 👋\u2028', 'Hello, "you"\n数 👋\u2028']
-
-
 @pytest.mark.parametrize("name", ["text", "thinking", "tool_calls", "stop_string", "token_limit"])
 def test_a_whole_answer_of_ollama_equals_the_sum_of_its_lines(name: str) -> None:
     *parts, end = itertools.chain.from_iterable(SCENARIOS[name])
@@ -409,13 +350,6 @@ def test_an_answer_separates_thinking_text_and_calls() -> None:
     ]
 
 
-def test_an_empty_message_has_one_empty_block() -> None:
-    body = whole("messages", ([], ended(StopInfo(StopKind.STOP_STRING, "A"))))
-
-    assert body["content"] == [{"type": "text", "text": ""}]
-    assert "fullstop" not in body
-
-
 @pytest.mark.parametrize(
     ("name", "text"), [("thinking", "Let me see.4"), ("tool_calls", "I shall look.")]
 )
@@ -429,13 +363,6 @@ def test_tags_and_calls_of_a_raw_prompts_answer_are_text(name: str, text: str) -
 
 
 # -- usage -------------------------------------------------------------------------------------
-
-
-def test_usage_of_messages_counts_cached_tokens_separately() -> None:
-    usage = whole("messages", ([], ended(StopInfo(StopKind.EOS), Usage(100, 60, 7, 3))))["usage"]
-
-    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (40, 60)
-    assert (usage["output_tokens"], usage["output_tokens_details"]) == (7, {"thinking_tokens": 3})
 
 
 def test_usage_of_several_choices_counts_their_prompt_once_and_adds_up_the_rest() -> None:

@@ -138,42 +138,6 @@ def _is_told(text: str) -> bool:
     return any(part in text for part in SECRET.split()[:2])
 
 
-ANSWERED = [path for path in BODIES if path not in ("/api/show", "/tokenize")]
-
-
-@pytest.mark.parametrize("fault", ["OSError", "RuntimeError"])
-def test_no_answer_that_breaks_off_names_a_folder(
-    serve: Any, staged: Callable[..., Any], fault: str
-) -> None:
-    scene = staged()
-
-    def fail(_: int) -> None:
-        file = f"/home/{SECRET}/weights"
-        raise OSError(2, "gone", file) if fault == "OSError" else RuntimeError(f"{file!r} is gone")
-
-    scene.stage.model.fault = fail
-    site = serve(scene.engine)
-    told = [_text(site.send("POST", path, BODIES[path])) for path in ANSWERED]
-    assert sum("weights" in text for text in told) >= len(told) - 2  # the failure itself is told
-    assert [text for text in told if _is_told(text)] == []
-
-
-def test_no_answer_about_kept_responses_names_their_folder(serve: Any, tmp_path: Path) -> None:
-    folder = tmp_path / SECRET
-    site = serve(kept_responses_folder=folder)
-    asked = BODIES["/v1/responses"] | {"max_output_tokens": 1}
-    kept = site.send("POST", "/v1/responses", asked).json["id"]
-    _file_for_a_folder(folder)
-    told = [
-        site.send("POST", "/v1/responses", asked),
-        site.send("POST", "/v1/responses", {**asked, "previous_response_id": kept}),
-        site.send("GET", f"/v1/responses/{kept}"),
-        site.send("DELETE", f"/v1/responses/{kept}"),
-        site.send("GET", f"/v1/responses/{kept}"),
-    ]
-    assert [text for text in map(_text, told) if _is_told(text)] == []
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -207,25 +171,3 @@ def test_a_folder_of_this_computer_is_left_out_whatever_it_is_called(
         assert without_folders(said).replace('"', "'") == told
     name = "~" if variable == "HOME" else folder.rpartition("/")[2]
     assert without_folders(f"{folder} is full") == f"{name} is full"
-
-
-def test_the_folder_of_a_process_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / SECRET / "a b").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / SECRET)
-    assert without_folders(f"no {tmp_path / SECRET}/a b/c") == "no c"
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("open /Volumes/Olga's disk/my models/a/w.bin failed", "open w.bin failed"),
-        ("/Users/Olga K/x/y: gone", "y: gone"),
-        ("/home/Olga K/x and /home/Olga K/y", "x and y"),
-    ],
-)
-def test_a_path_with_spaces_is_left_out_where_its_beginning_tells_that_it_is_one(
-    said: str, told: str
-) -> None:
-    assert without_folders(said) == told

@@ -1,6 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,40 +145,6 @@ def test_no_other_name_is_accepted(header: str | None, own_name: str) -> None:
     assert not passes_host(header, HOME)
 
 
-@pytest.mark.parametrize(
-    ("header", "named"),
-    [
-        ("fullstop:8642", "--allow-host fullstop"),
-        ("evil.example", "--allow-host evil.example"),
-        (None, "--allow-host NAME"),
-        ("a b", "--allow-host NAME"),
-    ],
-)
-def test_the_refusal_of_a_name_names_the_option_that_allows_it(
-    header: str | None, named: str
-) -> None:
-    with pytest.raises(ApiError) as refused:
-        check_host(header, HOME, None)
-
-    assert f"start the server with {named} (in the window: " in refused.value.message
-
-
-@pytest.mark.parametrize(
-    ("origin", "named"),
-    [
-        ("https://page.example:8", "--allow-origin https://page.example:8"),
-        ("capacitor://localhost", "--allow-origin capacitor://localhost"),
-        ("null", "--allow-origin ORIGIN"),
-        ("https://a b", "--allow-origin ORIGIN"),
-    ],
-)
-def test_the_refusal_of_a_page_names_the_option_that_allows_it(origin: str, named: str) -> None:
-    with pytest.raises(ApiError) as refused:
-        check_origin(origin, "localhost:1", HOME)
-
-    assert f"start the server with {named} (in the window: " in refused.value.message
-
-
 def test_a_page_of_a_name_that_a_neighbour_can_claim_is_refused() -> None:
     """Anyone on the same network can claim x.local and answer with an address of this computer."""
     for name in ("x.local:8080", "x.internal:8080"):
@@ -195,13 +159,6 @@ def test_a_page_of_the_requested_address_is_accepted() -> None:
 
     assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.5") is None
     assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.6") is not None
-
-
-def test_only_a_page_of_the_encrypted_address_is_our_own() -> None:
-    config = replace(OPEN, tls_cert=Path("cert.pem"))
-    host = "192.168.1.5:8080"
-    assert refusal(check_origin, f"https://{host}", host, config, "192.168.1.5") is None
-    assert refusal(check_origin, f"http://{host}", host, config, "192.168.1.5") is not None
 
 
 EXTENSIONS = ServerConfig(allowed_origins=("chrome-extension://*", "FILE://*"))
@@ -240,14 +197,6 @@ def test_pages_and_apps_of_this_computer_may_call(origin: str) -> None:
     assert cors_headers(origin, HOME)["Access-Control-Allow-Origin"] == origin
 
 
-def test_beyond_loopback_the_requested_address_is_accepted() -> None:
-    assert passes_host("192.168.1.5:8080", OPEN, "192.168.1.5")
-    assert passes_host("192.168.1.5:8080", OPEN, "::ffff:192.168.1.5")
-    assert passes_host("mac.local:8080", OPEN, "192.168.1.5")
-    assert not passes_host("192.168.1.6:8080", OPEN, "192.168.1.5")
-    assert not passes_host("evil.example", OPEN, "192.168.1.5")
-
-
 def test_a_request_from_no_page_or_from_our_own_page_is_accepted() -> None:
     assert passes_origin(None, HOME)
     assert passes_origin("http://127.0.0.1:8080", HOME)
@@ -276,16 +225,6 @@ def test_a_request_from_no_page_or_from_our_own_page_is_accepted() -> None:
 def test_a_request_from_a_foreign_page_is_refused(origin: str) -> None:
     assert not passes_origin(origin, HOME)
     assert cors_headers(origin, HOME) == {}
-
-
-def test_an_allowed_page_is_accepted_and_gets_the_cors_header() -> None:
-    config = ServerConfig(allowed_origins=("https://App.example",))
-
-    assert passes_origin("https://app.example", config)
-    assert not passes_origin("https://app.example:444", config)
-    headers = cors_headers("https://app.example", config)
-    assert headers["Access-Control-Allow-Origin"] == "https://app.example"
-    assert headers["Vary"] == "Origin"
 
 
 def test_a_star_allows_every_page() -> None:
@@ -323,8 +262,3 @@ def test_the_key_is_read_from_either_header(headers: dict[str, str]) -> None:
 )
 def test_anything_else_is_not_accepted_as_the_key(headers: dict[str, str]) -> None:
     assert not passes_key(headers, "secret")
-
-
-def test_a_server_without_a_key_asks_for_none() -> None:
-    assert passes_key({}, None)
-    assert passes_key({"x-api-key": "anything"}, None)

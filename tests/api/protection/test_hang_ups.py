@@ -3,16 +3,13 @@
 One step is running, one more is queued on the device, and one may have begun.
 """
 
-import json
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 
-from api.server.routes import ROUTES
 from engine.values.request import Limits
 from tests.api.conftest import LONG, Exchange
 from tests.support.scripted import GO
@@ -92,10 +89,6 @@ def steps_after(site: Any, stage: Any, connection: Exchange) -> int:
     return len(held.waiting)
 
 
-def test_every_dialect_has_a_body_here() -> None:
-    assert BODIES.keys() == {route.path for route in ROUTES if route.event is not None}
-
-
 @PATHS
 @STREAMED
 def test_a_hang_up_during_decoding_ends_the_generation(
@@ -149,15 +142,6 @@ def test_a_hang_up_in_the_queue_removes_the_request(
     assert steps_after(site, stage, running) <= STEPS
 
 
-def test_a_hang_up_ends_all_choices_of_a_request(staged: Callable[..., Any]) -> None:
-    stage = staged(step_s=STEP_S)
-    site = stage.site
-    connection = site.open("POST", CHAT, ASK | {"stream": True, "n": 4})
-    assert stage.wait_until(lambda engine: engine.status.running == 4)
-
-    assert steps_after(site, stage, connection) <= STEPS
-
-
 @pytest.mark.parametrize(
     ("path", "sign"),
     [
@@ -202,28 +186,3 @@ def test_keepalives_of_responses_are_numbered_events_that_openais_client_reads(
     response = events[-1].response
     assert response.status == "incomplete"
     assert response.output_text
-
-
-def test_headers_are_sent_while_a_request_waits(staged: Callable[..., Any]) -> None:
-    stage = staged(Limits(max_rows=1), step_s=STEP_S, settings={"keepalive_s": 0.05})
-    site = stage.site
-    with site.open("POST", MESSAGES, ASK | {"stream": True}):
-        assert stage.wait_until(lambda engine: engine.status.running == 1)
-        with site.open("POST", MESSAGES, ASK | {"stream": True}) as response:
-            assert response.readline() == b"event: ping\n"
-            assert stage.wait_until(lambda engine: engine.status.waiting == 1)
-
-
-def test_a_slow_reader_gets_every_word(staged: Callable[..., Any]) -> None:
-    stage = staged(step_s=0, settings={"keepalive_s": 0.05})
-    site = stage.site
-    with site.open("POST", CHAT, ASK | {"stream": True}) as response:
-        text = ""
-        for line in response:
-            if line.startswith(b"data: {"):
-                delta = json.loads(line[6:])["choices"][0]["delta"]
-                text += delta.get("content", "")
-            if len(text) < 200:
-                time.sleep(0.01)
-
-    assert text == "word " * 2000

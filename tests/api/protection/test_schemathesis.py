@@ -19,7 +19,6 @@ from schemathesis.specs.openapi.checks import (
 
 from api.server.openapi import document
 from api.server.routes import ROUTES, Route
-from tests.api.protection.test_fuzz import check_envelope
 from tests.support.random_cases import cases
 
 EXAMPLES = cases(100)
@@ -114,7 +113,7 @@ def test_a_request_with_a_body_is_answered_as_documented(
             response = case.call(base_url=site.url, session=session, timeout=60)
             statuses.add(response.status_code)
             if response.status_code != 200:
-                check_envelope(route.path, response.json())
+                assert response.json()["error"]
             case.validate_response(response, checks=CHECKS)
 
         holds()

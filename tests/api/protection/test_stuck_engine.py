@@ -93,27 +93,6 @@ def test_running_requests_end_with_an_error_in_their_dialects(stuck: StuckSite) 
         assert is_streamed or answer.status in (500, 503)
 
 
-def test_health_fails_while_the_model_is_stuck_and_new_requests_are_refused_in_words(
-    stuck: StuckSite,
-) -> None:
-    assert stuck.wait_for_health(200).json["status"] == "ok"
-    stuck.blockade.close()
-    running = stuck.site.open(
-        "POST", ROUTES[0], asked(ROUTES[0], LONG, is_streamed=True), waits=False
-    )
-    health = stuck.wait_for_health(503)
-    assert health.json == {"status": "failed", "running": 0, "waiting": 0}
-    running.close()
-    for path in ROUTES:
-        for is_streamed in (False, True):
-            reply = stuck.site.send("POST", path, asked(path, "Hi", is_streamed=is_streamed))
-            assert reply.status == 503, (path, reply.body)
-            assert "has not completed a step" in reply.body.decode()
-    # Routes that need no model still answer.
-    assert stuck.site.send("GET", "/v1/models").status == 200
-    assert stuck.site.send("GET", "/metrics").status == 200
-
-
 def test_requests_are_answered_again_once_the_model_continues(stuck: StuckSite) -> None:
     hello = {path: asked(path, "Hi", is_streamed=False) for path in ROUTES}
     for path, body in hello.items():

@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -14,7 +13,6 @@ import pytest
 
 from api.server.tls import context_of
 from api.transport.config import ConfigError, ServerConfig
-from tests.api.conftest import LONG
 from tests.support.outside.certificates import CertificateFiles, write_certificate
 
 ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
@@ -49,17 +47,6 @@ def test_a_client_that_trusts_the_certificate_is_answered(
     client.close()
 
 
-def test_one_file_may_hold_certificate_and_key(
-    serve: Callable[..., Any], files: CertificateFiles
-) -> None:
-    both = files.cert.with_name("both.pem")
-    both.write_bytes(files.key.read_bytes() + files.cert.read_bytes())
-    client = client_of(serve(tls_cert=both), files)
-
-    assert post(client, ASK).status == 200
-    client.close()
-
-
 def test_a_client_that_does_not_encrypt_gets_nothing_and_does_no_harm(
     serve: Callable[..., Any], files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -74,30 +61,6 @@ def test_a_client_that_does_not_encrypt_gets_nothing_and_does_no_harm(
     assert post(client, ASK).status == 200
     client.close()
     assert "Traceback" not in caplog.text
-
-
-def test_a_handshake_that_does_not_arrive_in_time_ends_the_connection(
-    serve: Callable[..., Any], files: CertificateFiles
-) -> None:
-    site = serve(tls_cert=files.cert, tls_key=files.key, header_timeout_s=0.2)
-    with socket.create_connection(("127.0.0.1", site.address.port), timeout=60) as silent:
-        assert silent.recv(1) == b""
-
-
-def test_a_client_that_hangs_up_ends_its_answer_over_tls(
-    staged: Callable[..., Any], files: CertificateFiles
-) -> None:
-    stage = staged(settings={"tls_cert": files.cert, "tls_key": files.key})
-    site = stage.site
-    client = client_of(site, files)
-    ask = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
-    answer = post(client, ask | {"stream": True})
-    answer.readline()
-    assert stage.wait_until(lambda engine: engine.status.running == 1)
-    answer.close()
-    client.close()
-
-    assert stage.wait_until_idle()
 
 
 def complaint(cert: Path, key: Path | None) -> ConfigError:
@@ -142,23 +105,6 @@ def test_files_that_cannot_be_read_or_contain_something_else_are_named(
     for cert, key, setting, words in cases:
         error = complaint(cert, key)
         assert (error.setting, words in str(error)) == (setting, True), str(error)
-
-
-def test_a_path_that_is_not_a_regular_file_is_refused(
-    files: CertificateFiles, tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "pipe")  # nothing will ever write to it
-    for place in (Path("/dev/zero"), tmp_path / "pipe"):
-        error = complaint(place, files.key)
-        assert f"{place} cannot be read: it is not a regular file" in str(error)
-        assert error.setting == "tls_cert"
-    assert complaint(files.cert, tmp_path / "pipe").setting == "tls_key"
-
-
-def test_a_key_alone_is_refused(files: CertificateFiles) -> None:
-    with pytest.raises(ConfigError) as refused:
-        ServerConfig(tls_key=files.key)
-    assert refused.value.setting == "tls_key"
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,3 @@ def test_a_background_task_without_a_limit_gets_the_servers(
     ):
         reply = site.send("POST", path, body_of(path, question, limit))
         assert (HEADER in reply.headers, asked[-1].max_tokens) == (False, expected)
-
-
-def test_background_tasks_can_be_left_without_a_limit(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = serve(task_max_tokens=0)
-    asked = watched(site, monkeypatch)
-    reply = site.send("POST", "/api/chat", body_of("/api/chat", TASK, None))
-    assert (HEADER in reply.headers, asked[-1].max_tokens) == (False, None)

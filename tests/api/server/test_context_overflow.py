@@ -1,14 +1,11 @@
 """A prompt beyond the context is reported in each vendor's words, for which their clients look."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from engine.errors import PromptTooLong
-from engine.values.request import GenerationRequest, Message
-from tests.api.conftest import LONG, SCRIPTS, Site, acting
+from tests.api.conftest import SCRIPTS, Site, acting
 from tests.support.scripted import Stage
 
 CONTEXT = 64
@@ -118,28 +115,3 @@ def test_a_prompt_as_long_as_the_context_is_one_token_too_long(small: Site, path
         "/api/generate": "prompt too long; exceeded max context length by 1 tokens",
     }
     assert said.startswith(expected.get(path, "This model's maximum context length is 63 tokens."))
-
-
-@pytest.mark.parametrize("path", SAID)
-def test_a_prompt_with_one_token_less_is_answered(small: Site, path: str) -> None:
-    letters = CONTEXT - 1 - (0 if path in RAW else AROUND)
-
-    assert sent(small, path, letters, is_streamed=False).status == 200
-
-
-def test_tokens_beyond_the_context_can_be_counted(small: Site) -> None:
-    ask = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
-    reply = small.send("POST", "/v1/messages/count_tokens", ask)
-
-    assert reply.json == {"input_tokens": 200 + AROUND}
-
-
-def test_the_engine_reports_both_figures(small: Site) -> None:
-    request = GenerationRequest(messages=(Message("user", LONG * 40),))
-    with pytest.raises(PromptTooLong) as caught:
-        asyncio.run(small.engine.generate(request))
-
-    assert (caught.value.prompt_tokens, caught.value.context_length) == (200 + AROUND, CONTEXT)
-    assert str(caught.value) == (
-        "messages: the prompt has 208 tokens, the model's context holds 64 including the answer"
-    )

@@ -1,19 +1,13 @@
 """The metrics for Prometheus count requests, tokens and stops."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine.engine import Engine
-from engine.values.request import Limits
 from tests.api.conftest import LONG
-from tests.support.models.guessing import GuessingStage
-from tests.support.scripted import GO
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": LONG}], "max_tokens": 3}
 
@@ -79,24 +73,6 @@ def test_tokens_and_stops_are_counted_exactly(busy: Any) -> None:
     assert found["fullstop_tokens_per_second_count",] == 1
 
 
-def test_guesses_are_counted(serve: Callable[..., Any], tmp_path: Path) -> None:
-    stage = GuessingStage(tmp_path, {"go": [f"w{number} " for number in range(12)]}, wrong=[6, 7])
-    engine = Engine(loader=stage.load)
-    asyncio.run(engine.load(tmp_path))
-    site = serve(engine)
-    names = [
-        (f"fullstop_spec_decode_num_{name}_total",)
-        for name in ("drafts", "draft_tokens", "accepted_tokens", "forced_tokens")
-    ]
-    assert [numbers(site)[name] for name in names] == [0, 0, 0, 0]
-    site.send("POST", "/generate", {"text": f"user:go{GO}"})
-    passes, guessed, accepted, forced = (numbers(site)[name] for name in names)
-    engine.close()
-
-    assert 0 < passes <= accepted < guessed
-    assert forced == 0
-
-
 def test_an_answer_whose_client_left_is_counted_as_cancelled(staged: Callable[..., Any]) -> None:
     stage = staged(step_s=0.01)
     site = stage.site
@@ -108,38 +84,6 @@ def test_an_answer_whose_client_left_is_counted_as_cancelled(staged: Callable[..
     )
     key = ("fullstop_requests_total", "Chat Completions", "POST /v1/chat/completions", "499")
     assert numbers(site)[key] == 1
-
-
-def test_a_hang_up_after_the_last_word_does_not_count_as_cancelled(busy: Any) -> None:
-    site, _ = busy
-    for _ in range(20):
-        with site.open("POST", "/v1/chat/completions", CHAT | {"stream": True}) as response:
-            while b"[DONE]" not in response.readline():
-                pass
-            response.readline()
-            assert response.read() == b""
-    found = numbers(site)
-    route = ("fullstop_requests_total", "Chat Completions", "POST /v1/chat/completions")
-
-    assert found[*route, "200"] == 20
-    assert (*route, "499") not in found
-
-
-def test_running_and_waiting_requests_are_counted(staged: Callable[..., Any]) -> None:
-    stage = staged(Limits(max_rows=1))
-    site = stage.site
-    ask = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2000}, "stream": True}
-    with site.open("POST", "/generate", ask):
-        waiting = site.open("POST", "/generate", ask, waits=False)
-        assert stage.wait_until(lambda engine: engine.status.waiting == 1)
-        found = numbers(site)
-        waiting.close()
-
-    assert found["fullstop_running",] == 1
-    assert found["fullstop_waiting",] == 1
-    assert found["fullstop_ready",] == 1
-    # The connection of the request for the metrics is open, too.
-    assert found["fullstop_open_requests",] == 3
 
 
 def test_the_prompt_cache_is_measured(busy: Any) -> None:
@@ -188,28 +132,6 @@ def test_vllm_names_have_the_same_figures(busy: Any) -> None:
     assert found["vllm:num_requests_running",] == found["vllm:num_requests_waiting",] == 0
     assert 0 <= found["vllm:kv_cache_usage_perc",] <= 1
     assert found["vllm:gpu_cache_usage_perc",] == found["vllm:kv_cache_usage_perc",]
-
-
-def test_an_unloaded_model_keeps_no_prompts(busy: Any) -> None:
-    site, stage = busy
-    site.send("POST", "/v1/chat/completions", CHAT)
-    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
-    asyncio.run(stage.engine.unload())
-    found = numbers(site)
-
-    assert found["fullstop_prompt_cache_entries",] == 0
-    assert found["fullstop_prompt_cache_bytes",] == 0
-
-
-def test_two_servers_count_separately(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    engine = staged(step_s=0).engine
-    one, two = serve(engine), serve(engine)
-    one.send("POST", "/v1/chat/completions", CHAT)
-
-    assert ("fullstop_stops_total", "max_tokens") in numbers(one)
-    assert ("fullstop_stops_total", "max_tokens") not in numbers(two)
 
 
 def test_the_metrics_need_the_key(serve: Callable[..., Any]) -> None:

@@ -214,24 +214,6 @@ def test_recording_tokens_does_not_change_the_answer(
     assert "".join(run.texts) == "1 2 3 "
 
 
-def test_an_observer_without_tokens_gets_only_the_request_and_the_answer(engine: Engine) -> None:
-    with watched(engine) as (address, notebook):
-        post(address, "/v1/messages", asked())
-        (run,) = notebook.last().runs
-    assert list(run.tokens) == []
-    assert run.generation.request.stops.strings == ("4",)
-    assert "".join(run.texts) == "1\n2\n3\n"
-
-
-def test_tokens_that_only_the_client_asked_for_are_not_recorded(slow: Engine) -> None:
-    body = {"text": RAW, "return_logprob": True, "sampling_params": {"max_new_tokens": 5}}
-    with watched(slow) as (address, notebook):
-        _, answer, _ = post(address, "/generate", body)
-        (run,) = notebook.last().runs
-    assert len(json.loads(answer)["meta_info"]["output_token_logprobs"]) == 5
-    assert list(run.tokens) == []
-
-
 def test_an_observer_learns_of_a_client_that_left_and_the_tokens_it_cost(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["word "] * 3000}, step_s=0.01)
     body = asked(stream=True, max_tokens=3000) | {"stop_sequences": []}
@@ -275,21 +257,6 @@ def test_keys_are_hidden_in_every_place(engine: Engine) -> None:
     assert "sk-123" not in repr(record)
     assert record.path == f"/v1/messages?api_key={HIDDEN}&beta=true"
     assert json.loads(record.request_body.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
-
-
-def test_an_observer_gets_a_request_to_an_unknown_route_without_a_dialect(engine: Engine) -> None:
-    with watched(engine) as (address, notebook):
-        post(address, "/nowhere", {})
-        record = notebook.last()
-    assert (record.status, record.dialect, record.path) == (404, "", "/nowhere")
-
-
-def test_an_observer_gets_an_end_for_each_of_several_choices(engine: Engine) -> None:
-    body = {"model": "m", "n": 2, "max_tokens": 5, "messages": asked()["messages"]}
-    with watched(engine) as (address, notebook):
-        post(address, "/v1/chat/completions", body)
-        record = notebook.last()
-    assert [end.stop.kind for end in record.ends] == [StopKind.MAX_TOKENS] * 2
 
 
 def test_recorded_body_is_a_prefix_with_the_whole_size() -> None:

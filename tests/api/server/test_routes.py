@@ -1,11 +1,10 @@
 """Paths and methods lead to routes as clients spell them."""
 
-import socket
 from typing import Any
 
 import pytest
 
-from api.server.routes import ROUTES, route_path
+from api.server.routes import ROUTES
 
 HI = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "stream": False}
 POSTED = {
@@ -26,12 +25,6 @@ def test_doubled_and_trailing_slashes_lead_to_the_route(site: Any, path: str) ->
         assert reply.status == 200, (spelled, reply.body)
 
 
-def test_a_path_stays_what_it_is_without_doubled_slashes() -> None:
-    for path in ("/", "/v1/models", "/v1/models/owner/name", "http://host//v1", "*"):
-        assert route_path(path) == path
-    assert route_path("//") == "/"
-
-
 @pytest.mark.parametrize("path", [route.path for route in ROUTES if route.method == "GET"])
 def test_head_is_answered_wherever_get_is(site: Any, path: str) -> None:
     path = path.replace("{id}", "demo-model")
@@ -45,22 +38,6 @@ def test_the_key_is_accepted_in_the_headers_of_several_vendors(serve: Any, name:
     server = serve(api_key="sk-test")
     assert server.send("GET", "/v1/models", headers={name: "sk-test"}).status == 200
     assert server.send("GET", "/v1/models", headers={name: "sk-other"}).status == 401
-
-
-@pytest.mark.parametrize(("version", "status"), [("1.0", b"200"), ("1.1", b"400")])
-def test_only_http_1_0_may_come_without_a_host(site: Any, version: str, status: bytes) -> None:
-    with socket.create_connection((site.host, site.address.port)) as client:
-        client.sendall(f"GET /v1/models HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
-        assert client.makefile("rb").readline().split()[1] == status
-
-
-@pytest.mark.parametrize("tag", ["", ":latest", ":LATEST"])
-def test_the_only_model_is_found_with_ollamas_tag(serve: Any, tag: str) -> None:
-    server = serve(strict=True)
-    for path, body in POSTED.items():
-        reply = server.send("POST", path, {"model": f"Demo-Model{tag}", **body})
-        assert reply.status == 200, (path, reply.body)
-    assert server.send("GET", f"/v1/models/demo-model{tag}").json["id"] == "demo-model"
 
 
 NOT_APPLIED = "x-fullstop-not-applied"

@@ -54,16 +54,6 @@ def test_referenced_tool_is_described_in_the_result_and_can_be_called() -> None:
     assert (_listed(wanted), _callable(wanted)) == (["ToolSearch"], ["ToolSearch", "slack"])
 
 
-def test_references_leave_the_beginning_of_the_conversation_as_it_was() -> None:
-    turns = [USER, _called("ToolSearch"), _found("slack")]
-    more = [*turns, _called("slack", "toolu_2"), _found("mail", "slack", call_id="toolu_2")]
-    before, after = (request("messages", tools=TOOLS, messages=each) for each in (turns, more))
-
-    assert after.messages[: len(before.messages)] == before.messages
-    assert _listed(after) == _listed(before)
-    assert after.messages[-1].content.count('"parameters"') == 1
-
-
 def test_deferred_tool_that_was_called_is_listed_though_its_reference_is_gone() -> None:
     wanted = request("messages", tools=TOOLS, messages=[USER, _called("mail"), USER])
 
@@ -80,15 +70,6 @@ def test_deferred_tool_that_was_called_is_listed_though_its_reference_is_gone() 
 )
 def test_tools_that_no_search_here_could_find_are_listed(tools: list[dict[str, Any]]) -> None:
     assert {"slack", "mail"} <= {*_listed(request("messages", tools=tools))}
-
-
-def test_reference_to_an_unknown_tool_is_read_as_its_name() -> None:
-    wanted = request(
-        "messages", tools=TOOLS, messages=[USER, _called("ToolSearch"), _found("gone")]
-    )
-
-    assert "gone" in wanted.messages[-1].content
-    assert _callable(wanted) == ["ToolSearch"]
 
 
 def test_deferred_tool_can_be_required_by_its_name() -> None:
@@ -136,18 +117,3 @@ def test_turns_add_and_remove_tools() -> None:
     assert _listed(wanted) == ["ToolSearch"]
     wanted = request("messages", tools=TOOLS, messages=[USER, added, loaded, removed])
     assert _callable(wanted) == ["ToolSearch", "mail"]
-
-
-def test_prompt_has_the_description_of_a_deferred_tool_once(site: Any) -> None:
-    turns = [USER, _called("ToolSearch"), _found("slack")]
-
-    def counted(tools: list[dict[str, Any]], messages: list[dict[str, Any]]) -> int:
-        body = {"model": "demo-model", "tools": tools, "messages": messages}
-        count: int = site.send("POST", "/v1/messages/count_tokens", body).json["input_tokens"]
-        return count
-
-    assert counted(TOOLS, [USER]) == counted([SEARCH], [USER])
-    described = request("messages", tools=TOOLS, messages=turns).messages[-1].content
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": described}
-    written = [USER, _called("ToolSearch"), {"role": "user", "content": [result]}]
-    assert counted(TOOLS, turns) == counted([SEARCH], written)

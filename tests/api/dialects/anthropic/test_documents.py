@@ -4,10 +4,9 @@ import base64
 import json
 from typing import Any
 
-import anthropic
 import pytest
 
-from engine.values.request import GenerationRequest, Message, Tool, ToolChoice
+from engine.values.request import GenerationRequest, Message, Tool
 from tests.api.dialects.asking import refused_field, request
 
 FOUND = {
@@ -64,12 +63,6 @@ def test_a_block_of_text_is_read(block: dict[str, Any], text: str) -> None:
     assert asked.messages == (Message("user", f"Look:\n{text}"),)
 
 
-def test_a_search_result_inside_a_tool_result_is_read() -> None:
-    asked = read([{"type": "tool_result", "tool_use_id": "t", "content": [FOUND]}])
-    assert asked.messages[0].role == "tool"
-    assert asked.messages[0].content == FOUND_TEXT
-
-
 @pytest.mark.parametrize(
     ("source", "place"),
     [
@@ -108,28 +101,3 @@ def test_a_tool_that_the_client_runs_becomes_a_function_for_the_model(
     assert (tool.name, bool(tool.description)) == (name, True)
     assert parameters <= tool.parameters["properties"].keys()
     json.dumps(dict(tool.parameters))
-
-
-def test_a_tool_that_the_client_runs_can_be_required() -> None:
-    asked = read(
-        [{"type": "text", "text": "Go"}],
-        tools=[{"type": "bash_20250124", "name": "bash"}],
-        tool_choice={"type": "tool", "name": "bash"},
-    )
-    assert asked.tool_choice == ToolChoice("required", "bash")
-
-
-def test_the_vendors_client_gets_a_call_of_its_shell_tool(
-    anthropic_client: anthropic.Anthropic,
-) -> None:
-    answer = anthropic_client.messages.create(
-        model="m",
-        max_tokens=300,
-        messages=[{"role": "user", "content": "List the files."}],
-        tools=[{"type": "bash_20250124", "name": "bash"}],
-        tool_choice={"type": "tool", "name": "bash"},
-    )
-    [call] = [block for block in answer.content if block.type == "tool_use"]
-    assert call.name == "bash"
-    assert set(call.input) <= {"command", "restart"}
-    assert answer.stop_reason == "tool_use"

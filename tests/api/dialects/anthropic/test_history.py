@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from api.transport.errors import ApiError
 from engine.values.request import GenerationRequest, Message
 from tests.api.dialects.asking import refusal, request
 
@@ -114,41 +113,6 @@ def test_result_of_a_foreign_tool_has_the_name_of_its_call() -> None:
     result = {"type": "mcp_tool_result", "tool_use_id": "m", "content": "ROW"}
 
     assert _history(call, result).messages[1].content == "Result of rows:\nROW\n\n"
-
-
-def test_unknown_block_of_the_user_is_refused_by_name() -> None:
-    block = {"type": "video", "source": {"type": "base64", "data": "x"}}
-    error: ApiError = refusal("messages", messages=[{"role": "user", "content": [block]}])
-
-    assert error.field == ("messages", 0, "content", 0, "type")
-    assert "video" in error.message
-
-
-@pytest.mark.parametrize("block", [{}, {"type": None}, {"type": 5}, {"text": "x"}, "x", None])
-@pytest.mark.parametrize("role", ["user", "assistant"])
-def test_block_without_a_type_is_refused_at_its_place(role: str, block: Any) -> None:
-    error: ApiError = refusal("messages", messages=[USER, {"role": role, "content": [block]}])
-
-    assert error.field[:4] == ("messages", 1, "content", 0)
-
-
-@pytest.mark.parametrize(
-    ("sent", "read"), [('{"a": "cut o', '{"a": "cut o'), (None, "{}"), ([1], "[1]")]
-)
-def test_input_of_a_call_may_be_text_that_is_no_object(sent: Any, read: str) -> None:
-    wanted = _history({"type": "tool_use", "id": "t", "name": "f", "input": sent})
-
-    assert [call.arguments for call in wanted.messages[1].tool_calls] == [read]
-
-
-def test_settings_of_single_turns_are_named() -> None:
-    turn = {"role": "system", "clear_at": "next_user_message", "output_config": {"effort": "low"}}
-    wanted = request("messages", messages=[USER, {**turn, "content": "Now."}, USER])
-
-    assert wanted.messages[1] == Message("system", "Now.")
-    assert wanted.not_applied == ("messages.1.clear_at", "messages.1.output_config")
-    error = refusal("messages", messages=[{"role": "user"}])
-    assert error.field == ("messages", 0, "content")
 
 
 def test_citations_of_a_document_are_named() -> None:

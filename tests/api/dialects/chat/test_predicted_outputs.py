@@ -55,29 +55,3 @@ def test_usage_reports_the_accepted_and_rejected_tokens_of_a_prediction(
     assert details.accepted_prediction_tokens < usage.completion_tokens
     assert before.completion_tokens_details.accepted_prediction_tokens == 0
     assert before.completion_tokens_details.rejected_prediction_tokens == 0
-
-
-def test_several_choices_share_a_prediction(openai_client: openai.OpenAI) -> None:
-    prediction = {"type": "content", "content": [{"type": "text", "text": COUNTED}]}
-    one, _ = asked(openai_client, is_streamed=False)
-    both = openai_client.chat.completions.create(
-        model="m",
-        messages=COUNT,  # type: ignore[arg-type]
-        temperature=0,
-        n=2,
-        logprobs=True,
-        max_completion_tokens=80,
-        prediction=prediction,  # type: ignore[arg-type]
-        extra_body={"enable_thinking": False},
-    )
-    assert [choice.message.content for choice in both.choices] == [one, one]
-    assert all(choice.logprobs and choice.logprobs.content for choice in both.choices)
-    assert both.usage is not None
-    assert both.usage.completion_tokens_details is not None
-    assert both.usage.completion_tokens_details.accepted_prediction_tokens
-
-
-def test_a_prediction_of_another_type_is_refused_by_name(openai_client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as raised:
-        asked(openai_client, is_streamed=False, prediction={"type": "tokens", "content": "1"})
-    assert (raised.value.param or "").startswith("prediction")

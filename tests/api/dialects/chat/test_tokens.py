@@ -5,9 +5,7 @@ from typing import Any
 
 import mlx_lm
 import pytest
-from tokenizers.processors import TemplateProcessing
 
-from engine.inference.mlx_lm_internals import inner_tokenizer
 from tests.api.conftest import LONG, Site
 from tests.support.scripted import GO
 
@@ -57,23 +55,6 @@ def test_a_conversation_is_counted_as_chat_completions_reads_it(site: Site) -> N
         assert tokens_of(site, **asked)["count"] == answer["usage"]["prompt_tokens"]
 
 
-def test_the_beginning_of_the_answer_may_be_left_out(site: Site, tokenizer: Any) -> None:
-    whole = tokens_of(site, messages=TURNS)["tokens"]
-    short = tokens_of(site, messages=TURNS, add_generation_prompt=False)["tokens"]
-    assert whole[: len(short)] == short
-    assert "assistant" in tokenizer.decode(whole[len(short) :])
-
-
-def test_special_tokens_may_be_left_out_of_a_text(staged: Callable[..., Any]) -> None:
-    stage = staged(step_s=0)
-    tokenizer = inner_tokenizer(stage.stage.wrapper).backend_tokenizer
-    first = (GO, tokenizer.token_to_id(GO))
-    tokenizer.post_processor = TemplateProcessing(single=f"{GO} $A", special_tokens=[first])
-    site = stage.site
-    assert tokens_of(site, prompt="ab")["count"] == 3
-    assert tokens_of(site, prompt="ab", add_special_tokens=False)["count"] == 2
-
-
 def test_tokens_are_turned_back_into_their_text(site: Site) -> None:
     tokens = tokens_of(site, messages=TURNS)["tokens"]
     text = site.send("POST", "/detokenize", {"model": "m", "tokens": tokens}).json["prompt"]
@@ -105,19 +86,6 @@ def test_a_wrong_request_is_refused_with_its_field(
     assert answer.json["error"]["param"] == field
 
 
-def test_a_text_beyond_every_context_is_refused_like_a_prompt(site: Site) -> None:
-    for more in ({}, {"add_special_tokens": False}):
-        answer = site.send("POST", "/tokenize", {"prompt": "word " * 400_000, **more})
-        assert answer.status == 400
-        assert "32768" in answer.json["error"]["message"].replace(",", "")
-
-
-def test_a_long_text_has_all_its_tokens(site: Site) -> None:
-    found = tokens_of(site, prompt="a b " * 8_000)
-    text = site.send("POST", "/detokenize", {"tokens": found["tokens"]}).json["prompt"]
-    assert text == "a b " * 8_000
-
-
 def keep_a_prompt(stage: Any, site: Site) -> None:
     """Let the prompt cache keep a prompt that has been answered."""
     site.send("POST", "/generate", GENERATED)
@@ -139,20 +107,3 @@ def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
     assert before["cached_bytes"] == dropped["freed_bytes"] > 0
     assert (after["cached_prompts"], after["cached_bytes"], after["running"]) == (0, 0, 0)
     assert site.send("POST", "/generate", GENERATED).json["meta_info"]["cached_tokens"] == 0
-
-
-def test_status_is_current_when_flush_is_answered(staged: Callable[..., Any]) -> None:
-    stage = staged(step_s=0)
-    keep_a_prompt(stage, stage.site)
-    assert stage.site.send("POST", "/flush_cache").json["flushed_prompts"] == 1
-    assert stage.engine.status.cache_use.entries == 0
-
-
-def test_flushing_during_an_answer_does_not_change_it(site: Site) -> None:
-    asked = {"messages": TURNS, "model": "m", "max_tokens": 40, "temperature": 0}
-    expected = site.send("POST", "/v1/chat/completions", asked).json["choices"][0]["message"]
-    with site.open("POST", "/v1/chat/completions", {**asked, "stream": True}) as answer:
-        assert site.send("POST", "/flush_cache").json["success"] is True
-        streamed = answer.read().decode()
-    assert expected["content"]
-    assert "[DONE]" in streamed

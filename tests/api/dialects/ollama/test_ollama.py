@@ -85,29 +85,6 @@ def test_memory_is_freed_after_an_answer_with_keep_alive_0(
     assert not stand.engine.status.is_unloaded
 
 
-def test_an_empty_request_frees_the_memory_or_loads_the_model_again(staged: Any) -> None:
-    stand = staged(step_s=0)
-    site = stand.site
-
-    site.send("POST", "/api/generate", {"model": "any", "keep_alive": 0})
-    assert stand.wait_until(lambda engine: engine.status.is_unloaded)
-    site.send("POST", "/api/generate", {"model": "any"})
-    assert not stand.engine.status.is_unloaded
-
-
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("name", ["llama3.2", "llama3.2:3b", "Demo-Model", "hf.co/a/b"])
-def test_every_answer_carries_the_requested_name(site: Any, name: str, is_streamed: bool) -> None:
-    for path, more in (
-        ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}]}),
-        ("/api/generate", {"prompt": "Hi"}),
-    ):
-        ask = {"model": name, "stream": is_streamed, "options": {"num_predict": 2}, **more}
-        lines = lines_of(site.send("POST", path, ask).body)
-
-        assert {line["model"] for line in lines} == {name}
-
-
 def test_any_name_can_be_shown_unless_the_settings_are_strict(
     site: Any, serve: Callable[..., Any]
 ) -> None:
@@ -118,20 +95,6 @@ def test_any_name_can_be_shown_unless_the_settings_are_strict(
         )
         assert strict.send("POST", "/api/show", {field: "llama3.2"}).status == 404
         assert strict.send("POST", "/api/show", {field: "demo-model"}).status == 200
-
-
-@pytest.mark.parametrize("path", ["/", "/api/tags", "/api/version"])
-def test_a_client_can_ask_for_only_the_headers(site: Any, path: str) -> None:
-    reply = site.send("HEAD", path)
-
-    assert (reply.status, reply.body) == (200, b"")
-
-
-def test_answers_vary_at_a_high_temperature(site: Any) -> None:
-    for temperature in (3.0, 1e9):
-        options = {"temperature": temperature, "num_predict": 5, "seed": 1}
-        answer = site.send("POST", "/api/chat", ASK | {"stream": False, "options": options}).json
-        assert answer["done"] is True
 
 
 def test_the_keepalives_of_a_silent_stream_are_json(staged: Callable[..., Any]) -> None:
@@ -161,15 +124,6 @@ def test_every_error_is_one_string(
     assert reply.status == status
     assert reply.json.keys() == {"error"}
     assert isinstance(reply.json["error"], str)
-
-
-def test_a_strict_server_accepts_only_the_name_of_the_loaded_model(
-    serve: Callable[..., Any],
-) -> None:
-    site = serve(strict=True)
-    for name, status in (("demo-model", 200), ("demo-model:latest", 200), ("other", 404)):
-        ask = ASK | {"model": name, "options": {"num_predict": 1}, "stream": False}
-        assert site.send("POST", "/api/chat", ask).status == status
 
 
 def test_thinking_is_refused_if_the_model_cannot_think(staged: Callable[..., Any]) -> None:

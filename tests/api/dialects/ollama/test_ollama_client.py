@@ -62,17 +62,6 @@ def test_the_answer_ends_before_the_stop(
     assert last.total_duration >= last.eval_duration > 0
 
 
-def test_a_prompt_is_continued(ollama_client: ollama.Client) -> None:
-    lines = list(
-        ollama_client.generate(
-            "demo-model", COUNT, options={"stop": ["4"], "temperature": 0}, stream=True
-        )
-    )
-
-    assert "".join(line.response for line in lines) == "1\n2\n3\n"
-    assert lines[-1].done_reason == "stop"
-
-
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_the_arguments_of_a_tool_call_are_an_object(
     ollama_client: ollama.Client, is_streamed: bool
@@ -114,17 +103,6 @@ def test_a_format_makes_the_answer_json(ollama_client: ollama.Client) -> None:
     value = json.loads(answer.message.content or "")
     assert value.keys() == {"n"}
     assert 0 <= value["n"] <= 99
-
-
-def test_thinking_is_separate_from_the_content(ollama_client: ollama.Client) -> None:
-    wanted = {"model": "demo-model", "messages": [{"role": "user", "content": COUNT}]}
-    lines = list(ollama_client.chat(**wanted, think=True, stream=True))
-    thinking = "".join(line.message.thinking or "" for line in lines)
-
-    assert thinking
-    assert "think>" not in "".join(line.message.content or "" for line in lines)
-    silent = ollama_client.chat(**wanted, think=False)
-    assert not silent.message.thinking
 
 
 def test_the_model_can_be_listed_shown_and_seen_running(

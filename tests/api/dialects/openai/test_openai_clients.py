@@ -1,6 +1,5 @@
 """Responses and Completions through OpenAI's own client, on the demo model."""
 
-import asyncio
 import json
 from typing import Any, Literal
 
@@ -59,22 +58,6 @@ def test_streamed_text_comes_piece_by_piece(openai_client: openai.OpenAI) -> Non
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_a_response_at_its_limit_is_incomplete(openai_client: openai.OpenAI) -> None:
-    response = openai_client.responses.create(model="m", input=COUNT, max_output_tokens=5)
-    stream = openai_client.responses.create(
-        model="m", input=COUNT, max_output_tokens=5, stream=True
-    )
-    *_, last = stream
-
-    assert (response.status, response.output_text) == ("incomplete", "1\n2\n3")
-    assert response.incomplete_details is not None
-    assert response.incomplete_details.reason == "max_output_tokens"
-    assert response.usage is not None
-    assert response.usage.output_tokens == 5
-    assert last.type == "response.incomplete"
-    assert last.response.output_text == response.output_text
-
-
 @STREAMED
 def test_reasoning_is_a_separate_item(openai_client: openai.OpenAI, is_streamed: bool) -> None:
     response = answered(
@@ -105,14 +88,6 @@ def test_a_summary_is_the_whole_reasoning(openai_client: openai.OpenAI) -> None:
         assert message.content[0].text == plain.output_text
 
 
-def test_without_effort_there_is_no_reasoning(openai_client: openai.OpenAI) -> None:
-    response = openai_client.responses.create(
-        model="m", input=COUNT, reasoning={"effort": "none"}, extra_body={"stop": "6"}
-    )
-
-    assert [item.type for item in response.output] == ["message"]
-
-
 @STREAMED
 def test_a_response_calls_a_tool_and_answers_from_its_result(
     openai_client: openai.OpenAI, is_streamed: bool
@@ -130,25 +105,6 @@ def test_a_response_calls_a_tool_and_answers_from_its_result(
         {"city": "Paris"},
     )
     assert "Rain" in said.output_text
-
-
-def test_instructions_and_earlier_answers_belong_to_the_prompt(
-    openai_client: openai.OpenAI,
-) -> None:
-    alone = openai_client.responses.create(model="m", input=COUNT, max_output_tokens=1)
-    first = openai_client.responses.create(model="m", input=COUNT, extra_body={"stop": "6"})
-    again: Any = [
-        {"role": "user", "content": COUNT},
-        *[item.model_dump(exclude_none=True) for item in first.output],
-        {"role": "user", "content": COUNT},
-    ]
-    both = openai_client.responses.create(
-        model="m", input=again, instructions="You are brief.", max_output_tokens=1
-    )
-
-    assert alone.usage is not None
-    assert both.usage is not None
-    assert both.usage.input_tokens > 2 * alone.usage.input_tokens
 
 
 class Weather(BaseModel):
@@ -169,18 +125,6 @@ def test_a_response_is_parsed(openai_client: openai.OpenAI, is_streamed: bool) -
     assert isinstance(response.output_parsed, Weather)
 
 
-@STREAMED
-def test_a_required_call_is_made(openai_client: openai.OpenAI, is_streamed: bool) -> None:
-    response = answered(openai_client, is_streamed, input=COUNT, tools=[TOOL],
-        tool_choice="required",
-        max_output_tokens=200,
-    )  # fmt: skip
-    (call,) = [item for item in response.output if item.type == "function_call"]
-
-    assert call.name == "get_weather"
-    assert json.loads(call.arguments).keys() == {"city"}
-
-
 # -- completions ------------------------------------------------------------------------------
 
 
@@ -189,42 +133,6 @@ def raw() -> str:
     """The prompt that the demo model's template makes from a question, with thinking off."""
     answer = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
     return f"<|im_start|>user\n{COUNT}<|im_end|>\n{answer}"
-
-
-@STREAMED
-def test_a_completion_continues_its_prompt(
-    openai_client: openai.OpenAI, raw: str, is_streamed: bool
-) -> None:
-    answer: Any = openai_client.completions.create(
-        model="m", prompt=raw, stop="6", max_tokens=100, echo=True, stream=is_streamed
-    )
-    choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
-
-    assert "".join(choice.text for choice in choices) == raw + "1\n2\n3\n4\n5\n"
-    assert (choices[-1].finish_reason, choices[-1].matched_stop) == ("stop", "6")
-
-
-def test_several_prompts_have_several_choices(openai_client: openai.OpenAI, raw: str) -> None:
-    answer = openai_client.completions.create(
-        model="m", prompt=[raw, raw], n=2, best_of=2, stop=["6"], max_tokens=3
-    )
-
-    assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
-    assert {choice.text for choice in answer.choices} == {"1\n2"}
-    assert {choice.finish_reason for choice in answer.choices} == {"length"}
-    assert answer.usage is not None
-    assert answer.usage.completion_tokens == 4 * 3
-
-
-def test_a_prompt_may_be_token_ids(openai_client: openai.OpenAI, raw: str, engine: Any) -> None:
-    ids = [token_id for token_id, _ in asyncio.run(engine.tokenize(raw))]
-    by_text = openai_client.completions.create(model="m", prompt=raw, stop="6", max_tokens=100)
-    by_ids = openai_client.completions.create(model="m", prompt=ids, stop="6", max_tokens=100)
-
-    assert by_ids.choices[0].text == by_text.choices[0].text == "1\n2\n3\n4\n5\n"
-    assert by_ids.usage is not None
-    assert by_text.usage is not None
-    assert by_ids.usage.prompt_tokens == by_text.usage.prompt_tokens == len(ids)
 
 
 def test_a_streamed_completion_reports_its_usage(openai_client: openai.OpenAI, raw: str) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 import openai
 import pytest
 
-from api.dialects.responses.read import TASK, requests_from_wire, summary_requests
-from api.dialects.responses.wire import CompactParams, ResponseParams
-from api.dialects.shared.sealed import SUMMARY_MARK, opened, sealed
+from api.dialects.responses.read import TASK
+from api.dialects.shared.sealed import SUMMARY_MARK, opened
 from tests.api.conftest import Site, acting
 from tests.support.scripted import Stage
 
@@ -82,40 +81,3 @@ def test_a_kept_response_can_be_compacted(site: Any) -> None:
     assert [one["content"][0]["text"] for one in found["output"][:-1]] == QUESTIONS
     again = send("/v1/responses/compact", previous_response_id=first["id"])
     assert [one["content"][0]["text"] for one in again["output"][:-1]] == QUESTIONS[:1]
-
-
-def test_a_conversation_is_compacted_again_with_its_summary() -> None:
-    items = [{"role": "user", "content": "One"}, {"type": "compaction", "id": "x"}]
-    items[1]["encrypted_content"] = sealed("It was two.", SUMMARY_MARK)
-    params = CompactParams.model_validate({"model": "m", "input": items})
-    [asked] = summary_requests(params)
-    [(_, text)] = said(asked)
-    assert "It was two." in text
-    assert text.endswith(TASK)
-    assert asked.thinking is False
-
-
-@pytest.mark.parametrize("content", ["gAAAAB", "fullstop-summary-1:no base64!", ""])
-def test_an_item_of_another_server_is_left_out(content: str) -> None:
-    items = [
-        {"type": "compaction", "id": "x", "encrypted_content": content},
-        {"role": "user", "content": "One"},
-    ]
-    [asked] = requests_from_wire(ResponseParams.model_validate({"model": "m", "input": items}))
-    assert said(asked) == [("user", "One")]
-
-
-def test_an_empty_conversation_is_not_compacted_and_the_error_says_so(site: Any) -> None:
-    reply = site.send("POST", "/v1/responses/compact", {"model": "m"})
-    assert (reply.status, reply.json["error"]["param"]) == (400, "input")
-
-
-def test_a_long_conversation_is_compacted_although_another_process_reads_its_body(
-    site: Any,
-) -> None:
-    long = [
-        {"role": "user", "content": "word " * 300},
-        *({"role": "assistant", "content": "x" * 300_000},),
-    ]
-    reply = site.send("POST", "/v1/responses/compact", {"model": "m", "input": long})
-    assert reply.json["error"]["code"] == "context_length_exceeded"

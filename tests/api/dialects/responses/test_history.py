@@ -45,13 +45,6 @@ def test_reasoning_reaches_the_turn_that_follows_it(items: Any, thinking: str) -
     assert turns("responses", USER, *items, USER)[1] == Message("assistant", "", thinking=thinking)
 
 
-def test_reasoning_between_calls_stays_with_its_call() -> None:
-    later = {**CALL, "call_id": "d"}
-    found = turns("responses", USER, _thought("A"), CALL, OUTPUT, _thought("B"), later)
-
-    assert [turn.thinking for turn in found] == ["", "A", "", "B"]
-
-
 def test_reasoning_that_only_its_server_can_read_is_named() -> None:
     thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
     wanted = request("responses", input=[USER, thought, CALL, OUTPUT])
@@ -136,34 +129,6 @@ def test_unknown_part_is_read_named_or_refused() -> None:
     )
     error = refusal("responses", input=[{"role": "user", "content": [new]}])
     assert error.field == ("input", 0, "content", 0, "type")
-
-
-def test_output_of_a_patch_is_the_result_of_its_call() -> None:
-    call = {"type": "apply_patch_call", "call_id": "p", "operation": {"type": "delete_file"}}
-    output = {"type": "apply_patch_call_output", "call_id": "p", "status": "failed"}
-    found = turns("responses", USER, call, output)
-
-    assert (found[1].tool_calls[0].name, found[2].content) == ("apply_patch", "failed")
-
-
-def test_compaction_in_an_answer_is_refused() -> None:
-    error = refusal("responses", input=[USER, {"type": "compaction_trigger"}])
-
-    assert error.field == ("input", 1, "type")
-
-
-@pytest.mark.parametrize("item", [{"type": None, "x": 1}, {"type": 5}, "x", None, 5])
-def test_item_without_a_type_is_refused_at_its_place(item: Any) -> None:
-    assert refusal("responses", input=[USER, item]).field[:2] == ("input", 1)
-
-
-def test_tools_of_a_search_are_offered() -> None:
-    tool = {"type": "function", "name": "found", "parameters": {"type": "object"}}
-    output = {"type": "tool_search_output", "call_id": "s", "tools": [tool]}
-    search = {"type": "tool_search_call", "call_id": "s", "arguments": {}}
-    wanted = request("responses", input=[USER, search, output, USER])
-
-    assert [tool.name for tool in wanted.tools] == ["found"]
 
 
 def test_truncation_is_named_and_a_cache_without_an_answer_refused() -> None:

@@ -1,7 +1,6 @@
 """Responses kept on disk outlive their server, within the same limits as in memory."""
 
 import contextlib
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from api.transport.config import ConfigError
 from api.transport.response_store import ResponseStore, StoredResponse, prepare_folder
-from engine.inference.cache.disk import CacheFolder
 
 URL = "/v1/responses"
 
@@ -58,21 +56,6 @@ def test_a_forgotten_response_leaves_nothing_on_disk(tmp_path: Path) -> None:
     assert all(b"a-secret-text" not in file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_smaller_limits_apply_to_the_responses_of_an_earlier_server(tmp_path: Path) -> None:
-    now = [0.0]
-    with keeping(tmp_path, clock=lambda: now[0]) as kept:
-        for its_id in "abc":
-            now[0] += 10
-            kept.put(made(its_id, text="x" * 10_000))
-        now[0] += 10
-        kept.get("", "a")
-    with keeping(tmp_path, clock=lambda: now[0], max_bytes=25_000) as kept:
-        assert [its_id for its_id in "abc" if kept.get("", its_id)] == ["a", "c"]
-    now[0] += 60
-    with keeping(tmp_path, clock=lambda: now[0], max_s=50) as kept:
-        assert [its_id for its_id in "abc" if kept.get("", its_id)] == []
-
-
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_a_damaged_file_is_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
@@ -88,30 +71,6 @@ def test_a_damaged_file_is_replaced(
         kept.put(made("a"))
         assert kept.get("", "a") == made("a")
     assert ("is damaged" in caplog.text) is (damage != "empty")
-
-
-def test_a_full_disk_keeps_what_was_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with keeping(tmp_path) as kept:
-        kept.put(made("a"))
-        [(pages,)] = kept._database.execute("PRAGMA page_count")
-        kept._database.execute(f"PRAGMA max_page_count = {pages}")
-        kept.put(made("b", text="x" * 100_000))
-        assert kept.get("", "b") is None
-        assert kept.get("", "a") == made("a")
-    assert "not stored" in caplog.text
-
-
-def test_new_parent_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        prepare_folder(tmp_path / "one" / "two")
-        with CacheFolder(tmp_path / "three" / "four").unfinished(0):
-            pass
-    finally:
-        os.umask(before)
-    made_folders = [one for one in tmp_path.rglob("*") if one.is_dir()]
-    assert len(made_folders) == 4
-    assert {stat.S_IMODE(one.stat().st_mode) for one in made_folders} == {0o700}
 
 
 def test_files_that_others_could_read_become_private(tmp_path: Path) -> None:

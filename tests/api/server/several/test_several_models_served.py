@@ -18,7 +18,6 @@ from engine.inference.loader import load_model
 from engine.library.memory import need
 from engine.scheduling.model_list import OfferedModel
 from engine.values.request import Limits
-from tests.api.server.test_metrics import numbers
 from tests.support.asking import run
 from tests.support.several.offered_models import offered, write_models
 
@@ -101,15 +100,6 @@ def test_the_named_model_answers_and_says_its_id(
         assert last.used_at > (other.used_at or 0)
 
 
-@pytest.mark.parametrize("route", _ROUTES)
-def test_a_request_without_a_name_is_answered_by_the_default_model(
-    serve: Callable[..., Any], several: Engine, models: list[OfferedModel], route: str
-) -> None:
-    reply = serve(several).send("POST", route, ask(route, "") | {"model": None})
-    assert reply.status == 200, reply.body
-    assert reply.json["model"].removesuffix(":latest") == models[0].id
-
-
 @pytest.mark.parametrize("route", [*_ROUTES, "/v1/messages/count_tokens"])
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_an_unknown_name_is_a_404_with_the_nearest_names(
@@ -123,18 +113,6 @@ def test_an_unknown_name_is_a_404_with_the_nearest_names(
     reply = serve(several).send("POST", route, ask(route, "model-3", **more))
     assert reply.status == 404
     assert models[1].id in json.dumps(reply.json)
-
-
-@pytest.mark.parametrize("name", ["../outside", "/etc", "~/models/a", "owner/name"])
-def test_no_name_reaches_a_folder_that_is_not_offered(
-    serve: Callable[..., Any], several: Engine, models: list[OfferedModel], name: str
-) -> None:
-    site = serve(several)
-    before = [one.id for one in several.models]
-    for asked in (name, str(models[2].folder)):
-        assert site.send("POST", "/v1/chat/completions", ask("chat", asked)).status == 404
-        assert site.send("GET", f"/v1/models/{quote(asked)}").status == 404
-    assert [one.id for one in several.models] == before
 
 
 def test_lists_contain_all_models_with_their_facts(
@@ -235,18 +213,3 @@ def test_a_name_with_ollamas_tag_is_the_model_on_every_route(
         assert server.send("POST", route, ask(route, name)).status == 200
         assert server.send("GET", f"/v1/models/{quote(name, safe='')}").status == 200
     assert server.send("POST", route, ask(route, "other:latest")).status == 404
-
-
-def test_metrics_have_the_figures_of_each_model(
-    several: Engine, models: list[OfferedModel], serve: Callable[..., Any]
-) -> None:
-    site = serve(several)
-    for number, model in enumerate(models[:2], 1):
-        for _ in range(number):
-            site.send("POST", "/v1/chat/completions", _ASK | {"model": model.id})
-    for number, model in enumerate(models[:2], 1):
-        found = numbers(site, model.id)
-        assert found["fullstop_ready",] == 1
-        assert found["fullstop_stops_total", "max_tokens"] == number
-        assert found["vllm:request_success_total", "length"] == number
-    assert numbers(site, models[2].id)["fullstop_running",] == 0

@@ -75,27 +75,6 @@ def test_variables_without_the_extra_name_the_remedy(
     assert "pip install 'fullstop-chat[telemetry]'" in line
 
 
-def test_a_value_that_the_sdk_cannot_read_turns_off_only_telemetry(
-    caplog: pytest.LogCaptureFixture, collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
-    assert telemetry_for(os.environ, "1", None) is None
-    assert "telemetry is off" in caplog.text
-
-
-def test_names_and_headers_of_the_variables_are_used(
-    told: Told, collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "my-models")
-    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=home")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-collector-key=abc")
-    with told() as site:
-        site.send("POST", "/v1/messages", CHAT)
-    assert collector.resource["service.name"] == "my-models"
-    assert collector.resource["deployment.environment.name"] == "home"
-    assert {headers["x-collector-key"] for headers in collector.headers} == {"abc"}
-
-
 def test_a_collector_that_hangs_delays_neither_answers_nor_the_end(
     engine: Engine,
     collector: Collector,
