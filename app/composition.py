@@ -258,7 +258,7 @@ def world_of_this_process() -> World | None:
 
 def meet(world: World) -> Meeting:
     """Wait for the other processes; signals still end this one."""
-    from engine.distributed.shared_batch import meet  # imports MLX
+    from engine.distributed.sharding import meet  # imports MLX
 
     if world.rank == 0:
         others = ", ".join(world.name_of(rank) for rank in range(1, world.size))

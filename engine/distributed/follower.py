@@ -1,28 +1,129 @@
-"""A follower: a process that holds a shard of the model and repeats what rank 0 does."""
+"""A follower: a process that holds a shard of the model and repeats what rank 0 does.
+
+Every process applies the same operations to its sequences and its prompt cache, in the same order.
+"""
 
 import contextlib
 import json
 import socket
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.distributed.orders import Close, End, Insert, Leave, LoadShard, Order, Reply, StepBatch
+from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
 from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
+from engine.inference.backend import BatchLimits
 from engine.inference.loader import importing_mlx_lm
+from engine.inference.sequence import Sequence
 from engine.library.models import check_folder, model_name
+from engine.values.request import CacheOwner
+from engine.values.tokens import PromptScoring
 
-if TYPE_CHECKING:
-    from engine.distributed.shared_batch import FollowingBatch
+with importing_mlx_lm():
+    from engine.inference.batch import RunningBatch
+    from engine.inference.mlx_loading import load_shard
+    from engine.inference.prompt_scoring import PromptScorer
 
 _CONNECT_S = 5.0
+# Rank 0 limits the prompt cache: it sends how many entries to keep.
+_NO_LIMIT = 1 << 62
 
 
 class FollowerFailed(EngineError):
-    """Rank 0 is lost, or this process could not carry out an order; the message says which."""
+    """Rank 0 is lost, or this process could not carry out an order; the message is the cause."""
+
+
+class FollowingBatch(RunningBatch):
+    """A follower's batch: it repeats the operations of rank 0's batch."""
+
+    is_alone = False
+
+    def __init__(self, model: Any, *, prefill_chunk: int, max_sequences: int) -> None:
+        super().__init__(model, BatchLimits(prefill_chunk, _NO_LIMIT, max_sequences))
+
+    def follow_insert(
+        self,
+        tokens: list[int],
+        number: int,
+        cached: int,
+        entries: int,
+        turn_end: int,
+        scored_from: int | None,
+        owner: str,
+    ) -> None:
+        """Add the sequence that rank 0 has added; raises ``FollowerFailed`` if it differs here."""
+        self.prompts.index.shrink_to(entries)
+        scorer = None
+        if scored_from is not None:
+            # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.
+            scorer = PromptScorer(tokens, PromptScoring(scored_from), 1)
+        sequence = Sequence(tokens, turn_end=turn_end, owner=CacheOwner(owner), scorer=scorer)
+        own = self.insert(sequence)
+        if (own, sequence.cached) != (number, cached):
+            raise FollowerFailed(
+                f"sequence {own} with {sequence.cached} cached tokens, where rank 0 has sequence "
+                f"{number} with {cached}"
+            )
+
+    def follow_step(self, max_tokens: int) -> None:
+        """Decode and read as much as rank 0 did."""
+        self._step(max_tokens)
+
+    def follow_remove(self, numbers: list[int], sampled: list[list[int]]) -> None:
+        """Remove the sequences that rank 0 has removed."""
+        removed = self._taken_out(numbers)
+        for sequence, tokens in zip(removed, sampled, strict=True):
+            if sequence.held and tokens:
+                sequence.held = [*sequence.held[: -len(tokens)], *tokens]
+        self._let_go(removed)
+
+
+class _Follower:
+    """Carries out the orders of rank 0."""
+
+    def __init__(self, connection: Connection, group: Any) -> None:
+        self._connection = connection
+        self._group = group
+        self._batch: FollowingBatch | None = None
+
+    def follow(self, rank_0: str) -> None:
+        """Carry out orders until rank 0 ends."""
+        while True:
+            try:
+                order, arguments = self._connection.recv()
+            except (EOFError, OSError) as error:
+                raise FollowerFailed(f"{rank_0} is lost: its process has ended") from error
+            if order == "end":
+                return
+            if order in ("load", "close"):
+                if self._batch is not None:
+                    self._batch.close()
+                self._batch = self._load(*arguments) if order == "load" else None
+            elif (batch := self._batch) is not None:
+                getattr(batch, f"follow_{order}")(*arguments)
+
+    def _load(
+        self, path: str, fingerprint: str, prefill_chunk: int, max_sequences: int
+    ) -> FollowingBatch | None:
+        """Load this process's shard; reply with its bytes, or with the cause of a failure."""
+        folder = Path(path).expanduser()
+        try:
+            check_folder(folder)
+            if fingerprint_of(folder) != fingerprint:
+                raise ModelLoadFailed(
+                    f"{model_name(folder)} is not the model that rank 0 has; copy it again"
+                )
+            model, weights_bytes = load_shard(
+                folder, lambda model, config: shard(model, config, self._group)
+            )
+        except EngineError as error:
+            self._connection.send(str(error))
+            return None
+        self._connection.send(weights_bytes)
+        model = SynchronizedModel(model, self._group)
+        return FollowingBatch(model, prefill_chunk=prefill_chunk, max_sequences=max_sequences)
 
 
 def follow(meeting: Meeting) -> None:
@@ -35,76 +136,19 @@ def follow(meeting: Meeting) -> None:
         BadLaunch: Rank 0 cannot be reached.
         FollowerFailed: Rank 0 is lost, or an order failed; rank 0 has received the reason.
     """
-    from engine.distributed.shared_batch import shared, versions
-
-    world, group = meeting.world, meeting.group
-    hosts, port, secret = json.loads(shared(group, b""))
+    world, group = meeting
+    hosts, port, secret = json.loads(broadcast(group, b""))
     with _connected(world, hosts, port) as connection:
         connection.send_bytes(secret.encode())
         connection.send((world.rank, versions()))
-        orders = _orders(connection, world.name_of(0))
         try:
-            _obey(orders, connection, group)
-        except FollowerFailed:
-            raise
+            _Follower(connection, group).follow(world.name_of(0))
         except Exception as error:
             is_own = isinstance(error, EngineError)
             why = str(error) if is_own else f"{type(error).__name__}: {error}"
             with contextlib.suppress(OSError):
-                connection.send(Reply(error=why))
+                connection.send(why)
             raise FollowerFailed(why) from error
-
-
-def _orders(connection: Connection, rank_0: str) -> Iterator[Order]:
-    """Yield the orders until rank 0 ends; raises ``FollowerFailed`` if it is lost."""
-    while True:
-        try:
-            order = connection.recv()
-        except (EOFError, OSError) as error:
-            raise FollowerFailed(f"{rank_0} is lost: its process has ended") from error
-        if isinstance(order, End):
-            return
-        yield order
-
-
-def _obey(orders: Iterator[Order], connection: Connection, group: Any) -> None:
-    batch: FollowingBatch | None = None
-    for order in orders:
-        if isinstance(order, (LoadShard, Close)):
-            if batch is not None:
-                batch.close()
-            batch = _load(order, connection, group) if isinstance(order, LoadShard) else None
-        elif batch is None:
-            continue  # its shard could not be loaded, and rank 0 has received why
-        elif isinstance(order, StepBatch):
-            batch.follow_step(order)
-        elif isinstance(order, Insert):
-            batch.follow_insert(order)
-        elif isinstance(order, Leave):
-            batch.follow_leave(order)
-
-
-def _load(order: LoadShard, connection: Connection, group: Any) -> "FollowingBatch | None":
-    """Load this process's shard and send the outcome; None if it could not be loaded."""
-    with importing_mlx_lm():
-        from engine.distributed.shared_batch import FollowingBatch, InStep, shard
-        from engine.inference.mlx_loading import load_shard
-
-    folder = Path(order.folder).expanduser()
-    try:
-        check_folder(folder)
-        if fingerprint_of(folder) != order.fingerprint:
-            raise ModelLoadFailed(
-                f"{model_name(folder)} is not the model that rank 0 has; copy it again"
-            )
-        model, weights_bytes = load_shard(folder, lambda model, config: shard(model, config, group))
-    except EngineError as error:
-        connection.send(Reply(error=str(error)))
-        return None
-    connection.send(Reply(weights_bytes))
-    return FollowingBatch(
-        InStep(model, group), prefill_chunk=order.prefill_chunk, max_sequences=order.max_sequences
-    )
 
 
 def _connected(world: World, hosts: list[str], port: int) -> Connection:

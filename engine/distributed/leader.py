@@ -1,36 +1,99 @@
-"""Rank 0's loader of models: the other processes load their shards at the same time.
-
-A loader for ``engine.engine.Engine``. Engine thread, except for ``end``.
-"""
+"""Rank 0: it loads a model together with the other processes, and sends them each operation."""
 
 import logging
+from collections import abc
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from engine.distributed.orders import Close, LoadShard
 from engine.distributed.ranks import Ranks
+from engine.distributed.sharding import SynchronizedModel, broadcast, shard, versions
 from engine.distributed.world import Meeting, fingerprint_of, portable
-from engine.errors import DraftLoadFailed, ModelLoadFailed
-from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
+from engine.errors import DraftLoadFailed, InvalidRequest, ModelLoadFailed
+from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress, Step
 from engine.inference.loader import importing_mlx_lm
+from engine.inference.sequence import Sequence
 from engine.library.models import check_folder, model_name
 
-if TYPE_CHECKING:
+with importing_mlx_lm():
+    from engine.inference import mlx_loading
+    from engine.inference.batch import RunningBatch
+    from engine.inference.embedding import TextReader
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
 
 
+class LeadingBatch(RunningBatch):
+    """Rank 0's batch: it sends each operation to the others."""
+
+    is_alone = False
+
+    def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
+        # Draft tokens would have to be sent to the others before each pass, so there are none.
+        super().__init__(model, replace(limits, guesses=False))
+        self._ranks = ranks
+
+    def insert(self, sequence: Sequence) -> int:
+        """Add a sequence everywhere."""
+        self._ranks.check()
+        entries = self.cache_use.entries
+        number = super().insert(sequence)
+        self._ranks.send(
+            "insert",
+            sequence.tokens,
+            number,
+            sequence.cached,
+            entries,
+            sequence.turn_end,
+            None if sequence.scorer is None else sequence.scorer.begins + 1,
+            sequence.owner.name,
+        )
+        return number
+
+    def _step(self, max_tokens: int) -> Step:
+        """Step everywhere, with the amount of reading that rank 0 chose."""
+        self._ranks.send("step", max_tokens)
+        try:
+            return super()._step(max_tokens)
+        except Exception as error:
+            raise self._ranks.fail_step(error) from error
+
+    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
+        """Refuse: the others read sequences alone."""
+        raise InvalidRequest("model", "a model that several processes share makes no vectors")
+
+    def leave(self, rows: Mapping[int, int]) -> None:
+        """Remove sequences everywhere; caches are kept under the tokens that rank 0 sampled."""
+        removed = self._taken_out(rows)
+        sampled = [(sequence.held or [])[len(sequence) :] for sequence in removed]
+        self._ranks.send("remove", [sequence.number for sequence in removed], sampled)
+        self._let_go(removed)
+
+    def reset(self) -> abc.Sequence[int]:
+        """Drop all sequences of this process; the other processes are lost already."""
+        self.sequences.clear()
+        return super().reset()
+
+    def close(self) -> None:
+        """Free the model everywhere."""
+        if not self._ranks.lost:
+            self._ranks.send("close")
+        super().close()
+
+
 class Leader:
     """Loads models on all processes of a world. See ``engine.inference.loader.Loader``.
+
+    Engine thread, except for ``end``.
 
     Args:
         meeting: This process, rank 0, and its peers.
     """
 
     def __init__(self, meeting: Meeting) -> None:
-        self._world = meeting.world
-        self._group = meeting.group
+        self._world, self._group = meeting
         self._ranks: Ranks | None = None
 
     def __call__(
@@ -40,7 +103,7 @@ class Leader:
         limits: BatchLimits,
         on_progress: OnLoadProgress,
         draft: Path | None = None,
-    ) -> "MlxBackend":
+    ) -> MlxBackend:
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
         if draft is not None:
             raise DraftLoadFailed(
@@ -48,16 +111,11 @@ class Leader:
                 "one model; leave it out"
             )
         on_progress(LoadProgress("libraries"))
-        with importing_mlx_lm():  # the engine thread alone waits for the import
-            from engine.distributed.shared_batch import InStep, LeadingBatch, shard
-            from engine.inference import mlx_loading
-
-        ranks = self._ranks or self._connected()
+        ranks = self._ranks or self._connect()
         folder = folder.resolve()
         check_folder(folder)
-        ranks.send(
-            LoadShard(portable(folder), fingerprint_of(folder), limits.prefill_chunk, limits.rows)
-        )
+        chunk, rows = limits.prefill_chunk, limits.rows
+        ranks.send("load", portable(folder), fingerprint_of(folder), chunk, rows)
         try:
             backend = mlx_loading.load(
                 folder,
@@ -65,28 +123,26 @@ class Leader:
                 on_progress=on_progress,
                 shard=lambda model, config: shard(model, config, self._group),
                 batch_of=lambda model, limits: LeadingBatch(
-                    InStep(model, self._group), limits, ranks
+                    SynchronizedModel(model, self._group), limits, ranks
                 ),
             )
         except Exception:
             ranks.receive()
-            ranks.send(Close())
+            ranks.send("close")
             raise
         for rank, reply in ranks.receive():
             name = self._world.name_of(rank)
-            if reply.error:
+            if isinstance(reply, str):
                 backend.close()
-                raise ModelLoadFailed(f"{name}: {reply.error}")
-            _log.info("%s holds %d bytes of the weights", name, reply.weights_bytes)
+                raise ModelLoadFailed(f"{name}: {reply}")
+            _log.info("%s holds %d bytes of the weights", name, reply)
         _log.info("a model in several processes decodes token by token, without draft tokens")
         return backend
 
-    def _connected(self) -> Ranks:
-        """Return the connections to all other ranks."""
-        from engine.distributed.shared_batch import shared, versions
-
+    def _connect(self) -> Ranks:
+        """Connect to all other ranks."""
         self._ranks = ranks = Ranks(self._world, versions())
-        shared(self._group, ranks.invitation())
+        broadcast(self._group, ranks.invitation())
         ranks.connect()
         return ranks
 

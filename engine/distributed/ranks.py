@@ -1,7 +1,8 @@
 """Rank 0's connections to the other ranks.
 
-A lost rank does not come back: every answer ends with its error until all processes are restarted,
-which MLX's launcher enforces by ending the others. Engine thread, except for ``end``.
+An order is the name of a method of the follower with its arguments, pickled. A lost rank does not
+come back: every answer ends with its error until all processes are restarted, which MLX's launcher
+enforces by ending the others. Engine thread, except for ``end``.
 """
 
 import contextlib
@@ -10,8 +11,8 @@ import json
 import secrets
 import socket
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
-from engine.distributed.orders import End, Order, Reply
 from engine.distributed.world import World
 from engine.errors import EngineError
 
@@ -19,7 +20,6 @@ _CONNECT_S = 30.0
 _HELLO_S = 5.0
 # MLX fails a step perhaps a moment before the connection of the rank that caused it is closed.
 _CAUSE_S = 5.0
-_ENDED = "its process has ended"
 
 
 class RankLost(EngineError):
@@ -27,27 +27,26 @@ class RankLost(EngineError):
 
 
 class Ranks:
-    """Sends orders to all other ranks."""
+    """Sends orders to all other ranks.
+
+    Attributes:
+        lost: Why a rank is lost; empty while none is.
+    """
 
     def __init__(self, world: World, versions: str) -> None:
+        self.lost = ""
         self._world = world
         self._versions = versions
         self._secret = secrets.token_hex(16)
         self._connections: dict[int, Connection] = {}
-        self._why_lost = ""
         # A cable between two machines has an address that a third machine cannot reach, so ranks
         # try all addresses. The secret, which MLX's connections carry, keeps others out.
         self._is_local = world.hosts[0].startswith("127.")
         self._listener = socket.create_server(("127.0.0.1" if self._is_local else "", 0))
         self._listener.settimeout(_CONNECT_S)
 
-    @property
-    def are_lost(self) -> bool:
-        """Whether a rank is lost."""
-        return bool(self._why_lost)
-
     def invitation(self) -> bytes:
-        """Return what the ranks need to connect to this process, as JSON."""
+        """Return the addresses, the port and the secret of this process, as JSON."""
         hosts = [self._world.hosts[0], *([] if self._is_local else _own_addresses())]
         port = self._listener.getsockname()[1]
         return json.dumps([list(dict.fromkeys(hosts))[:16], port, self._secret]).encode()
@@ -74,29 +73,29 @@ class Ranks:
                 self._connections[rank] = connection
         self._listener.close()
 
-    def send(self, order: Order) -> None:
+    def send(self, order: str, *arguments: Any) -> None:
         """Send an order to all ranks; raises ``RankLost``."""
         self.check()
         for rank, connection in self._connections.items():
             try:
-                connection.send(order)
+                connection.send((order, arguments))
             except OSError as error:
-                raise self._lose(f"{self._world.name_of(rank)} is lost: {_ENDED}") from error
+                raise self._end_of(rank) from error
 
-    def receive(self) -> list[tuple[int, Reply]]:
+    def receive(self) -> list[tuple[int, Any]]:
         """Wait for each rank's reply; raises ``RankLost``."""
-        replies: list[tuple[int, Reply]] = []
+        replies: list[tuple[int, Any]] = []
         for rank, connection in sorted(self._connections.items()):
             try:
                 replies.append((rank, connection.recv()))
             except (EOFError, OSError) as error:
-                raise self._lose(f"{self._world.name_of(rank)} is lost: {_ENDED}") from error
+                raise self._end_of(rank) from error
         return replies
 
     def check(self) -> None:
         """Raise ``RankLost`` if a rank is lost."""
-        if self._why_lost:
-            raise RankLost(self._why_lost)
+        if self.lost:
+            raise RankLost(self.lost)
 
     def fail_step(self, error: Exception) -> RankLost:
         """Return the error of a step that failed on rank 0: the ranks are out of step after it."""
@@ -104,11 +103,10 @@ class Ranks:
         ready = wait(list(self._connections.values()), _CAUSE_S)
         for rank, connection in self._connections.items():
             if connection in ready:
-                name = self._world.name_of(rank)
                 try:
-                    return self._lose(f"{name} failed: {connection.recv().error}")
+                    return self._lose(f"{self._world.name_of(rank)} failed: {connection.recv()}")
                 except (EOFError, OSError):
-                    return self._lose(f"{name} is lost: {_ENDED}")
+                    return self._end_of(rank)
         return self._lose(f"a step failed on rank 0 ({type(error).__name__}: {error})")
 
     def end(self) -> None:
@@ -116,12 +114,15 @@ class Ranks:
         self._listener.close()
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
-                connection.send(End())
+                connection.send(("end", ()))
             connection.close()
 
+    def _end_of(self, rank: int) -> RankLost:
+        return self._lose(f"{self._world.name_of(rank)} is lost: its process has ended")
+
     def _lose(self, why: str) -> RankLost:
-        self._why_lost = f"{why}; restart Fullstop on all machines"
-        return RankLost(self._why_lost)
+        self.lost = f"{why}; restart Fullstop on all machines"
+        return RankLost(self.lost)
 
     def _receive_hello(self, connection: Connection) -> tuple[int, str]:
         """Return a process's rank and versions; nothing is unpickled before it sends the secret."""
@@ -139,8 +140,8 @@ def _own_addresses() -> list[str]:
     import psutil  # only several processes need it
 
     return [
-        place.address
-        for places in psutil.net_if_addrs().values()
-        for place in places
-        if place.family == socket.AF_INET and not place.address.startswith("127.")
+        address.address
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family == socket.AF_INET and not address.address.startswith("127.")
     ]

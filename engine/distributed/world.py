@@ -1,25 +1,19 @@
-"""The processes that share one model, and what must be the same on all their machines."""
+"""The processes that share one model, as MLX's launcher describes them. Imports no MLX."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.errors import EngineError
 
-# The processes that form one engine, as MLX's launcher describes them.
-#
-# Reads environment variables and the launcher's file; must not import MLX.
-
 
 class BadLaunch(EngineError):
-    """The processes cannot be started together; the message says why."""
+    """The processes cannot be started together; the message is the cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """The processes of one engine, as one of them knows them.
 
     Attributes:
@@ -43,14 +37,8 @@ class World:
         return f"rank {rank} ({host})" if host else f"rank {rank}"
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """The processes of a world, connected to each other.
-
-    Attributes:
-        world: The processes.
-        group: MLX's handle of their connections.
-    """
+class Meeting(NamedTuple):
+    """The processes of a world, and MLX's group of their connections."""
 
     world: World
     group: Any
@@ -97,9 +85,8 @@ def _hosts(environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 def _read(file: str) -> list[list[str]]:
     try:
         text = Path(file).read_text(encoding="utf-8").strip()
-        nodes = (
-            json.loads(text) if text else []
-        )  # the launcher writes an empty file for one process
+        # The launcher writes an empty file for one process.
+        nodes = json.loads(text) if text else []
     except (OSError, ValueError) as error:
         raise BadLaunch(f"the launcher's file {file} cannot be read: {error}") from error
     if not isinstance(nodes, list):

@@ -11,11 +11,10 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.distributed import shared_batch
+from engine.distributed import follower, sharding
 from engine.distributed.follower import FollowerFailed, follow
-from engine.distributed.orders import Insert, Leave, LoadShard, Reply, StepBatch
 from engine.distributed.ranks import RankLost, Ranks
-from engine.distributed.shared_batch import meet, shard, versions
+from engine.distributed.sharding import meet, shard, versions
 from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of, launched, portable
 from engine.errors import ModelLoadFailed
 
@@ -30,7 +29,7 @@ class Launch:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, ranks: Ranks) -> None:
-        monkeypatch.setattr(shared_batch, "shared", lambda *_: ranks.invitation())
+        monkeypatch.setattr(follower, "broadcast", lambda *_: ranks.invitation())
         self.failed = ""
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()
@@ -60,30 +59,30 @@ def test_a_follower_carries_out_orders_and_replies_once_with_a_failure(
 ) -> None:
     launch = Launch(monkeypatch, ranks)
     fingerprint = fingerprint_of(demo_model_path)
-    replies: list[Reply] = []
+    replies: list[Any] = []
     for folder, stated in (
         ("/nowhere", ""),
         (demo_model_path, "x"),
         (demo_model_path, fingerprint),
     ):
-        ranks.send(LoadShard(str(folder), stated, 8, 2))
+        ranks.send("load", str(folder), stated, 8, 2)
         [(_, reply)] = ranks.receive()
         replies.append(reply)
-    assert "nowhere does not exist" in replies[0].error
-    assert "is not the model that rank 0 has" in replies[1].error
-    assert replies[2].error == ""
-    assert replies[2].weights_bytes > 3_000_000
-    ranks.send(Insert([1, 2, 3], 0, 0, 0))
+    assert "nowhere does not exist" in replies[0]
+    assert "is not the model that rank 0 has" in replies[1]
+    assert replies[2] > 3_000_000
+    ranks.send("insert", [1, 2, 3], 0, 0, 0, 0, None, "me")
     for _ in range(2):
-        ranks.send(StepBatch(64))
-    ranks.send(Leave([0], [[7]]))
-    ranks.send(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under the token that rank 0 sampled
-    ranks.send(Insert([4, 5], 9, 0, 1))
+        ranks.send("step", 64)
+    ranks.send("remove", [0], [[7]])
+    # Found under the token that rank 0 sampled.
+    ranks.send("insert", [1, 2, 3, 7, 9], 1, 4, 1, 0, None, "me")
+    ranks.send("insert", [4, 5], 9, 0, 1, 0, None, "me")
     why = "sequence 2 with 0 cached tokens, where rank 0 has sequence 9"
     assert why in launch.join()
     assert f"rank 1 (127.0.0.1) failed: {why}" in str(ranks.fail_step(RuntimeError("MLX")))
     with pytest.raises(RankLost, match=why):
-        ranks.send(StepBatch(64))
+        ranks.send("step", 64)
 
 
 def test_a_follower_ends_by_order_of_rank_0_and_with_an_error_when_rank_0_is_lost(
@@ -111,14 +110,14 @@ def test_rank_0_ignores_strangers_and_loses_a_rank_whose_process_ends(ranks: Ran
     stranger = connected(ranks, secret="x" * 32)
     longer = connected(ranks, secret="x" * 99)
     unknown = connected(ranks, rank=7)
-    follower = connected(ranks)
+    peer = connected(ranks)
     ranks.connect()
     for refused in (stranger, longer, unknown):
         with pytest.raises((EOFError, ConnectionResetError)):
             refused.recv()
-    ranks.send(StepBatch(64))
-    assert follower.recv() == StepBatch(64)
-    follower.close()
+    ranks.send("step", 64)
+    assert peer.recv() == ("step", (64,))
+    peer.close()
     why = r"rank 1 \(127.0.0.1\) is lost: its process has ended; restart Fullstop"
     with pytest.raises(RankLost, match=why):
         ranks.receive()
@@ -165,7 +164,7 @@ def group_after(monkeypatch: pytest.MonkeyPatch, *errors: str) -> list[str]:
         return Group()
 
     monkeypatch.setattr(mx.distributed, "init", init)
-    monkeypatch.setattr(shared_batch, "_TRIED_AGAIN_AFTER_S", 0)
+    monkeypatch.setattr(sharding, "_RETRY_S", 0)
     return left
 
 

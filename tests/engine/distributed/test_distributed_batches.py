@@ -1,13 +1,13 @@
 """The leading and the following side of one batch: equal rows and caches, whoever sampled."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from engine.distributed.orders import Close, Insert, Leave, Order, StepBatch
+from engine.distributed.follower import FollowerFailed, FollowingBatch
+from engine.distributed.leader import LeadingBatch
 from engine.distributed.ranks import RankLost, Ranks
-from engine.distributed.shared_batch import FollowingBatch, LeadingBatch, OutOfStep
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
@@ -16,6 +16,7 @@ from tests.support.models.guessing import Foreseen
 from tests.support.scripted import Stage
 
 CHUNK, ROWS = 8, 4
+Order = tuple[str, tuple[Any, ...]]
 
 
 class Recorder:
@@ -23,18 +24,18 @@ class Recorder:
 
     def __init__(self) -> None:
         self.sent: list[Order] = []
-        self.are_lost = False
+        self.lost = ""
 
     def check(self) -> None:
-        if self.are_lost:
+        if self.lost:
             raise RankLost("rank 1 is lost")
 
-    def send(self, order: Order) -> None:
+    def send(self, order: str, *arguments: Any) -> None:
         self.check()
-        self.sent.append(order)
+        self.sent.append((order, arguments))
 
     def fail_step(self, error: Exception) -> RankLost:
-        self.are_lost = True
+        self.lost = "a step failed"
         return RankLost(f"a step failed on rank 0 ({error})")
 
     def taken(self) -> list[Order]:
@@ -60,16 +61,10 @@ class Both:
 
     def follow(self) -> list[Order]:
         """Let the follower do all that was announced; return it."""
-        told = self.recorder.taken()
-        for order in told:
-            match order:
-                case Insert():
-                    self.following.follow_insert(order)
-                case StepBatch():
-                    self.following.follow_step(order)
-                case Leave():
-                    self.following.follow_leave(order)
-        return told
+        sent = self.recorder.taken()
+        for order, arguments in sent:
+            getattr(self.following, f"follow_{order}")(*arguments)
+        return sent
 
     def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
         """Decode a row on both; return its tokens and how many the cache spared."""
@@ -79,9 +74,9 @@ class Both:
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
         self.leading.leave({row: 0})
-        told = self.follow()
-        assert isinstance(told[0], Insert)
-        assert told[-1] == Leave([row], [drawn])
+        sent = self.follow()
+        assert sent[0][0] == "insert"
+        assert sent[-1] == ("remove", ([row], [drawn]))
         return drawn, sequence.cached
 
 
@@ -133,21 +128,18 @@ def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: 
     both.leading.leave({one: 0})
     both.leading.step()
     both.leading.leave({two: 0})
-    told = both.follow()
-    assert [type(order) for order in told].count(StepBatch) == 6
-    assert [row for order in told if isinstance(order, Leave) for row in order.numbers] == [
-        one,
-        two,
-    ]
+    sent = both.follow()
+    assert [order for order, _ in sent].count("step") == 6
+    assert [arguments[0] for order, arguments in sent if order == "remove"] == [[one], [two]]
 
 
 def test_a_follower_that_is_out_of_step_with_rank_0_reports_it(tmp_path: Path) -> None:
     both = Both(tmp_path)
     both.follow()
     with pytest.raises(
-        OutOfStep, match="sequence 0 with 0 cached tokens, where rank 0 has sequence 3 with 2"
+        FollowerFailed, match="sequence 0 with 0 cached tokens, where rank 0 has sequence 3 with 2"
     ):
-        both.following.follow_insert(Insert(both.prompt("go"), 3, 2, 0))
+        both.following.follow_insert(both.prompt("go"), 3, 2, 0, 0, None, "me")
 
 
 def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
@@ -164,7 +156,7 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
     with pytest.raises(RankLost, match="is lost"):
         both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.close()
-    assert Close() not in both.recorder.sent
+    assert ("close", ()) not in both.recorder.sent
 
 
 def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> None:
@@ -180,7 +172,7 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
         drawn += [token for _, token, _ in step.sampled]
     both.leading.leave({row: 0})
     assert drawn == letters[:6]
-    assert both.follow()[-1] == Leave([row], [drawn])
+    assert both.follow()[-1] == ("remove", ([row], [drawn]))
 
 
 def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Path) -> None:
@@ -204,9 +196,8 @@ def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Pat
         return step
 
     both.following._step = followed  # type: ignore[method-assign,assignment]
-    told = both.follow()
-    assert isinstance(told[0], Insert)
-    assert told[0].scored_from == 12
+    (order, arguments), *_ = both.follow()
+    assert (order, arguments[5]) == ("insert", 12)
     assert [one.token_ids for one in found] == [one.token_ids for one in scored]
     assert scored[0].start == found[0].start == 12
     assert both.followed.calls == both.stage.model.calls
