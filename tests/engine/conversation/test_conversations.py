@@ -1,7 +1,6 @@
 """Conversations that vendors' APIs allow, behind the templates of the families that agents run."""
 
 import json
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -176,42 +175,6 @@ def test_call_at_the_end_is_rendered_before_a_new_turn(
     last = Message("assistant", "PREAMBLE", tool_calls=(CALL,))
     prompt = render(family_templates[family], Message("user", "QUESTION"), last, tools=(TOOL,))
     assert [word for word in ("PREAMBLE", "VALUE") if word not in prompt] == []
-
-
-@FAMILY
-def test_conversation_costs_one_render_once_the_rules_are_learnt(
-    family_templates: Templates, family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    template = family_templates[family]
-    rules = template.rules(has_tools=True)
-    assert template.effort_words is not None  # learnt at the first request
-    counted: list[int] = []
-    apply = template._apply
-
-    def count(*messages: Any, **options: Any) -> Any:
-        counted.append(1)
-        return apply(*messages, **options)
-
-    monkeypatch.setattr(template, "_apply", count)
-    render(template, Message("user", "Q"), *CALLED, Message("system", "S"), tools=(TOOL,))
-    # Where the list of tools moves, its text is what two renders of the first turn differ in.
-    assert len(counted) == (3 if rules.moves_tools else 1)
-
-
-def test_rules_are_learnt_once_by_several_threads(
-    template_of: Callable[[str], ChatTemplate],
-) -> None:
-    template = template_of(TEMPLATES["gptoss"])
-    learnt: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: learnt.append(template.rules(has_tools=False)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({id(rules) for rules in learnt}) == 1
 
 
 @pytest.mark.parametrize("shown", ["{{ part.text }}", "{{ part.text or part.thinking }}"])

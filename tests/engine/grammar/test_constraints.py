@@ -12,7 +12,7 @@ from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TokenTrace
-from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
+from engine.values.request import Sampling, TraceLevel
 from tests.engine.grammar.forms import OPEN, POINT, WORD, ask_all, closed, held
 from tests.support.asking import ask, events_of, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
@@ -85,29 +85,6 @@ def test_a_model_adds_keys_of_its_own_only_where_the_request_allows_it(
         assert all(json.loads(a.text).keys() == {"name"} for a in answers)
 
 
-def test_json_after_a_raw_prompt_begins_with_the_first_token(engine: Engine) -> None:
-    raw = GenerationRequest(prompt="Hi", constraint=held(OPEN), max_tokens=60)
-    [answer] = run(ask_all(engine, [raw]))
-
-    assert answer.text in ('{"name": "a"}', '{"name": "b"}')
-    assert not answer.thinking
-
-
-def test_without_a_schema_any_json_object_satisfies_the_constraint(engine: Engine) -> None:
-    sampling = [Sampling(temperature=1, seed=n) for n in range(4)]
-    asked = [
-        request("Say: hello", constraint=held(None), sampling=each, max_tokens=120)
-        for each in sampling
-    ]
-    answers = run(ask_all(engine, asked))
-    whole = [a for a in answers if a.finished.stop.kind is StopKind.EOS]
-    assert whole
-    for answer in answers:
-        assert answer.text.startswith("{")
-    for answer in whole:
-        assert isinstance(json.loads(answer.text), dict)
-
-
 def test_free_rows_beside_constrained_ones_answer_as_usual(engine: Engine) -> None:
     texts = ["Say: hello", "Count from 1 to 9", "Say: blue frog"]
     free = [request(text, max_tokens=40) for text in texts]
@@ -121,26 +98,6 @@ def test_free_rows_beside_constrained_ones_answer_as_usual(engine: Engine) -> No
     assert [answer.text for answer in answers[::2]] == usual
     for answer in answers[1::2]:
         jsonschema.validate(json.loads(answer.text), POINT)
-
-
-async def test_a_row_that_joins_from_a_cached_prefix_is_constrained_from_its_first_token(
-    engine: Engine,
-) -> None:
-    first = (Message("user", "Say: cached prefix of a conversation"),)
-    answer = await (await engine.generate(GenerationRequest(first, max_tokens=8))).collect()
-    turns = (*first, Message("assistant", answer.text), Message("user", "And now?"))
-    wanted = GenerationRequest(turns, constraint=held(POINT), max_tokens=60)
-    answer = await (await engine.generate(wanted)).collect()
-    assert answer.finished.usage.cached_tokens > 0
-    jsonschema.validate(json.loads(answer.text), POINT)
-
-
-def test_the_same_prompt_again_is_constrained_again(engine: Engine) -> None:
-    first, second = (
-        run(ask(engine, "Say: twice", constraint=held(POINT), max_tokens=60)) for _ in range(2)
-    )
-    assert second.finished.usage.cached_tokens > 0
-    assert second.text == first.text
 
 
 def test_penalties_and_biases_cannot_break_the_schema(engine: Engine) -> None:
@@ -236,12 +193,6 @@ def test_tags_typed_out_in_a_string_are_text(
     assert answer.tool_calls == ()
 
 
-def test_a_model_that_prefers_prose_has_to_write_json(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["Sure", "! Here", " it", " is", ": {}"]})
-    answer = scripted_answer(stage, "go", constraint=held(POINT), max_tokens=60)
-    jsonschema.validate(json.loads(answer.text), POINT)
-
-
 @pytest.mark.parametrize("tag", ["<tool_call>", "[TAG]", "<think>"])
 def test_a_tag_itself_is_impossible_in_a_string(tmp_path: Path, tag: str) -> None:
     stage = Stage(
@@ -256,16 +207,3 @@ def test_a_tag_itself_is_impossible_in_a_string(tmp_path: Path, tag: str) -> Non
     value = json.loads(answer.text)["s"]
     assert tag not in value
     assert value
-
-
-def test_a_tag_of_no_special_spelling_is_impossible_in_a_string(tmp_path: Path) -> None:
-    stage = Stage(
-        tmp_path,
-        {"go": ['{"s":"', "[TOOL_CALLS]", '"}']},
-        plain=["[TOOL_CALLS]"],
-        template=TEMPLATE + "{# [TOOL_CALLS] #}",
-    )
-    # Taken for its characters, it would fill the string and then be missing from the text.
-    schema = closed(s={"type": "string", "minLength": 3, "maxLength": 20})
-    answer = scripted_answer(stage, "go", constraint=held(schema), max_tokens=60)
-    jsonschema.validate(json.loads(answer.text), schema)

@@ -64,30 +64,6 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-async def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
-    tmp_path: Path, threads: list[str]
-) -> None:
-    stage = Stage(tmp_path, {"{}": ["{", "}"]})
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        assert threads == []
-        for constraint in (EMPTY, EMPTY, OutputConstraint({"type": "object"})):
-            assert (await ask(engine, "{}", constraint=constraint)).text == "{}"
-    assert [name.rpartition("_")[0] for name in threads] == ["fullstop-grammars"]
-
-
-async def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
-    tmp_path: Path, threads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(masks, "_LARGE", 10)
-    stage = Stage(tmp_path, {"{}": ["{", "}"]})
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        assert threads == ["fullstop-engine"]
-        assert (await ask(engine, "{}", constraint=EMPTY)).text == "{}"
-    assert len(threads) == 1
-
-
 def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_itself(
     demo_model_path: Path, tmp_path: Path
 ) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.errors import EngineClosed, InvalidRequest, QueueFull
+from engine.errors import EngineClosed, InvalidRequest
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
-from engine.scheduling import preparation
-from engine.values.request import GenerationRequest, OutputConstraint, Tool, ToolChoice
+from engine.values.request import OutputConstraint
 from tests.support.asking import ask, request, run
 from tests.support.schemas import DEADLY, optional
 
@@ -85,21 +84,6 @@ def held(schema: dict[str, Any]) -> OutputConstraint:
     return OutputConstraint(schema)
 
 
-def test_nothing_is_compiled_on_the_engine_thread(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names: list[str] = []
-
-    def noted(tokenizer: Any, grammar: str) -> Any:
-        names.append(threading.current_thread().name)
-        return new_matcher(tokenizer, grammar)
-
-    monkeypatch.setattr(form_compiler, "new_matcher", noted)
-    assert run(ask(engine, "Say: x", constraint=held({"const": "on which thread"})))
-    # Another test's abandoned request may still compile here: what counts is the thread.
-    assert set(names) == {"fullstop-quiet"}
-
-
 async def loaded(folder: Path) -> Engine:
     engine = Engine()
     await engine.load(folder)
@@ -158,22 +142,6 @@ async def test_closing_the_engine_ends_the_wait(
         await compiling
 
 
-async def test_too_many_schemas_at_once_are_refused_for_now(
-    demo_model_path: Path, goes_on: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preparation, "MAX_WAITING_FORMS", 1)
-
-    engine = await loaded(demo_model_path)
-    await ask(engine, "Say: x", constraint=held({"const": 1}))
-    waiting = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
-    await asyncio.sleep(0.1)
-    with pytest.raises(QueueFull):
-        await ask(engine, "Say: x", constraint=held({"const": 3}))
-    goes_on.set()
-    assert (await waiting).text == "2"
-    await engine.aclose()
-
-
 async def test_a_form_is_made_again_for_another_model_and_after_unloading(
     demo_model_path: Path,
 ) -> None:
@@ -192,14 +160,6 @@ async def test_a_form_is_made_again_for_another_model_and_after_unloading(
     assert texts == ['"anew"'] * 3
 
 
-def test_an_object_of_3000_required_properties_is_an_answer_like_any_other(engine: Engine) -> None:
-    wide = optional(3000)
-    wide["required"] = list(wide["properties"])
-    answer = run(ask(engine, "Say: x", constraint=held(wide), max_tokens=30))
-    assert answer.text.startswith('{"p0"')
-    assert answer.finished.error is None
-
-
 @pytest.mark.parametrize(
     "schema",
     [
@@ -215,15 +175,3 @@ def test_objects_of_too_many_optional_properties_are_refused_before_they_are_wri
 ) -> None:
     with pytest.raises(InvalidRequest, match="about 500 optional properties"):
         run(ask(engine, "Say: x", constraint=held(schema), max_tokens=30))
-
-
-async def test_a_tool_without_use_is_not_compiled(engine: Engine) -> None:
-    tool = Tool("add", "", DEADLY["limits of -1e19"])
-    asked = GenerationRequest(
-        messages=request("Say: x").messages,
-        constraint=held({"const": 5}),
-        tools=(tool,),
-        tool_choice=ToolChoice("none"),
-    )
-
-    assert (await (await engine.generate(asked)).collect()).text == "5"

@@ -92,29 +92,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_grammar_is_compiled_once(engine: Engine, compiled: list[str]) -> None:
-    for _ in range(3):
-        run(ask(engine, "Say: x", constraint=held({"const": "compiled once"})))
-    assert len(compiled) == 1
-
-
-def test_compiled_grammars_are_kept_within_a_size(
-    engine: Engine, compiled: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def compiled_after(*schemas: dict[str, Any]) -> int:
-        for schema in schemas:
-            run(ask(engine, "Say: x", constraint=held(schema), max_tokens=3))
-        return len(compiled)
-
-    small, other, large = {"const": "a"}, {"const": "c"}, {"enum": ["b" * 500]}
-    assert compiled_after(small) == 1
-    room = 2 * len(compiled[0]) + 100
-    monkeypatch.setattr(form_compiler, "_MAX_COMPILED_CHARACTERS", room)
-    assert compiled_after(other, small, other) == 2  # both fit
-    assert compiled_after(large, large) == 3  # kept alone, although it is larger than the room
-    assert compiled_after(small) == 4
-
-
 def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> None:
     endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
 

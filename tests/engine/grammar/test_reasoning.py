@@ -6,11 +6,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.stopping.record import StopKind
-from tests.engine.grammar.forms import CLOSED, OPENED, POINT, TAGS, ask_all, held
-from tests.support.asking import request, run, scripted_answer
+from tests.engine.grammar.forms import CLOSED, OPENED, POINT, TAGS, held
+from tests.support.asking import scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
 
@@ -54,15 +53,6 @@ def test_switched_off_reasoning_is_impossible(tmp_path: Path, template: str) -> 
     answer = scripted_answer(stage, "go", constraint=held(POINT), thinking=False, max_tokens=80)
     assert answer.thinking == ""
     jsonschema.validate(json.loads(answer.text), POINT)
-
-
-def test_the_demo_model_thinks_and_then_obeys(engine: Engine) -> None:
-    asked = request("Say: hello", constraint=held(POINT), thinking=True, max_tokens=200)
-    [answer] = run(ask_all(engine, [asked]))
-    if answer.finished.stop.kind is StopKind.EOS:
-        jsonschema.validate(json.loads(answer.text), POINT)
-    else:  # a weak model may think for ever
-        assert (answer.text, answer.finished.stop.kind) == ("", StopKind.MAX_TOKENS)
 
 
 def test_reasoning_whose_tags_are_several_tokens_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from engine.values.request import (
     ToolChoice,
 )
 from tests.engine.grammar.forms import ADD, POINT, SAY, held
-from tests.support.asking import ask, loaded_engine, request, run
+from tests.support.asking import ask, request, run
 
 BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown type": ({"type": "objekt"}, "objekt"),
@@ -41,13 +40,6 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def too_deep() -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "integer"}
-    for _ in range(5000):
-        schema = {"type": "array", "items": schema}
-    return schema
-
-
 @pytest.mark.parametrize("name", BAD_SCHEMAS)
 def test_a_schema_that_cannot_be_met_is_refused(engine: Engine, name: str) -> None:
     schema, reason = BAD_SCHEMAS[name]
@@ -56,12 +48,6 @@ def test_a_schema_that_cannot_be_met_is_refused(engine: Engine, name: str) -> No
     assert refusal.value.field == "constraint.json_schema"
     assert "\n" not in refusal.value.reason
     assert run(ask(engine, "Say: x", max_tokens=2)).finished.usage.output_tokens > 0
-
-
-def test_a_schema_nested_without_end_is_refused(engine: Engine) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
-        run(ask(engine, "Say: x", constraint=held(too_deep())))
-    assert refusal.value.field == "constraint.json_schema"
 
 
 def test_a_bad_schema_of_a_tool_is_enforced_as_far_as_it_can_be(engine: Engine) -> None:
@@ -110,24 +96,6 @@ def test_a_keyword_that_cannot_be_enforced_is_named_or_refused_if_strict(
     assert run(play(is_strict=False)) == (f"constraint.json_schema.{keyword}",)
     with pytest.raises(InvalidRequest, match=keyword):
         run(play(is_strict=True))
-
-
-@pytest.mark.parametrize("comes_first", [True, False])
-def test_a_refusal_is_the_same_before_and_after_other_schemas(
-    demo_model_path: Path, comes_first: bool
-) -> None:
-    turns = (Message("user", "Say: x"), Message("assistant", "Well"))
-
-    async def play() -> str:
-        async with loaded_engine(demo_model_path) as engine:
-            if not comes_first:
-                await ask(engine, "Say: x", constraint=held(POINT), max_tokens=1)
-            bad = GenerationRequest(turns, constraint=held({"type": "objekt"}))
-            with pytest.raises(InvalidRequest) as refusal:
-                await engine.generate(bad)
-            return refusal.value.field
-
-    assert run(play()) == "constraint"
 
 
 @pytest.mark.parametrize(

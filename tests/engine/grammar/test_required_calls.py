@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from engine.engine import Engine
@@ -24,7 +23,7 @@ from tests.engine.grammar.forms import (
     held,
     json_calls,
 )
-from tests.support.asking import ask, request, run, scripted_answer
+from tests.support.asking import ask, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
 
@@ -69,13 +68,6 @@ def test_a_named_tool_is_the_one_that_is_called(engine: Engine, tool: Tool) -> N
     check_call(answer, tool)
 
 
-def test_a_model_that_prefers_to_talk_has_to_call(tmp_path: Path) -> None:
-    stage = json_calls(tmp_path, ["I", " would", " rather", " not"])
-    choice = ToolChoice("required", "add")
-    answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=choice, max_tokens=200)
-    check_call(answer, ADD)
-
-
 @pytest.mark.parametrize("end", [["</think>", "\n\n"], []], ids=["after", "in"])
 def test_a_required_call_comes_after_reasoning_or_in_it(tmp_path: Path, end: list[str]) -> None:
     # What is forced has the tokens of the tokenizer: one for each letter.
@@ -115,32 +107,12 @@ def test_with_tools_the_model_may_call_or_answer_in_json(
     assert answer.text == ("" if calls else '{"x":7}')
 
 
-async def test_tool_choice_none_keeps_the_tools_from_the_prompt(engine: Engine) -> None:
-    without = request("Say: hello")
-    some = request("Say: hello", tools=(ADD,))
-    none = request("Say: hello", tools=(ADD,), tool_choice=ToolChoice("none"))
-    counts = [await engine.count_tokens(wanted) for wanted in (without, some, none)]
-    (without, some, none) = counts[0], counts[1], counts[2]
-    assert none == without
-    assert some > without
-
-
 def test_tool_choice_none_makes_a_call_impossible(tmp_path: Path) -> None:
     call = ["<tool_call>", '\n{"name": "add", "arguments": {"a":', "4", "}}\n", "</tool_call>"]
     stage = json_calls(tmp_path, ["Well. ", *call])
     answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=ToolChoice("none"))
     assert answer.tool_calls == ()
     assert answer.text.startswith("Well. ")
-
-
-def test_a_required_call_needs_no_tags_where_the_model_writes_none(tmp_path: Path) -> None:
-    marker = '{# {"name": function name, "parameters": dictionary} #}'
-    script = ["Well", '{"name": ', '"add", "parameters": ', '{"a":', "4", "}", "}", "; more"]
-    stage = Stage(tmp_path, {"go": script}, plain=["<|python_tag|>"], template=TEMPLATE + marker)
-    wanted = ToolChoice("required")
-    answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=wanted, max_tokens=200)
-    check_call(answer, ADD)
-    assert answer.text == ""
 
 
 # What a template shows of a format, and its special tokens.
@@ -183,12 +155,6 @@ def test_a_forced_call_takes_text_as_the_model_writes_it(tmp_path: Path) -> None
     choice = ToolChoice("required")
     answer = scripted_answer(stage, "go", tools=(say,), tool_choice=choice, max_tokens=900)
     assert json.loads(answer.tool_calls[0].arguments) == {"text": text}
-
-
-def test_a_schema_beside_tools_holds_a_model_that_cannot_be_told_of_them(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["x"]})
-    answer = scripted_answer(stage, "go", tools=(ADD,), constraint=held(POINT), max_tokens=200)
-    jsonschema.validate(json.loads(answer.text), POINT)
 
 
 def test_a_tool_that_the_format_cannot_name_is_refused(tmp_path: Path) -> None:

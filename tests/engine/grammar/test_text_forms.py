@@ -79,11 +79,6 @@ def test_choices_are_taken_literally(choices: list[str], data: st.DataObject) ->
     assert not accepts(form, f"{text}{text}x")
 
 
-@given(st.text(alphabet='\x7f\0/\\\n"a#<>%@', min_size=1, max_size=12))
-def test_a_regex_between_slashes_means_the_same(text: str) -> None:
-    assert accepts(TextForm(regex=re.escape(text)), text)
-
-
 @pytest.mark.parametrize(
     ("form", "field", "words"),
     [
@@ -116,12 +111,6 @@ def test_a_text_that_is_not_a_form_is_refused_with_its_field(
     assert refused.value.field == field
     assert words in str(refused.value)
     assert run(ask(engine, "hi", max_tokens=2)).finished.error is None
-
-
-def test_symbols_of_a_grammar_inside_its_texts_are_only_text(engine: Engine) -> None:
-    constraint = held(grammar='start: "<[5]> %json @a // #" /<b>@[0-9]/ // %json <c>\n')
-    answer = run(ask(engine, "hi", constraint=constraint, max_tokens=60))
-    assert re.fullmatch(r"<\[5\]> %json @a // #<b>@[0-9]", answer.text)
 
 
 def test_a_tag_that_a_regex_asks_for_is_text(tmp_path: Path) -> None:

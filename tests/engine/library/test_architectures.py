@@ -1,7 +1,5 @@
 """Which models mlx-lm can load is told from its files, as it would tell by itself."""
 
-import subprocess
-import sys
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -51,13 +49,3 @@ def test_a_package_that_mlx_lm_would_end_the_process_for_is_named(
     assert problem_of(config) == said
     monkeypatch.setattr(models, "find_spec", lambda _: ModuleSpec("hf_olmo", None))
     assert missing_package(config) == ""
-
-
-def test_mlx_is_not_imported_to_tell_it() -> None:
-    words = (
-        "import sys; from engine.library.models import problem_of; "
-        "print(problem_of({'model_type': 'newer9'}), 'mlx_lm' in sys.modules, 'mlx' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("It is of architecture newer9, which mlx-lm ")
-    assert done.stdout.endswith(" False False\n")

@@ -1,7 +1,6 @@
 """Models on this machine are found in the folders where people keep them, and nothing else is."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -65,10 +64,6 @@ def test_a_folder_that_was_added_is_a_model_or_holds_models_by_themselves_or_by_
     assert {model.origin for model in found} == {Origin.FOLDER}
 
 
-def test_a_deleted_folder_counts_as_empty(tmp_path: Path) -> None:
-    assert discover(ModelFolders(added=(tmp_path / "gone",), hub_cache=tmp_path / "none")) == []
-
-
 @pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
 def test_a_name_that_cannot_be_a_path_hides_no_other_model(tmp_path: Path, impossible: str) -> None:
     cached(tmp_path / "hub", "maker/model")
@@ -88,12 +83,6 @@ def test_a_cached_repository_is_found_under_its_name_at_the_commit_of_main(tmp_p
     model = only(ModelFolders(hub_cache=tmp_path))
     assert (model.name, model.folder) == ("makers/some-model", folder)
     assert model.origin is Origin.HUGGING_FACE
-
-
-def test_without_a_reference_the_newest_snapshot_is_taken(tmp_path: Path) -> None:
-    folder = cached(tmp_path, "makers/some-model")
-
-    assert only(ModelFolders(hub_cache=tmp_path)).folder == folder
 
 
 def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> None:
@@ -119,15 +108,6 @@ def test_a_download_that_has_not_ended_says_how_much_of_it_has_arrived(tmp_path:
     model = only(ModelFolders(hub_cache=tmp_path))
     assert model.size_bytes == 2_000_008
     assert model.trouble == "Incomplete: model-2.safetensors missing. 2.0 MB has arrived."
-
-
-def test_other_things_in_the_cache_are_not_models(tmp_path: Path) -> None:
-    other = cached(tmp_path, "makers/embedder")
-    (other / "model.safetensors").unlink()
-    (tmp_path / "datasets--makers--texts" / "snapshots" / COMMIT).mkdir(parents=True)
-    (tmp_path / "models--broken").mkdir()
-
-    assert discover(ModelFolders(hub_cache=tmp_path)) == []
 
 
 def test_lm_studios_models_are_found_and_those_for_other_programs_say_why_they_cannot_be_used(
@@ -196,16 +176,6 @@ def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
     (folder / "tokenizer.json").unlink()
 
     assert only(ModelFolders(added=(folder,))).problem == "tokenizer.json missing"
-
-
-def test_links_of_the_cache_are_followed(tmp_path: Path) -> None:
-    folder = cached(tmp_path, "makers/linked")
-    blob = tmp_path / "models--makers--linked" / "blobs" / "x"
-    blob.parent.mkdir()
-    shutil.move(folder / "model.safetensors", blob)
-    (folder / "model.safetensors").symlink_to(blob)
-
-    assert only(ModelFolders(hub_cache=tmp_path)).size_bytes == 8
 
 
 @pytest.mark.parametrize(

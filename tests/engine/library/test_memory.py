@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelLoadFailed
-from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
+from engine.library.memory import Fit, Memory, MemoryNeed, need
 
 GIB = 1 << 30
 
@@ -34,24 +34,9 @@ def test_the_cache_is_keys_and_values_of_all_layers_for_the_context(tmp_path: Pa
     assert found.total == found.weights + found.cache + found.headroom
 
 
-def test_a_short_context_needs_no_more_than_itself(tmp_path: Path) -> None:
-    folder = folder_with(
-        tmp_path,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        hidden_size=8,
-        max_position_embeddings=100,
-    )
-    assert (need(folder).context, need(folder).cache) == (100, 100 * 2 * 2 * 4 * 2)
-
-
 def test_values_in_the_text_part_of_a_configuration_count(tmp_path: Path) -> None:
     text = {"num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 4}
     assert need(folder_with(tmp_path, text_config=text)).cache == 4096 * 16
-
-
-def test_a_configuration_that_states_nothing_has_no_known_cache(tmp_path: Path) -> None:
-    assert need(folder_with(tmp_path)).cache == 0
 
 
 def test_a_folder_without_a_configuration_is_refused_in_words(tmp_path: Path) -> None:
@@ -66,9 +51,3 @@ def test_a_folder_without_a_configuration_is_refused_in_words(tmp_path: Path) ->
 def test_a_model_fits_is_tight_or_is_too_large(usable: int, available: int, fit: Fit) -> None:
     wanted = MemoryNeed(weights=7 * GIB, cache=0, headroom=0, context=1)
     assert wanted.fit(Memory(usable * GIB, available * GIB)) is fit
-
-
-def test_this_machine_has_memory_and_the_demo_model_fits(demo_model_path: Path) -> None:
-    now = memory()
-    assert 0 < now.available <= now.usable
-    assert need(demo_model_path).weights < 5 << 20

@@ -47,18 +47,6 @@ def test_a_downloaded_model_is_deleted_and_frees_the_announced_bytes(tmp_path: P
     assert (other.folder / "model.safetensors").stat().st_size == 1000
 
 
-def test_asking_what_would_be_deleted_deletes_nothing(tmp_path: Path) -> None:
-    found = downloaded(tmp_path)
-    removal_of(found)
-    assert (found.folder / "model.safetensors").read_bytes() == CONTENT["model.safetensors"]
-
-
-def test_a_file_with_a_hard_link_elsewhere_frees_nothing(tmp_path: Path) -> None:
-    found = downloaded(tmp_path / "cache")
-    os.link((found.folder / "model.safetensors").resolve(), tmp_path / "mine")
-    assert removal_of(found).freed_bytes < 1000
-
-
 def test_a_model_of_lm_studio_is_deleted_alone(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = tmp_path / "makers" / name
@@ -149,15 +137,6 @@ def test_a_revision_that_a_branch_or_tag_names_stays(tmp_path: Path) -> None:
     tag.write_text(old.name)
     assert remove_replaced_revision(old) == 0
     assert (old / "config.json").read_bytes() == b"{}"
-
-
-def test_a_revision_of_plain_files_is_freed_whole(tmp_path: Path) -> None:
-    old, _ = revised(tmp_path, dict(CONTENT))
-    for path in list(old.iterdir()):
-        content = path.read_bytes()
-        path.unlink()
-        path.write_bytes(content)
-    assert remove_replaced_revision(old) == sum(map(len, CONTENT.values()))
 
 
 def test_a_folder_outside_of_a_cache_is_not_a_revision(tmp_path: Path) -> None:

@@ -81,14 +81,6 @@ def test_text_after_a_call_is_text(tmp_path: Path) -> None:
     assert (calls(found), found.text) == ([("add", {"a": "x; }{"})], "So be it; {")
 
 
-def test_a_damaged_call_is_text(tmp_path: Path) -> None:
-    raw = '{"name": "add", "parameters": {"a": oops}} and more'
-    found = answer(tmp_path, *raw)
-    assert (found.tool_calls, found.text) == ((), raw)
-    unclosed = answer(tmp_path / "b", TAG, *CALL[:-2])
-    assert (unclosed.tool_calls, unclosed.text) == ((), CALL[:-2])
-
-
 def test_a_call_that_the_limit_cuts_is_the_limit(tmp_path: Path) -> None:
     found = answer(tmp_path, *CALL, max_tokens=len(CALL) - 1)
     assert (found.tool_calls, found.text) == ((), "")
@@ -161,11 +153,6 @@ def test_python_that_is_more_than_calls_is_text(tmp_path: Path, code: str) -> No
     assert found.tool_calls == ()
     assert found.text.strip() == code
     assert found.finished.stop.kind is StopKind.EOS
-
-
-def test_without_tools_a_fence_is_text(tmp_path: Path) -> None:
-    raw = "```tool_code\nadd(a=1)\n```"
-    assert gemma(tmp_path, *raw, tools=()).text == raw
 
 
 def test_a_saved_run_reads_such_calls_again() -> None:

@@ -25,13 +25,6 @@ def opened(end: str) -> str:
     )
 
 
-def test_no_token_is_sampled_beyond_the_one_in_flight(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["a", "END", *"bcdefghijkl"]})
-    scripted_answer(stage, "go", "END")
-    # One chunk of prompt, the last prompt token, "a", "END" and the one in flight.
-    assert len([width for _, width in stage.model.calls if width == 1]) <= 4
-
-
 def test_a_tag_of_several_tokens_named_as_a_stop_wins_over_the_id_of_its_last_token(
     tmp_path: Path,
 ) -> None:

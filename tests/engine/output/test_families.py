@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from mlx_lm.models.cache import KVCache
 
 from engine.generation import Answer
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.request import GenerationRequest, Message
-from tests.support.asking import loaded_engine, scripted_answer
+from tests.support.asking import scripted_answer
 from tests.support.models.formats import ADD, FORMATS, tool_template
 from tests.support.scripted import END, Stage
 
@@ -63,25 +61,3 @@ def test_several_calls_in_one_answer_are_told_apart(tmp_path: Path) -> None:
     answer = scripted_answer(stage, "go", tools=(ADD,))
     assert len({call.id for call in answer.tool_calls}) == 3
     assert answer.text == ""
-
-
-async def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"one": ["a", "END", "b"], "two": ["c"]}, pieces=["a", "END", "b", "c"])
-
-    class Untrimmable(KVCache):
-        def is_trimmable(self) -> bool:
-            return False
-
-    stage.model.make_cache = lambda: [Untrimmable()]
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        first = await engine.generate(
-            GenerationRequest((Message("user", "one"),), stops=StopRules.of("END"))
-        )
-        answer = await first.collect()
-        assert answer.text == "a"
-        again = (Message("user", "one"), Message("assistant", "a"), Message("user", "two"))
-        second = await (await engine.generate(GenerationRequest(again))).collect()
-        assert second.text == "c"
-        # "…<|end|><|go|>" ends the first prompt; the second repeats all but the last of it.
-        assert second.finished.usage.cached_tokens >= first.prompt_tokens - 2

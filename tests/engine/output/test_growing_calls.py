@@ -1,9 +1,7 @@
 """The events of a call while it is written, token by token, and at its end."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import Beginning
-from engine.output.tool_calls.calls import readers
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import (
@@ -148,15 +145,6 @@ def test_each_call_of_a_deepseek_section_grows_and_the_section_ends_them(tmp_pat
     ]  # fmt: skip
 
 
-def test_a_damaged_deepseek_section_is_text(tmp_path: Path) -> None:
-    section = ["<｜tool▁call▁begin｜>", "add", "<｜tool▁sep｜>", '{"a": 1, oops}']
-    script = ["<｜tool▁calls▁begin｜>", *section, "<｜tool▁calls▁end｜>", END]
-    play = Play(tmp_path, script, style="deepseek")
-    assert play.all[-2:] == ["abandoned", f"text {''.join(section)}"]
-    assert play.stop is not None
-    assert play.stop.kind is StopKind.EOS
-
-
 KIMI = ("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
         "<|tool_call_end|>", "<|tool_calls_section_end|>")  # fmt: skip
 
@@ -182,11 +170,6 @@ def test_arguments_that_come_before_the_name_wait_for_it(tmp_path: Path) -> None
     assert Play(tmp_path, script).told == [
         [], [], ["start add", '{"a": 1'], [], ["}", 'call add {"a": 1}'], [],
     ]  # fmt: skip
-
-
-def test_a_key_that_is_written_twice_is_in_the_arguments_twice(tmp_path: Path) -> None:
-    script = [OPEN, '{"name": "add", "arguments": {"a": 1, ', '"a": 2}}', CLOSE, END]
-    assert Play(tmp_path, script).all[-1] == 'call add {"a": 1, "a": 2}'
 
 
 def test_a_call_with_two_names_is_withdrawn_and_text(tmp_path: Path) -> None:
@@ -224,13 +207,6 @@ def test_a_call_cut_by_the_limit_is_withdrawn_and_its_arguments_stay_incomplete(
     assert play.stop is not None
     assert play.stop.kind is StopKind.MAX_TOKENS
     assert play.builder.unfinished_call == f'{HEAD}long text"}}}}'
-
-
-def test_a_cancelled_call_is_withdrawn(tmp_path: Path) -> None:
-    play = Play(tmp_path, [OPEN, HEAD, "long "])
-    stop = play.builder.end(StopKind.CANCELLED)
-    assert words(play.builder.take_events()) == ["abandoned"]
-    assert (stop.kind, stop.channel) == (StopKind.CANCELLED, Channel.TOOL)
 
 
 def test_a_call_that_cannot_be_parsed_is_withdrawn_and_becomes_text(tmp_path: Path) -> None:
@@ -273,27 +249,3 @@ def test_no_part_of_a_stop_is_sent_in_a_call_that_may_turn_out_to_be_text(
 
 
 # -- work -------------------------------------------------------------------------------------
-
-
-def _calls_made(length: int) -> int:
-    """Return how many functions are called while arguments of this many tokens are written."""
-    reader = readers("json_tools", ())(None)
-    reader.feed(HEAD)
-    count = 0
-
-    def note(frame: FrameType, event: str, value: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        for number in range(length):
-            reader.feed('\\"' if number % 5 == 0 else "word ")
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-def test_a_token_of_arguments_costs_the_same_at_any_place() -> None:
-    once, long = _calls_made(1_000), _calls_made(10_000)
-    assert long <= 10 * once + 10

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
-from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import TraceLevel
@@ -35,27 +34,12 @@ def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:
     assert all(t.stats is None for t in traces(events))
 
 
-def test_released_characters_add_up_to_the_answer(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["<think>", "hm", "</think>", "one EN", "o EN", "D"]},
-                  plain=["<think>", "</think>"])  # fmt: skip
-    events = run(played(stage, TraceLevel.STOPS, StopRules.of("END")))
-    text = "".join(event.text for event in events if isinstance(event, TextDelta))
-    of_text = [t for t in traces(events) if t.channel is Channel.TEXT]
-    assert text == "one ENo "
-    assert sum(t.released for t in of_text) == len(text)
-    assert [t.channel for t in traces(events)[:3]] == [Channel.THINKING] * 3
-
-
 def test_special_tokens_are_named_and_every_token_has_its_bytes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "🚀"]}, pieces=["a"])
     found = traces(run(played(stage, TraceLevel.STOPS, StopRules())))
     assert b"".join(t.raw for t in found[:-1]) == "a🚀".encode()
     assert [t.piece for t in found] == ["a", "", "", "", "🚀", ""]
     assert found[-1].special == END
-
-
-def test_without_a_trace_no_trace_events_are_sent(engine: Engine) -> None:
-    assert traces(run(events_of(engine, COUNT, "6"))) == []
 
 
 def test_a_trace_changes_nothing_else(engine: Engine) -> None:

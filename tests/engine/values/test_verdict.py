@@ -1,12 +1,10 @@
-import ast
 from dataclasses import replace
 
 import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import headline, sentence, verdict_words
-from tests.support.sources import modules, nodes
+from engine.values.verdict import sentence, verdict_words
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -69,36 +67,3 @@ def test_full_memory_is_told_beside_the_models_own_context() -> None:
         "Prompt and answer came to 25 tokens; the model’s context holds 32,768. Unload other models"
     )
     assert "context is full" not in f"{said.headline} {said.line} {said.sentence}"
-
-
-@pytest.mark.parametrize("kind", list(StopKind))
-def test_every_kind_has_a_headline_of_its_own(kind: StopKind) -> None:
-    others = {headline(StopInfo(other, value=1)) for other in StopKind if other is not kind}
-    assert headline(StopInfo(kind, value=1)) not in others
-
-
-def said_in(source: str) -> set[str]:
-    """Return the texts of a module that are not docstrings."""
-    found = list(nodes(source))
-    docstrings = {id(node.value) for node in found if isinstance(node, ast.Expr)}
-    return {
-        node.value
-        for node in found
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and id(node) not in docstrings
-    }
-
-
-def test_no_other_module_has_words_of_its_own_about_an_end() -> None:
-    texts = dict(modules())
-    source = texts.pop("engine/values/verdict.py")
-    phrases = {text for text in said_in(source) if text[:1].isupper() and len(text) > 12}
-    assert "Ended by itself" in phrases
-    elsewhere = [
-        (path, phrase)
-        for phrase in phrases
-        for path, text in texts.items()
-        if phrase in text and any(phrase in said for said in said_in(text))
-    ]
-    assert elsewhere == []
