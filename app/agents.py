@@ -1,17 +1,11 @@
-"""Coding agents: how each is set up to use a server, what it needs, and shell lines for it."""
+"""Configures each coding agent to use our server, without changing the user's own files.
+
+An agent is configured by environment variables and options, or by a file in a temporary folder.
+"""
 
 import json
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-
-from app.paths import demo_model
-from engine import ModelInfo, counted
-
-# Configures each coding agent to use our server, without changing the person's own files.
-#
-# Each agent is configured by environment variables and options, or, if there is no other way, by
-# a file in a temporary folder.
+from dataclasses import dataclass, field
 
 KEY_VARIABLE = "FULLSTOP_API_KEY"
 NO_KEY = "unused"
@@ -320,116 +314,3 @@ AGENTS = {
     ),
 }  # fmt: skip
 """Every agent, by its name on the command line of ``fullstop launch``."""
-
-
-# Says what a model lacks for an agent.
-
-
-def lacks(agent: AgentProgram, context: int | None, can_call_tools: bool | None) -> str:
-    """Return what a model lacks, as the end of a sentence; empty if it is suitable.
-
-    Args:
-        agent: The agent.
-        context: Tokens that the model's context holds; None if not known.
-        can_call_tools: Whether it can call tools; None if not known.
-    """
-    problems = []
-    if context is not None and context < agent.min_context:
-        problems.append(
-            f"its context holds {counted(context, 'token')}, and {agent.title} needs at "
-            f"least {agent.min_context:,} for its instructions, its tools and your work"
-        )
-    if agent.needs_tools and can_call_tools is False:
-        problems.append(f"it cannot call tools, which {agent.title} needs for all its work")
-    return "; ".join(problems)
-
-
-# Shell commands equivalent to ``fullstop launch``, to copy or read.
-
-_KEY_REFERENCE = f'"${KEY_VARIABLE}"'
-# No key has this form.
-_KEY_MARK = "\0"
-_FOLDER = "${TMPDIR:-/tmp}"
-
-
-def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> str:
-    """Return the lines; the key is never written out, but read from a variable.
-
-    Args:
-        agent: The agent.
-        target: The server and model that it uses.
-        more: The person's own arguments.
-    """
-    has_key = target.key != NO_KEY
-    setup = agent.set_up(replace(target, key=_KEY_MARK) if has_key else target)
-    lines: list[str] = []
-    if has_key:
-        lines.append(f"# {KEY_VARIABLE} must hold the API key of the server.")
-    for name, value in setup.variables.items():
-        if value == _KEY_MARK and name == KEY_VARIABLE:
-            lines.append(f"export {name}")
-        else:
-            lines.append(f"export {name}={_written(value)}")
-    lines += [
-        f"printf '%s' {shlex.quote(text)} > \"{_FOLDER}/{name}\""
-        for name, text in setup.files.items()
-    ]
-    command = (agent.program, *setup.arguments, *more)
-    lines.append(" ".join(_written(word) for word in command))
-    return "\n".join(lines) + "\n"
-
-
-def _written(word: str) -> str:
-    if word == _KEY_MARK:
-        return _KEY_REFERENCE
-    if word.startswith(FOLDER_MARK):
-        return f'"{_FOLDER}{word.removeprefix(FOLDER_MARK)}"'
-    return shlex.quote(word)
-
-
-def with_folder(setup: Setup, folder: str) -> Setup:
-    """Return a setup whose files are in a folder."""
-
-    def placed(word: str) -> str:
-        has_mark = word.startswith(FOLDER_MARK)
-        return f"{folder}{word.removeprefix(FOLDER_MARK)}" if has_mark else word
-
-    return replace(
-        setup,
-        variables={name: placed(value) for name, value in setup.variables.items()},
-        arguments=tuple(map(placed, setup.arguments)),
-    )
-
-
-# The shell commands for agents that the window copies.
-#
-# Fits ``ui.server.server_panel.AgentLines``.
-
-_ANY_KEY = "key"
-
-
-class CopiedLines:
-    """Every agent that ``fullstop launch`` starts."""
-
-    def titles(self) -> dict[str, str]:
-        """Return the agents' titles by their names on the command line."""
-        return {word: agent.title for word, agent in AGENTS.items()}
-
-    def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
-        """Return what to paste in a terminal.
-
-        Args:
-            agent: The agent's name on the command line.
-            url: The server's address.
-            model: The model that answers.
-            has_key: Whether the server requires a key.
-        """
-        # The key itself is never written out.
-        key = _ANY_KEY if has_key else NO_KEY
-        return lines(AGENTS[agent], Target(url, model.id, model.context_length, key))
-
-    def lacks(self, agent: str, model: ModelInfo) -> str:
-        """Return what the model lacks for an agent; empty if it is suitable."""
-        if model.path == demo_model():
-            return "the demo model only counts, repeats and explains itself"
-        return lacks(AGENTS[agent], model.context_length, model.can_call_tools)

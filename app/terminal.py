@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from app.exits import CommandError
 from app.printer import Printer, columns_of, takes_controls
-from app.process import Interrupts
+from app.signals import Interrupts
 from engine import (
     Answer,
     Engine,

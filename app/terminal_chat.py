@@ -16,8 +16,8 @@ from app import exits, paths
 from app.composition import load, open_engine
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer
-from app.process import Interrupts
 from app.settings.options import AnswerOptions, ModelOptions
+from app.signals import Interrupts
 from app.terminal import LoadMeter, answer, files_at, live_line
 from app.terminal_tools import MOST_CALLS, ChatTools
 from engine import (

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from app.desktop.application import collect_if_due
+from app.desktop.garbage_collection import collect_if_due
 from engine.engine import Engine
 from tests.support.random_cases import cases
 

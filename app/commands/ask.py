@@ -19,8 +19,8 @@ from app import exits
 from app.composition import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
-from app.process import Interrupts
 from app.settings.options import AskOptions, ModelOptions, RunOptions
+from app.signals import Interrupts
 from app.terminal import LoadMeter, answer, files_at, live_line
 from engine import (
     Answer,

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app import exits, paths
-from app.agents import AGENTS, NO_KEY, AgentProgram, Target, lacks, lines, with_folder
+from app.agent_commands import lacks, lines, with_folder
+from app.agents import AGENTS, NO_KEY, AgentProgram, Target
 from app.commands.loaded import (
     KeyRefused,
     RunningServer,

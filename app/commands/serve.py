@@ -33,15 +33,13 @@ from app.composition import (
     world_of_this_process,
 )
 from app.exits import CommandError
+from app.logs import log_as_json_lines, log_to_standard_error
 from app.printer import takes_controls
-from app.process import (
-    EndingSignals,
-    log_as_json_lines,
-    log_to_standard_error,
-    raise_limit,
-)
+from app.private_files import access_problem
+from app.process import raise_limit
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
+from app.signals import EndingSignals
 from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo, ModelStatus
@@ -207,7 +205,7 @@ def _disk_cache(options: ServeOptions) -> DiskCache | None:
     folder = paths.kept_prompts_folder("served")
     if options.disk_cache_bytes is None and not os.path.isdir(folder):
         return None
-    if problem := paths.access_problem(folder, os.R_OK | os.W_OK):
+    if problem := access_problem(folder, os.R_OK | os.W_OK):
         if options.disk_cache_bytes:
             _warn(f"No prompt cache on disk: {problem}", is_json=options.log == "json")
         return None

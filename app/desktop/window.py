@@ -12,24 +12,23 @@ import qasync
 from PySide6.QtCore import Qt
 
 from app import exits, paths
-from app.agents import CopiedLines
+from app.agent_commands import CopiedLines
 from app.composition import open_engine
-from app.desktop.application import (
-    Application,
-    SingleInstance,
-    freeze_gc,
-    gc_on_main_thread,
-    only_instance,
-    shown_on_demand,
-)
-from app.desktop.server import LocalServer, RequestFeed, keep_offered
+from app.desktop.application import Application
+from app.desktop.garbage_collection import freeze_gc, gc_on_main_thread
+from app.desktop.offered_models import keep_offered
+from app.desktop.request_feed import RequestFeed
+from app.desktop.server import LocalServer
+from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
+from app.logs import log_to_file, log_to_standard_error
 from app.mcp.host import ToolServers
 from app.mcp.process_groups import kill_process_groups
-from app.paths import made_private, tighten
-from app.process import EndingSignals, exit_at_once, log_to_file, log_to_standard_error, raise_limit
+from app.private_files import made_private, tighten
+from app.process import raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
+from app.signals import EndingSignals, exit_at_once
 from app.store.conversation_store import StoreUnavailable, open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.paths import DamagedFileKeeper, made_private
+from app.damaged_files import DamagedFileKeeper
+from app.private_files import made_private
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded, write_whole
 from ui.records.tool_servers import NamedValue, ToolServerConfig

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from app.paths import made_private, move_aside
+from app.damaged_files import move_aside
+from app.private_files import made_private
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences import KeyPlace

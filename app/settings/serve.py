@@ -12,6 +12,7 @@ from typing import Any, Literal, get_origin
 from api.transport.config import ImageRule, ServerConfig
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
+from app.private_files import access_problem
 from app.settings.checks import checks_of
 from engine import Limits
 from engine.files.causes import os_cause
@@ -395,7 +396,7 @@ def _read(file: Path) -> dict[str, Any]:
             f"{file} does not exist; --settings takes a TOML file", exits.USAGE
         ) from None
     except OSError as error:
-        cause = paths.access_problem(file, os.R_OK) or os_cause(error)
+        cause = access_problem(file, os.R_OK) or os_cause(error)
         raise CommandError(f"{file} cannot be read: {cause}", exits.USAGE) from error
     except UnicodeDecodeError:
         raise CommandError(f"{file} is not UTF-8 text; save it as UTF-8", exits.USAGE) from None

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from api.terminal_text import on_one_line
-from app.paths import DamagedFileKeeper, made_private
+from app.damaged_files import DamagedFileKeeper
+from app.private_files import made_private
 from app.settings.checks import checks_of
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values

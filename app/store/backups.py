@@ -8,7 +8,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from app.paths import made_private, touch_private
+from app.private_files import made_private, touch_private
 
 MAX_BACKUPS = 7
 _NAME = re.compile(r"conversations \d{4}-\d\d-\d\d\.db")

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from app.paths import made_private, touch_private
+from app.private_files import made_private, touch_private
 from app.store import statements
 from app.store.schema import APPLICATION_ID, VERSION, migrate
 from engine.files.causes import os_cause

@@ -5,7 +5,8 @@ import shlex
 
 import pytest
 
-from app.agents import AGENTS, NO_KEY, Target, lines, with_folder
+from app.agent_commands import lines, with_folder
+from app.agents import AGENTS, NO_KEY, Target
 from app.settings import options
 
 TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")

@@ -2,13 +2,11 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from app.process import EndingSignals
+from app.signals import EndingSignals
 
 
 @pytest.fixture
@@ -56,23 +54,6 @@ def test_a_second_signal_ends_the_program_at_once() -> None:
         assert forced == []
         os.kill(os.getpid(), signal.SIGINT)
         assert forced == [True]
-
-
-# Reading its options is the first thing that ``serve`` does.
-_ENDED_EARLY = """
-import os, signal
-from app import cli
-cli.resolve_serve_options = lambda *_: os.kill(os.getpid(), signal.{name}) or signal.pause()
-cli.main(["serve"])
-"""
-
-
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_before_a_server_has_begun_ends_it_with_success(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _ENDED_EARLY.format(name=name)], timeout=60, check=False
-    )
-    assert done.returncode == 0
 
 
 def test_a_hang_up_that_is_ignored_stays_ignored() -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from app.process import log_as_json_lines, log_to_standard_error
+from app.logs import log_as_json_lines, log_to_standard_error
 
 
 def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

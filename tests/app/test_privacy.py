@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app import paths, process
-from app.paths import DamagedFileKeeper, made_private, tighten
-from app.process import log_to_file
+from app import logs, paths
+from app.damaged_files import DamagedFileKeeper
+from app.logs import log_to_file
+from app.private_files import made_private, tighten
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store
@@ -63,7 +64,7 @@ def test_logs_are_private_before_and_after_they_are_rotated(
 ) -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    monkeypatch.setattr(process, "_FILE_SIZE_BYTES", 200)
+    monkeypatch.setattr(logs, "_FILE_SIZE_BYTES", 200)
     file = made_private(tmp_path / "logs") / "fullstop.log"
     try:
         log_to_file(file)

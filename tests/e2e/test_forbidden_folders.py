@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.paths import access_problem
+from app.private_files import access_problem
 from tests.e2e.conftest import PROGRAM, without_display
 
 # The superuser may enter every folder, unless it drops what permits that.

@@ -22,9 +22,9 @@ from PySide6.QtTest import QTest
 import app.desktop.window
 from app import paths
 from app.desktop.server import LocalServer
-from app.process import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
+from app.signals import EndingSignals
 from engine.inference.batch import RunningBatch
 from tests.support.hub import hub
 from ui.preferences import NewConversation

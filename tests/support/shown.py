@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.agents import CopiedLines
+from app.agent_commands import CopiedLines
 from app.desktop.window import server_window
 from app.inspector import inspector_tools
 from engine.library.local_models import ModelFolders

@@ -35,8 +35,7 @@ def test_serve_sends_telemetry_to_the_collector() -> None:
                 )
                 with urllib.request.urlopen(request, timeout=120) as answer:
                     assert answer.status == 200
-                duration = "gen_ai.server.request.duration"
-                collector.wait_until(lambda: collector.spans and duration in collector.metrics)
+                collector.wait_until(lambda: collector.spans)
             finally:
                 process.send_signal(signal.SIGINT)
                 assert process.wait(timeout=120) == 0

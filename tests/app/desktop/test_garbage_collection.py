@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.desktop.application import collect_if_due, freeze_gc, gc_on_main_thread
+from app.desktop.garbage_collection import collect_if_due, freeze_gc, gc_on_main_thread
 
 pytestmark = pytest.mark.long
 
@@ -46,7 +46,7 @@ async def test_work_on_another_thread_never_collects_garbage() -> None:
 
 
 def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.desktop.application._INTERVAL_S", 0.01)
+    monkeypatch.setattr("app.desktop.garbage_collection._INTERVAL_S", 0.01)
     freed_on: list[threading.Thread] = []
 
     async def run() -> None:

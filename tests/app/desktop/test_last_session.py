@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 import app.desktop.window
 from app import paths
-from app.desktop.application import only_instance, shown_on_demand
+from app.desktop.single_instance import only_instance, shown_on_demand
 from app.desktop.window import chosen_model, in_tray, show_notice
 from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences

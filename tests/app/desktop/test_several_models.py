@@ -18,7 +18,8 @@ from api.transport.models import addressed, check_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from app.composition import offered_models
-from app.desktop.server import LocalServer, keep_offered, offer_found
+from app.desktop.offered_models import keep_offered, offer_found
+from app.desktop.server import LocalServer
 from engine.engine import Engine
 from engine.errors import UnknownModel
 from engine.library.local_models import FoundModel, ModelFolders, discover

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.desktop.application import SingleInstance
+from app.desktop.single_instance import SingleInstance
 
 ROOT = Path(__file__).parents[3]
 
@@ -64,7 +64,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
-from app.desktop.application import SingleInstance
+from app.desktop.single_instance import SingleInstance
 application = QCoreApplication([])
 instance = SingleInstance(Path(sys.argv[1]))
 print(instance.claim(), flush=True)

@@ -7,8 +7,8 @@ from prompt_toolkit.document import Document
 
 from app import paths
 from app.printer import Printer
-from app.process import Interrupts
 from app.settings.options import AnswerOptions
+from app.signals import Interrupts
 from app.terminal_chat import HELP, ChatSession, _answer, completer, goes_on
 from app.terminal_tools import ChatTools
 from engine.generation import Answer

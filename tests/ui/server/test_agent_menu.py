@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtWidgets import QMenu, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.agents import CopiedLines
+from app.agent_commands import CopiedLines
 from engine import ModelInfo
 from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer

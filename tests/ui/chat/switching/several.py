@@ -6,7 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.desktop.server import offer_found
+from app.desktop.offered_models import offer_found
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
 from tests.support.shown import main_window

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
 )
 
 from api.conformance.probe.dialects import DRIVERS
-from app.agents import CopiedLines
+from app.agent_commands import CopiedLines
 from app.inspector import inspector_tools
 from engine.engine import Engine
 from tests.support.looks.capitals import wrong_words

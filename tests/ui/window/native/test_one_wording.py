@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPlainTextEdit, QTextEdit, QWidget
 
-from app.agents import CopiedLines
+from app.agent_commands import CopiedLines
 from app.inspector import inspector_tools
 from engine.engine import Engine
 from tests.support.shown import main_window, shown

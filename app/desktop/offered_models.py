@@ -1,0 +1,63 @@
+"""Offers the models of the library to other programs; each is loaded when it is needed.
+
+Requests choose a model by the field ``model``, unless the preferences let the default model answer
+all of them. Main thread.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from app.composition import offered_models
+from engine import (
+    Engine,
+    OfferedModel,
+)
+from engine.library.models import model_name
+from ui.models.model_library import ModelLibrary
+
+
+def keep_offered(engine: Engine, library: ModelLibrary) -> None:
+    """Offer the models of the library, and again when they or the loaded model change.
+
+    A model that was still loading when the library was read is offered once it is loaded, also if
+    it is in none of the library's folders.
+    """
+    library.changed.connect(lambda: offer_found(engine, library))
+
+    def offer_loaded() -> None:
+        if any(model.is_loaded and model.offered is None for model in engine.models):
+            offer_found(engine, library)
+
+    library.models.changed.connect(offer_loaded)
+
+
+def offer_found(engine: Engine, library: ModelLibrary) -> None:
+    """Let requests name the models that the library found, and those that are still in memory.
+
+    A model whose folder is gone goes on answering under its name until it is unloaded.
+    """
+    if library.is_looking or not library.has_looked:
+        return
+    offers = [
+        _resolved(offered, library.draft_of(offered.folder))
+        for offered in offered_models(model.found for model in library.local)
+    ]
+    there = {offer.folder for offer in offers}
+    left = [
+        model.offered or OfferedModel(model.id, model.folder)
+        for model in engine.models
+        if model.is_loaded and model.folder not in there
+    ]
+    names = {offer.id for offer in left}
+    engine.offer([*left, *(offer for offer in offers if offer.id not in names)])
+
+
+def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
+    """Return a model at the folder that a link leads to; it also has the name of that folder.
+
+    A loaded model has that name, and the window's own requests use it.
+    """
+    folder = model.folder.resolve()
+    own = model_name(folder)
+    aliases = model.aliases if own == model.id else (*model.aliases, own)
+    return replace(model, folder=folder, draft=draft, aliases=aliases)

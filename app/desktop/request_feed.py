@@ -1,0 +1,159 @@
+"""Passes observed requests from the server's loop to the window's log, in batches."""
+
+import asyncio
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+
+from api.transport.record import (
+    EVERYTHING,
+    Content,
+    RecordedBody,
+    RecordedRun,
+    RequestObserver,
+    RequestRecord,
+)
+from engine import (
+    Finished,
+    TraceLevel,
+)
+from engine.recording.run_trace import RunTrace
+from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
+
+_Note = tuple[RequestEntry, dict[str, RunTrace]]
+
+
+class RequestFeed(RequestObserver):
+    """An observer of the server."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[list[RequestEntry]], None],
+        requested_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
+        keep_trace: Callable[[str, RunTrace], None] = lambda _id, _trace: None,
+    ) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._requested_trace = requested_trace
+        self._keep_trace = keep_trace
+        self._lock = threading.Lock()
+        self._waiting: list[_Note] = []
+
+    def requested_trace(self) -> tuple[TraceLevel, int]:
+        """Return the level of detail to record for each token."""
+        return self._requested_trace()
+
+    def requested_content(self) -> Content:
+        """Return that the whole content of a request is recorded."""
+        return EVERYTHING
+
+    def request_began(self, record: RequestRecord) -> None:
+        """Record a request."""
+        self._put((entry_of(record), {}))
+
+    def request_advanced(self, record: RequestRecord) -> None:
+        """Record which model answers a request, and its answers."""
+        entry = dataclasses.replace(
+            entry_of(record),
+            model=record.model,
+            asked_model=record.requested_model,
+            running=tuple(run.generation for run in record.runs),
+        )
+        self._put((entry, {}))
+
+    def request_ended(self, record: RequestRecord) -> None:
+        """Record the end of a request."""
+        entry = ended_entry_of(record)
+        runs = zip(entry.answers, _finished(record), strict=True)
+        traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
+        kept = {name: trace for name, trace in traces.items() if trace is not None}
+        self._put((entry, kept))
+
+    def _put(self, note: _Note) -> None:
+        with self._lock:
+            self._waiting.append(note)
+            wake_is_due = len(self._waiting) == 1
+        if wake_is_due:
+            # The window's loop may have ended before the last answers.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            notes, self._waiting = self._waiting, []
+        for _, traces in notes:
+            for name, trace in traces.items():
+                self._keep_trace(name, trace)
+        self._deliver([entry for entry, _ in notes])
+
+
+def trace_of(run: RecordedRun) -> RunTrace | None:
+    """Return a generation's tokens for the inspector; None if none were recorded."""
+    if not run.tokens:
+        return None
+    generation = run.generation
+    request = generation.request
+    trace = RunTrace(generation.setting, request.stops, request.max_tokens)
+    trace.vocabulary, trace.request = generation.vocabulary, request
+    # The run has ended, so nobody adds tokens any more: they need not be copied.
+    trace.tokens = run.tokens
+    for call in run.calls:
+        trace.take(call)
+    if run.finished is not None:
+        trace.take(run.finished)
+    return trace
+
+
+def entry_of(record: RequestRecord) -> RequestEntry:
+    """Return the window's record of a request that has begun."""
+    agents = (value for name, value in record.headers if name.lower() == "user-agent")
+    return RequestEntry(
+        id=record.request_id,
+        began_at=record.began_at,
+        client=record.client,
+        agent=next(agents, ""),
+        method=record.method,
+        path=record.path,
+        dialect=record.dialect,
+        headers=record.headers,
+    )
+
+
+def ended_entry_of(record: RequestRecord) -> RequestEntry:
+    """Return the window's record of a request that has ended."""
+    return dataclasses.replace(
+        entry_of(record),
+        model=record.model,
+        asked_model=record.requested_model,
+        is_stream=record.is_stream,
+        status=record.status,
+        took_s=record.took_s,
+        asked=_body(record.request_body),
+        answered=_body(record.response_body),
+        answer_headers=record.response_headers,
+        answers=tuple(
+            _answer(run, finished, f"{record.request_id}/{number}")
+            for number, (run, finished) in enumerate(_finished(record), 1)
+        ),
+    )
+
+
+def _finished(record: RequestRecord) -> list[tuple[RecordedRun, Finished]]:
+    return [(run, run.finished) for run in record.runs if run.finished]
+
+
+def _answer(run: RecordedRun, finished: Finished, run_id: str) -> RequestAnswer:
+    return RequestAnswer(
+        request=run.generation.request,
+        finished=finished,
+        text="".join(run.texts),
+        thinking="".join(run.thoughts),
+        tool_calls=tuple(delta.call for delta in run.calls),
+        run_id=run_id,
+    )
+
+
+def _body(body: RecordedBody) -> RequestBody:
+    return RequestBody(body.text, body.size_bytes, body.is_whole)

@@ -1,0 +1,154 @@
+"""One window for each user: later starts ask the first program to show its window.
+
+A lock file decides which program is first; a local socket beside it carries the request. Main
+thread.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+from app import paths
+from app.private_files import made_private, tighten
+from ui.window.main_window import MainWindow
+
+_log = logging.getLogger(__name__)
+_LOCK_NAME = "running.lock"
+_SHOW_MESSAGE = b"show\n"
+_OPEN_FILE, _ATTACH_FILE = b"open ", b"attach "
+_END = b"\0"  # no path has it
+_MAX_MESSAGE_BYTES = 65_536
+_PATIENCE_MS = 2_000
+
+
+class SingleInstance(QObject):
+    """A lock that only one running program holds.
+
+    Signals:
+        show_requested: Another start wants this program's window.
+        file_requested: Another start wants a file to be opened here; carries its path.
+        attachment_requested: Another start wants to ask about a file here; carries its path.
+    """
+
+    show_requested = Signal()
+    file_requested = Signal(str)
+    attachment_requested = Signal(str)
+
+    def __init__(self, folder: Path) -> None:
+        """Programs with the same folder share one lock; the folder must exist."""
+        super().__init__()
+        self._folder = folder
+        self._lock = QLockFile(str(folder / _LOCK_NAME))
+        self._lock.setStaleLockTime(0)  # stale only if the process that holds it has ended
+        digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+        self._name = f"fullstop-{digest[:16]}"
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._on_new_connection)
+
+    def claim(self) -> bool:
+        """Try to take the lock; return whether this program holds it."""
+        if not self._lock.tryLock(0) and self._lock.error() == QLockFile.LockError.LockFailedError:
+            return False
+        tighten(self._folder)  # Qt creates the lock with the umask's permissions
+        # If no lock can be written, two windows are better than none.
+        QLocalServer.removeServer(self._name)
+        self._server.listen(self._name)
+        return True
+
+    def ask_to_show(self, opened: Path | None = None, attached: Sequence[Path] = ()) -> bool:
+        """Ask the running program to show its window, and what is to be opened or attached there.
+
+        Args:
+            opened: A saved run.
+            attached: Files that go with the next question.
+        """
+        socket = QLocalSocket()
+        socket.connectToServer(self._name)
+        if not socket.waitForConnected(_PATIENCE_MS):
+            return False
+        paths_given = [(_ATTACH_FILE, path) for path in attached]
+        paths_given += [(_OPEN_FILE, opened)] if opened is not None else []
+        messages = [message + os.fsencode(path) + _END for message, path in paths_given]
+        socket.write(b"".join(messages) or _SHOW_MESSAGE)
+        is_sent = socket.waitForBytesWritten(_PATIENCE_MS)
+        socket.disconnectFromServer()
+        return is_sent
+
+    def release(self) -> None:
+        """Release the lock for the next start."""
+        self._server.close()
+        self._lock.unlock()
+
+    def _on_new_connection(self) -> None:
+        while self._server.hasPendingConnections():
+            visitor = self._server.nextPendingConnection()
+            visitor.disconnected.connect(visitor.deleteLater)
+            visitor.readyRead.connect(self._on_ready_read)
+            self.show_requested.emit()
+        self._on_ready_read()  # read data that arrived before the connection
+
+    def _on_ready_read(self) -> None:
+        """Open the files that other starts name, once their names have arrived completely."""
+        for visitor in self._server.findChildren(QLocalSocket):
+            data = bytes(visitor.peek(_MAX_MESSAGE_BYTES).data())
+            if not data.endswith(_END):
+                continue
+            visitor.readAll()
+            for message in data.removesuffix(_END).split(_END):
+                if message.startswith(_OPEN_FILE):
+                    self.file_requested.emit(os.fsdecode(message.removeprefix(_OPEN_FILE)))
+                elif message.startswith(_ATTACH_FILE):
+                    self.attachment_requested.emit(os.fsdecode(message.removeprefix(_ATTACH_FILE)))
+
+
+@contextlib.contextmanager
+def only_instance(
+    opened: Path | None = None, attached: Sequence[Path] = ()
+) -> Iterator[SingleInstance | None]:
+    """Yield the lock of the only running program; None after asking another program that
+    holds it.
+    """
+    try:
+        folder = made_private(paths.config_folder())
+    except OSError as error:
+        # Without a folder, starts cannot find each other.
+        _log.warning("no folder for settings: %s", error)
+        folder = paths.config_folder()
+    instance = SingleInstance(folder)
+    if not instance.claim() and instance.ask_to_show(opened, attached):
+        yield None
+        return
+    try:
+        yield instance
+    finally:
+        instance.release()
+
+
+@contextlib.contextmanager
+def shown_on_demand(
+    window: MainWindow,
+    instance: SingleInstance | None,
+    open_file: Callable[[Path], None],
+    attach: Callable[[Path], None],
+) -> Iterator[None]:
+    """When the program is started again, bring the window forward with the files it was given."""
+    if instance is None:
+        yield
+        return
+    connections = (
+        instance.show_requested.connect(window.come_forward),
+        instance.file_requested.connect(lambda name: open_file(Path(name))),
+        instance.attachment_requested.connect(lambda name: attach(Path(name))),
+    )
+    try:
+        yield
+    finally:
+        for connection in connections:
+            QObject.disconnect(connection)
