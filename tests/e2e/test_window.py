@@ -146,36 +146,6 @@ def test_the_program_ends_although_a_model_hangs_in_a_step(
         is_over.set()
 
 
-def test_a_question_is_answered_and_no_event_goes_through_python_before_it_reaches_its_widget(
-    drive: Drive, qapp: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filters: list[object] = []
-    monkeypatch.setattr(type(qapp), "installEventFilter", filters.append, raising=False)
-
-    async def steps(window: MainWindow) -> None:
-        run = await answered(window, COUNT)
-        assert run.text == "1\n2\n3\n4\n5\n"
-        assert (run.finished.stop.kind, run.finished.stop.value) == ("stop_string", "6")
-        assert window.workspace.current.shown_run is run
-        window.others.show_inspector()
-        window.others.show_server()
-        await asyncio.sleep(0)
-
-    drive(steps, stops=("6",))
-    assert not filters
-    assert "notify" not in vars(type(qapp))
-
-
-def test_a_window_that_was_started_with_plain_decoding_guesses_nothing(drive: Drive) -> None:
-    async def steps(window: MainWindow) -> None:
-        words = "one two three four five six seven eight nine ten " * 3
-        run = await answered(window, f"Repeat exactly: {words}")
-        assert run.finished.usage.output_tokens > 20
-        assert run.finished.speculation.passes == run.finished.speculation.guessed == 0
-
-    drive(steps, is_plain=True, temperature=0, max_tokens=96)
-
-
 def test_stop_ends_the_answer_within_a_step_and_the_next_is_answered_at_once(
     drive: Drive,
 ) -> None:

@@ -164,7 +164,12 @@ class MainMenus(QObject):
             None,
             Command("Cu&t", edit.cut, (_KEYS.Cut,), edit.can_cut),
             Command("&Copy", edit.copy, (_KEYS.Copy,), edit.can_copy),
-            Command("Copy Last Ans&wer", self._chat.copy_last_answer, ("Ctrl+Shift+C",)),
+            Command(
+                "Copy Last Ans&wer",
+                self._chat.copy_last_answer,
+                ("Ctrl+Shift+C",),
+                lambda: self._workspace.current.latest_run is not None,
+            ),
             Command("&Paste", edit.paste, (_KEYS.Paste,), edit.can_paste),
             Command(
                 "Paste and &Match Style", edit.paste_plain, ("Ctrl+Shift+V",), edit.can_paste_plain
@@ -332,6 +337,10 @@ class MainMenus(QObject):
             ("&Tool Servers", others.show_tool_servers, "Ctrl+Shift+L"),
         )
         titles = {label.replace("&", "") for label, _, _ in windows}
+
+        def has_others() -> bool:
+            return len(navigation.listed()) > 1
+
         entries: list[Entry] = [
             Command(
                 "Mi&nimize",
@@ -346,11 +355,13 @@ class MainMenus(QObject):
                 "Next Conversati&on",
                 lambda: navigation.step_conversation(1),
                 (f"{_CONTROL}+Tab",),
+                has_others,
             ),
             Command(
                 "Pre&vious Conversation",
                 lambda: navigation.step_conversation(-1),
                 (f"{_CONTROL}+Shift+Tab",),
+                has_others,
             ),
             Submenu("&Go to Conversation", [self._numbered(n + 1) for n in range(_MAX_NUMBERED)]),
             None,

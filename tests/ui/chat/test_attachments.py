@@ -3,25 +3,19 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine import GenerationRequest, PromptTooLong
 from engine.engine import Engine
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
-from tests.ui.driving import MODEL, eventually
-from ui.chat.composer.composer import Composer, full_words
-from ui.chat.session.context_meter import ContextMeter, Count, Counted
-from ui.chat.session.conversation_controller import ChatContext
-from ui.chat.session.traces import Traces
+from tests.ui.driving import eventually
+from ui.chat.composer.composer import Composer
 from ui.kit.theme import Theme
-from ui.records.attachments import Attachment, PageRange, with_attachments
+from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation
-from ui.records.store import MemoryConversationStore
 
 
 @pytest.fixture
@@ -31,11 +25,6 @@ def composer(qtbot: QtBot, theme: Theme) -> Composer:
     made.show()
     made.show_stage(is_ready=True, is_running=False, placeholder="")
     return made
-
-
-def test_a_file_goes_in_front_of_the_message_in_a_fence_that_nothing_in_it_closes() -> None:
-    said = with_attachments("Explain.", [Attachment("a.md", "```\nx\n```")])
-    assert said == "a.md:\n````\n```\nx\n```\n````\n\nExplain."
 
 
 async def test_dropped_files_are_attached_sent_and_gone(
@@ -121,35 +110,6 @@ async def test_a_file_that_is_still_being_read_can_be_removed(
     await row.reading.finish()
 
 
-async def test_a_file_dropped_on_the_conversation_is_attached(
-    engine: Engine, theme: Theme, tmp_path: Path
-) -> None:
-    note = tmp_path / "n.txt"
-    note.write_text("words " * 40)
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(note))])
-    window = main_window(engine, theme)
-    async with shown(window, quits=True):
-        chat, row = window.chat, window.chat.composer.attachments
-        act, buttons = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
-        none = Qt.KeyboardModifier.NoModifier
-        entered = QDragEnterEvent(QPoint(50, 50), act, data, buttons, none)
-        QApplication.sendEvent(chat, entered)
-        assert entered.isAccepted()
-        assert chat.composer.property("focused")
-        dropped = QDropEvent(QPointF(50, 50), act, data, buttons, none)
-        QApplication.sendEvent(chat, dropped)
-        await eventually(lambda: len(row.files) == 1)
-        # The meter tells what the file costs, on its chip and of the context.
-        tokens = len(await engine.tokenize("words " * 40))
-        chip = row.chip(0)
-        assert chip is not None
-        await eventually(lambda: f"{tokens} tokens" in chip.accessibleName())
-        meter = chat.composer.meter
-        assert " → " in meter.text()
-        assert "Without the files it would be" in meter.accessibleName()
-
-
 async def test_tokens_are_counted_while_one_writes(
     engine: Engine, theme: Theme, demo_model_path: Path
 ) -> None:
@@ -190,51 +150,6 @@ async def test_a_file_that_fills_the_context_says_so_with_its_tokens(
         chip = composer.attachments.chip(0)
         assert chip is not None
         assert "tokens" in chip.accessibleName()
-
-
-class FullEngine:
-    """Says of every prompt with a file that it is too long, as soon as it is sure."""
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        return tuple((1, word) for word in text.split())
-
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        if len(request.messages[-1].content) > 100:
-            raise PromptTooLong("messages", MODEL.context_length + 5, MODEL.context_length)
-        return 7
-
-
-def meter_of(engine: FullEngine) -> ContextMeter:
-    return ContextMeter(ChatContext(engine, MemoryConversationStore(), Traces(), None))
-
-
-async def test_a_prompt_that_is_far_too_long_is_counted_as_full() -> None:
-    meter, counts = (
-        ContextMeter(ChatContext(FullEngine(), MemoryConversationStore(), Traces(), None)),
-        list[Count](),
-    )
-    meter.counted.connect(counts.append)
-    large = Attachment("large.txt", "word " * 60_000)
-    asked = Counted(Conversation(), MODEL, "Look", (large,))
-    meter.watch(lambda: asked)
-    meter.recount()
-    await eventually(lambda: bool(counts))
-    await meter.finish()
-    (count,) = counts
-    assert (count.is_full, count.is_least, count.without_files) == (True, True, 7)
-    assert (count.files[large], count.message) == (60_000, 60_001)
-    assert "at least 55,912 tokens too many" in full_words(count)
-
-
-async def test_nothing_is_counted_once_the_window_ends() -> None:
-    meter = meter_of(FullEngine())
-    meter.watch(lambda: Counted(Conversation(), MODEL, "Look"))  # another one each time
-    meter.count_now()
-    await meter.finish()
-    assert meter.is_settled
-    meter.recount()  # a model was unloaded, say
-    meter.count_now()
-    assert meter.is_settled
 
 
 async def test_attached_files_stay_with_their_conversation(

@@ -45,14 +45,6 @@ def test_enter_does_not_send_while_an_input_method_composes(
         qtbot.keyClick(composer.input, Qt.Key.Key_Return)
 
 
-def test_the_field_grows_with_its_text_up_to_ten_lines(qtbot: QtBot, composer: Composer) -> None:
-    heights = []
-    for lines in (1, 3, 10, 40):
-        composer.set_text("\n".join("x" * lines))
-        heights.append(composer.input.height())
-    assert heights[0] < heights[1] < heights[2] == heights[3]
-
-
 def test_nothing_is_sent_without_text_or_model(qtbot: QtBot, composer: Composer) -> None:
     with qtbot.assertNotEmitted(composer.submitted):
         qtbot.keyClick(composer.input, Qt.Key.Key_Return)

@@ -7,7 +7,7 @@ from engine import Stop, StopRules, StopScope
 from engine.files.json_fields import Fields
 from ui.chat.session.conversation_list import ConversationList, ConversationRole
 from ui.records.codec import run_from, run_values
-from ui.records.conversations import UNTITLED, Conversation, StopEntry
+from ui.records.conversations import UNTITLED, Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.records.store import MemoryConversationStore
@@ -51,12 +51,6 @@ def test_a_new_conversation_is_made_once_while_it_is_unused(
     assert conversations.create() is not first
 
 
-def test_an_empty_title_is_not_taken(conversations: ConversationList) -> None:
-    assert not conversations.setData(conversations.index(0), "  ")
-    assert conversations.setData(conversations.index(0), "named")
-    assert titles(conversations)[0] == "named"
-
-
 def test_the_first_question_names_a_conversation(conversations: ConversationList) -> None:
     fresh = conversations.create()
     assert fresh.title == UNTITLED
@@ -71,23 +65,6 @@ def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> N
     conversation.add(ConversationMessage("assistant", run=Run(text="two\nlines")))
     shown = conversations.data(conversations.index(0), ConversationRole.PREVIEW)
     assert shown == "two lines"
-
-
-def test_what_is_written_in_a_new_conversation_tells_its_row_from_others(
-    conversations: ConversationList,
-) -> None:
-    written = conversations.create()
-    written.draft = "Dear all,\nhow are you?"
-    assert conversations.create() is not written
-    row = conversations.index(conversations.row_of(written))
-    assert row.data(ConversationRole.PREVIEW) == "Draft: Dear all, how are you?"
-    written.add(ConversationMessage("user", "sent"))
-    assert row.data(ConversationRole.PREVIEW) == "sent"
-
-
-def test_only_enabled_sequences_count_and_each_once() -> None:
-    stops = [StopEntry.of("a"), StopEntry.of("b", False), StopEntry.of("a"), StopEntry.of("c")]
-    assert Conversation(stops=stops).enabled_stops() == ("a", "c")
 
 
 def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:
@@ -109,29 +86,6 @@ def test_deletions_are_undone_one_after_the_other(conversations: ConversationLis
     conversations.undo_last()
     assert titles(conversations) == ["new", "middle", "old"]
     assert not conversations.can_undo
-
-
-def test_a_conversation_that_is_not_loaded_shows_its_preview(
-    conversations: ConversationList,
-) -> None:
-    conversation = conversations.at(0)
-    conversation.unload("kept\nelsewhere")
-    assert conversation.has_messages
-    assert conversations.data(conversations.index(0), ConversationRole.PREVIEW) == (
-        "kept\nelsewhere"
-    )
-    conversation.fill([ConversationMessage("user", "here")])
-    assert conversations.data(conversations.index(0), ConversationRole.PREVIEW) == "here"
-
-
-def test_conversations_that_the_store_finds_late_stand_beside_those_that_are_here() -> None:
-    conversations = ConversationList(MemoryConversationStore())
-    here = conversations.create()
-    old = Conversation("old", updated_at=1)
-    pinned = Conversation("pinned", updated_at=2, is_pinned=True)
-    conversations.take_found([old, pinned, here])
-    shown = [conversations.at(row) for row in range(conversations.rowCount())]
-    assert shown == [pinned, here, old]
 
 
 def test_a_kept_run_has_the_options_of_its_stops_and_one_of_an_earlier_version_their_texts() -> (

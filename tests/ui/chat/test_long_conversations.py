@@ -3,7 +3,6 @@
 from itertools import pairwise
 from pathlib import Path
 
-from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QMenu
 
 from app.store.conversation_store import open_store
@@ -303,18 +302,3 @@ async def test_pins_and_cut_files_are_kept(tmp_path: Path) -> None:
         assert (last.files[0].sent_chars, last.typed) == (4, "Look")
         assert "[Cut: the first 4 of 8 characters.]" in last.sent
         assert last.text == asked_with.text
-
-
-async def test_the_messages_stand_above_the_message_field_with_and_without_a_scroll_bar(
-    window: MainWindow,
-) -> None:
-    column, field = window.chat.column, window.chat.composer
-    window.resize(1300, 800)
-    for conversation in (Conversation("Short", long_talk().messages[:2]), long_talk()):
-        window.workspace.take_in(conversation)
-        await eventually(lambda: bool(column.views))
-        is_long = len(conversation.messages) > 2
-        await eventually(lambda is_long=is_long: column.verticalScrollBar().isVisible() == is_long)
-        await eventually(lambda: column.views[-1].width() == field.width())
-        view, beside = column.views[-1].mapTo(window, QPoint()), field.mapTo(window, QPoint())
-        assert view.x() == beside.x()

@@ -38,18 +38,6 @@ def test_files_and_typed_text_are_separated_again(
     assert taken_apart(message, attached_chars(typed, files)) == (files, typed)
 
 
-def test_text_that_only_looks_like_a_file_is_text() -> None:
-    typed = with_attachments("Look", [NOTES])
-    message = ConversationMessage("user", typed)
-    assert (message.files, message.typed) == ((), typed)
-
-
-@pytest.mark.parametrize("attached", [1, 7, 10_000])
-def test_a_wrong_length_makes_the_whole_message_typed_text(attached: int) -> None:
-    message = with_attachments("Look", [NOTES])
-    assert taken_apart(message, attached) == ((), message)
-
-
 def shown(theme: Theme, qtbot: QtBot, message: ConversationMessage) -> QuestionView:
     view = QuestionView(message)
     qtbot.addWidget(view)
@@ -71,12 +59,6 @@ def test_a_sent_file_is_a_chip_that_unfolds_its_text(theme: Theme, qtbot: QtBot)
     assert file.chip.button.accessibleName() == "Hide the text of notes.txt"
     QTest.mouseClick(file.chip, Qt.MouseButton.LeftButton)
     assert not file.text_view.isVisible()
-
-
-def test_a_question_of_files_alone_has_no_empty_text(theme: Theme, qtbot: QtBot) -> None:
-    view = shown(theme, qtbot, question("", [NOTES]))
-    assert not view.text_view.isVisible()
-    assert view.bubble.files[0].isVisible()
 
 
 def test_editing_a_question_leaves_its_files_until_they_are_removed(

@@ -3,26 +3,19 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from PySide6.QtWidgets import QApplication
 
-from engine import Engine
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from engine.values.request import Message, ToolCall
-from tests.support.answers.said import conversation, finished_run
-from tests.support.shown import main_window
-from tests.support.shown import shown as shown_window
+from tests.support.answers.said import conversation
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.session.conversation_controller import ConversationController
-from ui.kit.theme import Theme
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ConversationMessage, MessageTree, copied
-from ui.records.runs import Run, RunState, StopChange
+from ui.records.messages import ConversationMessage, copied
+from ui.records.runs import Run, StopChange
 from ui.records.store import MemoryConversationStore
 
 EOS = "<|im_end|>"
@@ -199,37 +192,6 @@ async def test_an_extra_stop_is_in_force_for_its_answer_alone(scripted: Scripted
     assert chat.conversation.stops == STOPS
 
 
-@pytest.mark.parametrize("verb", ["continue", "again"])
-async def test_what_follows_an_answer_stays_in_sight_below_its_longer_version(
-    scripted: ScriptedEngine, verb: str
-) -> None:
-    store = MemoryConversationStore()
-    chat = session(scripted, Conversation(stops=STOPS), store)
-    await answered(scripted, chat, lambda: chat.send("A"), "1 ", stopped_by("6"))
-    await answered(scripted, chat, lambda: chat.send("B"), "b")
-    await answered(scripted, chat, lambda: chat.send("C"), "c")
-    first = chat.conversation.messages[1]
-    changes: list[int] = []
-    chat.path_changed.connect(changes.append)
-    begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
-    text = "1 2" if verb == "continue" else "2"
-    running = begin(first)
-    assert changes == [1]
-    assert chat.conversation.is_running
-    assert running is not None
-    assert [m.said for m in chat.conversation.messages[2:]] == ["B", "b", "C", "c"]
-    await eventually(lambda: len(scripted.generations) == 4)
-    scripted.say(TextDelta("2"), END)
-    await eventually(lambda: not chat.is_running)
-    assert shown(chat) == ["A", text, "B", "b", "C", "c"]
-    # Both versions keep what followed them, and the next question follows the new one.
-    await answered(scripted, chat, lambda: chat.send("D"), "d")
-    said = [message.content for message in scripted.requests[-1].messages]
-    assert said == ["A", text, "B", "b", "C", "c", "D"]
-    chat.show_version(first)
-    assert shown(chat) == ["A", "1 ", "B", "b", "C", "c"]
-
-
 async def test_an_answer_that_ended_by_itself_is_not_continued(scripted: ScriptedEngine) -> None:
     chat = session(scripted, Conversation())
     await answered(scripted, chat, lambda: chat.send("Go"), "done")
@@ -266,7 +228,6 @@ async def test_a_refused_answer_is_tried_again_as_a_version(scripted: ScriptedEn
 
 
 async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: ScriptedEngine) -> None:
-    from ui.records.store import MemoryConversationStore
 
     class Watched(MemoryConversationStore):
         def __init__(self) -> None:
@@ -287,55 +248,6 @@ async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: Scrip
     assert store.log[-1] == "saved 1 with 1 requests"
 
 
-def test_showing_a_message_deep_in_a_hidden_branch_shows_all_before_it(
-    qapp: QApplication,
-) -> None:
-    tree = conversation().tree
-    question, answer = tree.shown()
-    deep = ConversationMessage("user", "deep")
-    tree.add(deep, answer)
-    tree.add(ConversationMessage("assistant", "other"), question)
-    assert [m.said for m in tree.shown()] == ["Count", "other"]
-    changed = tree.show(deep)
-    assert [m.said for m in tree.shown()] == ["Count", "1 2 3", "deep"]
-    assert changed == [answer]
-    assert tree.show(deep) == []
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["add", "fill", "remove", "put back", "call", "end"]),
-            st.integers(0, 99),
-        )
-    )
-)
-def test_a_tree_knows_whether_any_of_its_answers_is_running(steps: list[tuple[str, int]]) -> None:
-    tree, removed = MessageTree(), list[ConversationMessage]()
-    for what, at in steps:
-        messages = list(tree)
-        place = messages[at % len(messages)] if messages else None
-        run = place.run if place else None
-        if what in ("add", "fill"):
-            made = finished_run(str(at), tool_calls=CALLS[: at % 2])
-            message = ConversationMessage("assistant", run=made if at % 3 else None)
-            if what == "add":
-                made.state = RunState.STREAMING
-                tree.add(message, place)
-            else:
-                message.parent = place
-                tree.fill([message])
-        elif what == "put back":
-            tree.put_back(removed)
-            removed = []
-        elif what == "remove" and place is not None and not removed:
-            removed = tree.remove(place)
-        elif run is not None:
-            run.state = RunState.FINISHED
-            run.is_calling = what == "call" and bool(run.tool_calls)
-        assert tree.is_running == any(not message.is_settled for message in tree)
-
-
 @pytest.mark.parametrize("shows_first", [True, False])
 def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool) -> None:
     original = conversation()
@@ -348,23 +260,3 @@ def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool)
     assert [m.said for m in copy.messages] == [m.said for m in original.messages]
     assert len(copy.tree) == 3
     assert not {m.id for m in copy.tree} & {m.id for m in original.tree}
-
-
-async def test_opening_a_conversation_without_versions_looks_for_none(
-    engine: Engine, theme: Theme, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[ConversationMessage] = []
-    versions = MessageTree.versions
-
-    def noted(tree: MessageTree, message: ConversationMessage) -> list[ConversationMessage]:
-        looked.append(message)
-        return versions(tree, message)
-
-    monkeypatch.setattr(MessageTree, "versions", noted)
-    long = Conversation("Long", [ConversationMessage("user", f"Word {n}") for n in range(300)])
-    async with shown_window(main_window(engine, theme)) as window:
-        window.workspace.take_in(long)
-        await eventually(lambda: bool(looked))
-        seen = {message.id for message in looked}
-        assert len(seen) < 100
-        assert long.messages[0].id not in seen

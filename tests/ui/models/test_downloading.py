@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel
 
 from engine.library.memory import Memory
@@ -101,41 +100,6 @@ async def test_an_empty_chat_switches_to_the_downloaded_model(
     assert answering.state.stage == "ready"
 
 
-async def test_a_person_looking_for_another_model_is_asked_before_the_chat_opens(
-    opened: OpenedModels, site: Hub
-) -> None:
-    site.holds_after = {"model.safetensors": 1 << 20}
-    one = await begin(opened)
-    await eventually(lambda: one.progress.done_bytes >= 1 << 20)
-    QTest.keyClicks(opened.models.finding.field, "x")
-    one.cancel()
-    site.holds_after.clear()
-    opened.window.model_library.downloads.resume(one)
-    await opened.loaded(REPOSITORY)
-    question = opened.models.question
-    await eventually(lambda: question.isVisible())
-    assert question.words.text() == f"{REPOSITORY} is ready."
-    asked: list[bool] = []
-    opened.models.chat_wanted.connect(lambda: asked.append(True))
-    opened.answer("Start a Chat")
-    assert asked == [True]
-
-
-async def test_another_model_that_was_chosen_meanwhile_stays(
-    opened: OpenedModels, site: Hub, demo_model_path: Path
-) -> None:
-    site.holds_after = {"model.safetensors": 1 << 20}
-    one = await begin(opened)
-    await eventually(lambda: one.progress.done_bytes >= 1 << 20)
-    opened.state.load(demo_model_path)
-    await opened.loaded("demo-model")
-    one.cancel()
-    site.holds_after.clear()
-    opened.window.model_library.downloads.resume(one)
-    await eventually(lambda: "couldn’t be loaded" in opened.models.question.words.text())
-    assert opened.state.name == "demo-model"
-
-
 async def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_loaded(
     opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,14 +151,6 @@ async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again
     site.gated.clear()
     row.resume.click()
     await eventually(lambda: opened.has(REPOSITORY))
-
-
-async def test_a_row_of_a_finished_download_is_dismissed(opened: OpenedModels) -> None:
-    one = await begin(opened)
-    await eventually(lambda: one.stage == "done")
-    opened.models.local.rows[0].close_button.click()
-    assert opened.models.local.rows == []
-    await opened.loaded(REPOSITORY)
 
 
 async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(

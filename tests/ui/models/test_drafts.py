@@ -81,14 +81,6 @@ async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
     assert "draft model: gemma-4-assistant" in opened.models.loaded.words.text()
 
 
-async def test_the_smallest_model_is_offered_no_draft_model(
-    opened: OpenedModels, folder: Path
-) -> None:
-    await with_drafts(opened, folder)
-    assert entries(opened.card("small")) == {}
-    assert entries(opened.card("foreign")) == {}
-
-
 async def test_a_draft_model_of_another_vocabulary_is_refused_and_the_way_out_is_named(
     opened: OpenedModels, folder: Path
 ) -> None:
@@ -120,15 +112,6 @@ async def test_the_estimate_of_a_model_counts_its_draft_model(
     assert both is not None
     assert both.weights > alone.weights
     assert both.cache > alone.cache
-
-
-async def test_the_draft_model_of_the_command_line_is_for_this_session_only(
-    opened: OpenedModels, demo_model_path: Path, folder: Path
-) -> None:
-    opened.window.start(demo_model_path, folder / "small")
-    await opened.loaded("demo-model")
-    assert opened.state.info.draft.id == "small"
-    assert opened.window.preferences.now.models.drafts == ()
 
 
 async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(

@@ -2,30 +2,14 @@
 
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
-from engine import ModelStatus
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.models.models_window import MemoryPanel, memory_words
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (ModelStatus(used_at=940.0), "idle for 1 min"),
-        (ModelStatus(used_at=940.0, unloads_at=1_300.0), "idle for 1 min  ·  unloaded in 5 min"),
-        (ModelStatus(used_at=940.0, running=1, unloads_at=1_300.0), "answering"),
-        (ModelStatus(used_at=940.0, running=2, waiting=1), "3 answers under way"),
-        (ModelStatus(), ""),
-    ],
-)
-def test_what_a_model_is_doing_is_said_in_one_line(status: ModelStatus, words: str) -> None:
-    assert memory_words(status, 1_000.0) == words
+from ui.models.models_window import MemoryPanel
 
 
 def panel_of(several: SeveralModels) -> MemoryPanel:
@@ -96,17 +80,6 @@ async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unp
         line.pin.click()
         await eventually(lambda: not engine.model_status("alpha").is_pinned)
         assert preferences.now.models.pinned == ()
-
-
-async def test_the_pin_of_a_model_that_is_gone_is_forgotten(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        library, preferences = several.window.model_library, several.window.preferences
-        there = str(several.folder / "alpha")
-        preferences.change_models(pinned=(str(tmp_path / "gone"), there))
-        library.refresh()
-        await eventually(lambda: preferences.now.models.pinned == (there,))
 
 
 async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(

@@ -1,6 +1,5 @@
 """The window of models: what is here, fetching more, loading, changing and freeing."""
 
-import asyncio
 import json
 import shutil
 import threading
@@ -8,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtWidgets import QLabel
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
-from engine.library.memory import Fit, Memory, MemoryNeed
+from engine.library.memory import Fit, MemoryNeed
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
-from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     facts,
@@ -54,22 +52,6 @@ async def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
         await eventually(lambda: not opened.has("a-model"))
         assert (folder / "model.safetensors").exists()
         assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
-
-
-async def test_the_head_calls_a_model_behind_a_link_by_the_name_of_the_list(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    shutil.copytree(demo_model_path, tmp_path / "3f2a")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "linked").symlink_to(tmp_path / "3f2a")
-    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-        library = opened.window.model_library
-        assert library is not None
-        library.add_folder(tmp_path / "mine")
-        await eventually(lambda: opened.has("linked"))
-        opened.click("linked")
-        await opened.loaded("linked")
-        assert opened.models.loaded.name.text() == "linked"
 
 
 async def test_a_model_here_that_cannot_be_loaded_says_why_and_is_not_offered_to_be_loaded(
@@ -179,19 +161,6 @@ async def test_loading_shows_bytes_and_can_be_cancelled(
         assert not head.bar.isVisible()
 
 
-async def test_another_model_can_be_chosen_while_one_loads(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(demo_model_path, other)
-    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-        opened.state.load(demo_model_path)
-        opened.state.load(other)
-        await opened.loaded("other")
-        await asyncio.sleep(0.1)
-        assert (opened.state.stage, opened.state.name) == ("ready", "other")
-
-
 @pytest.mark.parametrize(
     ("words", "is_ended"), [("Load When Finished", False), ("Stop and Load", True)]
 )
@@ -276,28 +245,3 @@ async def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
     assert opened.state.info is not None
     assert head.words.text().startswith("qwen3")
     assert "of context" in head.words.text()
-
-
-async def test_a_card_takes_no_more_room_than_its_words_need_at_its_width(
-    opened: OpenedModels,
-) -> None:
-    found = opened.card("demo-model").model.found
-    large = LibraryModel(found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, None)
-    card = ModelCard(large, Memory(10**9, 10**9), is_loaded=False, is_unloaded=False)
-    (trouble,) = (one for one in card.findChildren(QLabel) if one.text().startswith("It needs"))
-    assert card.minimumSizeHint().height() <= card.heightForWidth(900), trouble.text()
-    card.deleteLater()
-
-
-async def test_the_window_opens_from_the_menu_and_from_the_list_below_the_models_name(
-    opened: OpenedModels,
-) -> None:
-    opened.models.close()
-    name = next(
-        button
-        for button in opened.window.chat.findChildren(QPushButton)
-        if button.accessibleName().startswith("Model:")
-    )
-    name.click()
-    opened.window.choosing_model.switcher.more.click()
-    assert opened.models.isVisible()

@@ -97,11 +97,6 @@ async def test_a_loaded_model_whose_folder_is_gone_has_a_card_from_which_it_is_u
     assert both.state.name == "alpha"
 
 
-async def test_the_default_model_is_unloaded_from_its_card(both: Both) -> None:
-    entries(both.card("alpha"))["Unload"].trigger()
-    await eventually(lambda: both.loaded == {"beta"})
-
-
 async def test_a_model_that_answers_is_unloaded_only_after_a_question(both: Both) -> None:
     stops = StopRules(ignore_eos=True)
     asked = GenerationRequest(prompt="Hello", model="beta", max_tokens=8_000, stops=stops)

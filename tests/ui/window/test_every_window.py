@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
@@ -226,60 +226,6 @@ async def test_tab_reads_a_window_its_controls_are_named_and_a_key_leads_back(
     await left(top)
     assert shown(name) == []
     assert await focus_in(parent.window()) is was
-
-
-def entries(menu: QMenu, path: str = "") -> list[tuple[str, QAction]]:
-    menu.aboutToShow.emit()
-    found: list[tuple[str, QAction]] = []
-    for action in menu.actions():
-        inner, name = action.menu(), f"{path} ▸ {action.text()}"
-        if isinstance(inner, QMenu):
-            found += entries(inner, name)
-        elif not action.isSeparator() and action.isVisible():
-            found.append((name, action))
-    menu.aboutToHide.emit()
-    return found
-
-
-async def test_each_entry_of_the_menus_opens_only_what_the_keyboard_leaves(
-    window: MainWindow,
-) -> None:
-    await answered(window)
-    ends = {"&Quit", "&Close Window"}
-    found: list[str] = []
-    names = [
-        (title, number)
-        for title, menu in menus(window).items()
-        for number in range(len(entries(menu)))
-    ]
-    for title, number in names:
-        window.activateWindow()
-        window.chat.focus_composer()
-        await settled()
-        offered = entries(menus(window)[title], title)
-        if number >= len(offered):
-            continue  # an entry before it has emptied a submenu
-        path, action = offered[number]
-        if action.text() in ends:
-            continue
-        before = {one for one in QApplication.topLevelWidgets() if one.isVisible()}
-        action.trigger()
-        await settled()
-        tops = [
-            one
-            for one in QApplication.topLevelWidgets()
-            if one.isVisible() and one not in before and not isinstance(one, QMenu)
-        ]
-        for top in tops:
-            if not isinstance(top, QFileDialog):  # Qt's own
-                found += [f"{path}: {fault}" for fault in await wrong_in(top)]
-            await left(top)
-            if top in QApplication.topLevelWidgets() and top.isVisible():
-                found.append(f"{path}: {type(top).__name__} stays open")
-                top.close()
-            elif await focus_in(window) is not window.chat.composer.input:
-                found.append(f"{path}: the focus is lost")
-    assert found == []
 
 
 def menus(window: MainWindow) -> dict[str, QMenu]:

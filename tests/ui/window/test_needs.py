@@ -2,33 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from pytestqt.qtbot import QtBot
 
 from engine import StopKind, ToolCallCompleted
-from engine.library.local_models import FoundModel, Origin
-from engine.library.memory import Fit, Memory
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
 from tests.support.shown import main_window
 from tests.ui.chat.calling.talking import adding, ended
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
-from ui.chat.model_switcher import ModelRow
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.conversation_list import ConversationRole
-from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
-from ui.models.local_models import ModelCard
-from ui.models.model_library import LibraryModel
-from ui.records.tool_calls import CallProgress, Decision
+from ui.records.tool_calls import Decision
 from ui.records.tool_servers import ServerQuestion
 from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray
-from ui.words import Tone
 
 CALL = adding(1, 2)
 
@@ -89,33 +80,6 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     assert window.model_library.waiting == set()
 
 
-async def test_a_call_that_waits_in_an_answer_side_by_side_is_marked_there_and_in_the_list(
-    window: MainWindow, scripted: ScriptedEngine, badges: list[int]
-) -> None:
-    window.chat.composer.set_text("Go")
-    window.comparing.ask()
-    dialog = window.comparing.dialog
-    assert dialog is not None
-    dialog.buttons.accepted.emit()
-    await eventually(lambda: len(scripted.generations) == 2)
-    left, right = window.chat.sides.columns
-    for column in (left, right):
-        assert column.run is not None
-        column.run.progress["c1"] = CallProgress("files", "read", needs_user=True)
-        column.side.run_changed.emit(column.run)
-    assert left.need.isVisible()
-    assert right.need.isVisible()
-    row = window.sidebar.rows.index_of(window.workspace.current.conversation)
-    assert row.data(ConversationRole.NEEDS_PERSON)
-    for column, still_waits in ((right, True), (left, False)):
-        assert column.run is not None
-        column.run.progress.clear()
-        column.side.run_changed.emit(column.run)
-        assert column.need.isHidden()
-        assert row.data(ConversationRole.NEEDS_PERSON) is still_waits
-    assert badges == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("question", "words"),
     [
@@ -162,17 +126,3 @@ def test_the_tray_says_how_many_conversations_wait(theme: Theme) -> None:
     tray.show_waiting(0)
     assert "need" not in tray.icon.toolTip()
     tray.close()
-
-
-def test_a_model_whose_answer_waits_says_so_in_both_lists(
-    theme: Theme, tmp_path: Path, qtbot: QtBot
-) -> None:
-    found = FoundModel("m", tmp_path, Origin.FOLDER)
-    model = LibraryModel(found, None, Fit.FITS, 0.0)
-    card = ModelCard(model, Memory(1, 1), is_loaded=True, is_unloaded=False, needs_person=True)
-    qtbot.addWidget(card)
-    assert [pill.word for pill in card.findChildren(StatusPill)] == ["Needs Approval"]
-    assert ModelRow(model, is_loaded=True, needs_person=True).state == (
-        "Needs Approval",
-        Tone.LIMIT,
-    )

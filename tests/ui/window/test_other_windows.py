@@ -47,15 +47,6 @@ async def test_every_other_window_is_closed_by_the_keys_that_close_a_window(
     await eventually(window.isHidden)
 
 
-async def test_one_window_opens_another_by_its_keys(window: MainWindow) -> None:
-    window.others.show_inspector()
-    inspector = window.others.inspector
-    assert inspector is not None
-    await in_front(inspector)
-    press(inspector, "Ctrl+Shift+B")
-    await eventually(lambda: window.others.probe is not None)
-
-
 def others(window: MainWindow) -> list[QWidget]:
     found = (window.others.inspector, window.others.capture, window.others.probe)
     return [one for one in found if one is not None]

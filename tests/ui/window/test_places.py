@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
@@ -56,17 +56,6 @@ async def test_the_keys_of_numbers_open_the_first_conversations_of_the_list(
         await eventually(lambda n=number: window.workspace.current.conversation is listed[n - 1])
     QTest.keyClick(window, Qt.Key.Key_9, Qt.KeyboardModifier.ControlModifier)
     assert window.workspace.selected is listed[1]
-
-
-async def test_the_menu_names_the_conversations_that_the_numbers_open(window: MainWindow) -> None:
-    listed = four(window)
-    menu = action(window, "Go to Conversation").menu()
-    assert isinstance(menu, QMenu)
-    menu.aboutToShow.emit()
-    named = [one.text() for one in menu.actions() if one.isVisible()]
-    assert named == [one.title for one in listed]
-    menu.aboutToHide.emit()
-    assert all(one.isVisible() and one.shortcuts() for one in menu.actions())
 
 
 async def test_the_next_conversation_follows_the_list_and_after_the_last_comes_the_first(
@@ -141,16 +130,3 @@ async def test_the_last_answer_is_copied_by_a_key(
     modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     QTest.keyClick(window.chat.composer.input, Qt.Key.Key_C, modifiers)
     assert QGuiApplication.clipboard().text() == "One"
-
-
-async def test_the_menu_of_views_holds_views_alone(window: MainWindow) -> None:
-    menu = action(window, "View").menu()
-    assert isinstance(menu, QMenu)
-    entries = [one.text().replace("&", "") for one in menu.actions() if one.text()]
-    assert entries == [
-        "Hide Sidebar",
-        "Hide Stop Panel",
-        "Sort Conversations",
-        "Archived Conversations",
-        "Appearance",
-    ]

@@ -10,11 +10,9 @@ from engine.engine import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.problem_bar import ProblemBar
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.runs import RunState
-from ui.records.store import StoreProblem
 from ui.window.main_window import MainWindow
 
 # More than the demo model's context of 32,768 tokens holds.
@@ -97,14 +95,3 @@ async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     await eventually(bar.isHidden)
     await eventually(lambda: model.stage == "ready")
     assert bar.isHidden()
-
-
-def test_a_narrow_bar_has_its_buttons_below_its_words(qtbot: QtBot, theme: Theme) -> None:
-    bar = ProblemBar()
-    qtbot.addWidget(bar)
-    bar.resize(700, 80)
-    bar.tell(StoreProblem("It could not be loaded.", "The file is damaged.", Path("model")))
-    words, button = bar.detail, bar.show_file
-    qtbot.waitUntil(lambda: words.geometry().right() < button.geometry().left())
-    bar.resize(400, 160)
-    qtbot.waitUntil(lambda: words.geometry().bottom() < button.geometry().top())

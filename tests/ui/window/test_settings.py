@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine import STOP_OPTIONS, StopScope
@@ -142,29 +142,6 @@ def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     assert len(edited) == count
 
 
-@pytest.mark.parametrize(
-    ("number", "shown"), [(None, "–"), (0, "0"), (0.125, "0.125"), (0.1, "0.1"), (1.75, "1.75")]
-)
-def test_a_number_is_shown_with_all_its_digits(
-    parent: QWidget, number: float | None, shown: str
-) -> None:
-    field = NumberField("Share", "–", 0, 1, 0.05)
-    field.setParent(parent)
-    field.show_number(number)
-    assert field.text() == shown
-    assert field.number == number
-
-
-def test_steps_lead_from_unset_to_the_least_number_and_back(parent: QWidget) -> None:
-    field = NumberField("Share", "–", 0, 1, 0.05)
-    field.setParent(parent)
-    seen: list[float | None] = []
-    field.number_edited.connect(seen.append)
-    for key in (Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Down):
-        QTest.keyClick(field, key)
-    assert seen == [0, 0.05, 0, None]
-
-
 BASIS = SettingsBasis(
     "m", {"temperature": 0.7}, 4096, ConversationSettings(top_p=0.5), ConversationSettings(top_k=9)
 )
@@ -181,24 +158,6 @@ def test_the_models_own_numbers_and_its_context_are_shown(parent: QWidget, theme
     assert popover.sampling["seed"].text() == "Random"
     share = popover.sliders["temperature"].value() / popover.sliders["temperature"].maximum()
     assert share == pytest.approx(0.35)
-
-
-def test_a_slider_changes_its_number_and_the_number_its_slider(
-    parent: QWidget, theme: Theme
-) -> None:
-    popover, edited = settings_card(parent)
-    popover.show_basis(BASIS)
-    popover.show_settings(ConversationSettings())
-    slider = popover.sliders["temperature"]
-    slider.setValue(slider.maximum() // 2)
-    assert edited[-1].temperature == popover.sampling["temperature"].number == 1
-    popover.sampling["temperature"].setValue(2)
-    assert slider.value() == slider.maximum()
-    length = popover.sliders["max_tokens"]
-    length.setValue(length.minimum())
-    assert edited[-1].max_tokens == 16
-    length.setValue(length.maximum())
-    assert edited[-1].max_tokens is None
 
 
 def test_each_number_says_where_it_comes_from_and_goes_back_there(
@@ -218,24 +177,6 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     popover.reset.click()
     assert edited[-1] == BASIS.saved
     assert not popover.reset.isEnabled()
-
-
-async def test_settings_popover_scrolls_only_at_full_screen_height(
-    engine: Engine, theme: Theme
-) -> None:
-    async with shown(main_window(engine, theme)) as window:
-        window.start()
-        await eventually(lambda: window.workspace.model.state.info is not None)
-        window.chat.show_settings()
-        card = window.chat.settings
-        (area,) = card.findChildren(QScrollArea)
-        screen = card.screen().availableGeometry()
-        for is_whole in (False, True):
-            card._more.setChecked(is_whole)
-            hidden_px = area.widget().height() - area.viewport().height()
-            assert hidden_px == area.verticalScrollBar().maximum()
-            reaches_top = card.y() <= screen.y() + 1
-            assert hidden_px == 0 or reaches_top, "it is as high as the screen allows"
 
 
 async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(

@@ -71,25 +71,6 @@ async def test_the_first_suggestion_ends_in_a_visible_stop(
     assert opened.stops.entries() == list(opened.conversation.stops) == []
 
 
-async def test_a_click_on_an_earlier_answer_shows_its_reason_again(
-    window: MainWindow, qtbot: QtBot
-) -> None:
-    stops = window.workspace.current.stops
-    stops.add("6")
-    window.workspace.send("Count from 1 to 10, one number per line")
-    await answered(window)
-    stops.set_enabled(0, False)
-    window.workspace.send("List letters A through F, separated by spaces.")
-    await answered(window)
-    panel = window.stop_panel.verdict
-    assert panel.sentence.text() == "The model finished its answer by itself."
-    first, second = answers(window)
-    qtbot.mouseClick(reason_of(first), Qt.MouseButton.LeftButton)
-    assert panel.sentence.text() == sentence_of_stop("6")
-    assert reason_of(first).isChecked()
-    assert not reason_of(second).isChecked()
-
-
 async def test_a_key_stops_the_answer_and_its_text_is_kept(
     window: MainWindow, qtbot: QtBot
 ) -> None:
@@ -123,23 +104,6 @@ async def test_the_limit_of_the_conversation_is_kept_and_named(window: MainWindo
     assert "Cut off at 5 tokens · " in reason_of(view).text()
 
 
-async def test_thinking_is_folded_and_says_how_long_it_took(
-    window: MainWindow, qtbot: QtBot
-) -> None:
-    assert window.chat.composer.thinking.isVisible()
-    qtbot.mouseClick(window.chat.composer.thinking, Qt.MouseButton.LeftButton)
-    window.workspace.send("Count from 1 to 3")
-    await answered(window)
-    (view,) = answers(window)
-    assert view.run.thinking
-    assert not view.thinking.text_view.isVisible()
-    fold = next(b for b in view.findChildren(QAbstractButton) if "thinking" in b.accessibleName())
-    assert fold.text().startswith("Thought for ")
-    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    assert view.thinking.text_view.isVisible()
-    assert view.thinking.text_view.toPlainText() == view.run.thinking
-
-
 async def test_a_stop_list_is_edited_with_the_keyboard_alone(
     window: MainWindow, qtbot: QtBot
 ) -> None:
@@ -163,15 +127,6 @@ async def test_a_stop_list_is_edited_with_the_keyboard_alone(
     assert len(stops.entries()) == 2
 
 
-async def test_an_empty_stop_is_refused_beside_the_field(window: MainWindow, qtbot: QtBot) -> None:
-    editor = window.stop_panel.editor
-    qtbot.mouseClick(editor.add, Qt.MouseButton.LeftButton)
-    assert editor.message.isVisible()
-    assert "An empty sequence" in editor.message.text()
-    qtbot.keyClicks(editor.input, "x")
-    assert not editor.message.isVisible()
-
-
 async def test_each_conversation_keeps_its_messages_and_its_stop_list(window: MainWindow) -> None:
     workspace = window.workspace
     workspace.current.stops.add("END")
@@ -187,19 +142,6 @@ async def test_each_conversation_keeps_its_messages_and_its_stop_list(window: Ma
     assert len(answers(window)) == 1
     assert window.chat.composer.text == "a draft"
     assert window.stop_panel.editor.table.model().rowCount() == 1
-
-
-async def test_a_deleted_conversation_is_brought_back_by_one_button(
-    window: MainWindow, qtbot: QtBot
-) -> None:
-    window.workspace.send("Count from 1 to 3, one number per line")
-    await answered(window)
-    window.sidebar.delete_current()
-    assert window.workspace.current.conversation.messages == []
-    bar = window.sidebar.undo_bar
-    assert bar.isVisible()
-    qtbot.mouseClick(bar.button, Qt.MouseButton.LeftButton)
-    assert len(answers(window)) == 1
 
 
 async def test_closing_during_an_answer_ends_it_cleanly(window: MainWindow) -> None:
@@ -241,34 +183,6 @@ async def test_the_server_is_one_switch_with_an_address(window: MainWindow, qtbo
     copy = next(b for b in card.findChildren(QAbstractButton) if "Copy" in b.accessibleName())
     copy.click()
     assert QApplication.clipboard().text() == "http://127.0.0.1:4711"
-
-
-async def test_both_themes_render_the_window_differently(window: MainWindow, theme: Theme) -> None:
-    light = window.grab().toImage().pixelColor(270, 120).lightness()
-    theme.set_mode("dark")
-    dark = window.grab().toImage().pixelColor(270, 120).lightness()
-    assert light > 230
-    assert dark < 50
-
-
-async def test_the_report_of_a_run_is_copied_as_markdown(window: MainWindow, qtbot: QtBot) -> None:
-    window.workspace.current.stops.add("6")
-    window.workspace.send("Count from 1 to 10, one number per line")
-    await answered(window)
-    qtbot.mouseClick(window.stop_panel.verdict.copy_report, Qt.MouseButton.LeftButton)
-    report = QApplication.clipboard().text()
-    assert "| Reason | `stop_string` |" in report
-    assert "Count from 1 to 10" in report
-
-
-async def test_the_stop_panel_closes_detaches_and_comes_back(window: MainWindow) -> None:
-    panel = window.stop_panel
-    panel.close()
-    assert not panel.isVisible()
-    window.chat.stops_wanted.emit()
-    assert panel.isVisible()
-    panel.setFloating(True)
-    assert panel.isFloating()
 
 
 async def test_a_model_whose_folder_was_opened_is_listed_from_then_on(

@@ -3,21 +3,15 @@
 Keys go to the widget that has the keyboard, as they do from a real one.
 """
 
-from collections.abc import Callable
-
 import pytest
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt
-from PySide6.QtGui import QPaintEvent
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QTextEdit, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QTextEdit, QWidget
 
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, TextDelta, Timing, Usage
+from engine.values.events import TextDelta
 from tests.ui.driving import END, ScriptedEngine, eventually
-from tests.ui.keyboard import click, keyboard, row
+from tests.ui.keyboard import click, keyboard
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.fields import GrowingInput
-from ui.stops.stop_rows import StopColumn
 from ui.window.main_window import MainWindow
 
 
@@ -49,10 +43,6 @@ async def asked(window: MainWindow, scripted: ScriptedEngine, question: str = "G
     await eventually(lambda: not window.workspace.current.is_running)
 
 
-async def test_one_can_write_as_soon_as_the_window_is_there(window: MainWindow) -> None:
-    write(window)
-
-
 @pytest.mark.parametrize("has_one_already", [True, False])
 async def test_after_new_conversation_from_button_menu_or_keys(
     window: MainWindow, scripted: ScriptedEngine, has_one_already: bool
@@ -66,28 +56,6 @@ async def test_after_new_conversation_from_button_menu_or_keys(
         window.stop_panel.editor.input.setFocus()
         begin()
         assert not window.workspace.current.conversation.has_messages
-        write(window)
-
-
-async def test_after_a_suggestion(window: MainWindow, scripted: ScriptedEngine) -> None:
-    click(window.chat.welcome.buttons[0])
-    await eventually(lambda: bool(scripted.generations))
-    write(window)
-    scripted.say(END)
-    await eventually(lambda: not window.workspace.current.is_running)
-    write(window)
-
-
-async def test_after_picking_a_conversation_with_the_mouse_also_the_open_one(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    await asked(window, scripted)
-    window.workspace.new_conversation()
-    for number in (1, 1, 0):
-        window.stop_panel.editor.input.setFocus()
-        click(window.sidebar.list.viewport(), row(window, number))
-        shown = window.workspace.current.conversation
-        assert shown is window.workspace.conversations.at(number)
         write(window)
 
 
@@ -132,50 +100,6 @@ async def test_after_a_question_was_edited_or_left(
         write(window)
 
 
-async def test_after_an_answer_was_stopped(window: MainWindow, scripted: ScriptedEngine) -> None:
-    def by_keys(key: Qt.Key, modifier: Qt.KeyboardModifier) -> Callable[[], None]:
-        return lambda: QTest.keyClick(keyboard(), key, modifier)
-
-    modifiers = Qt.KeyboardModifier
-    for stop in (
-        lambda: click(window.chat.composer.action),
-        by_keys(Qt.Key.Key_Escape, modifiers.NoModifier),
-        by_keys(Qt.Key.Key_Period, modifiers.ControlModifier),
-    ):
-        await running(window, scripted)
-        window.chat.column.setFocus()
-        stop()
-        assert scripted.cancelled == scripted.generations
-        write(window)
-        scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
-        await eventually(lambda: not window.workspace.current.is_running)
-        write(window)
-
-
-@pytest.mark.parametrize("button", ["Regenerate", "Continue past"])
-async def test_after_another_answer_was_asked_for_with_a_button(
-    window: MainWindow, scripted: ScriptedEngine, button: str
-) -> None:
-    await asked(window, scripted)
-    press(window, button)
-    await eventually(lambda: len(scripted.generations) == 2)
-    write(window)
-    scripted.say(END)
-    await eventually(lambda: not window.workspace.current.is_running)
-    press(window, "Earlier version")
-    write(window)
-
-
-async def test_after_a_conversation_was_deleted_and_brought_back(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    await asked(window, scripted)
-    window.sidebar.delete_current()
-    write(window)
-    press(window, "Undo: Deleted")
-    write(window)
-
-
 async def test_letters_that_no_field_takes_arrive_from_everywhere(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
@@ -199,39 +123,6 @@ async def test_letters_that_no_field_takes_arrive_from_everywhere(
         assert window.chat.composer.text == "x", f"{widget} took the letter"
         takers += 1
     assert takers > 10
-
-
-class Paints(QObject):
-    """Counts how often a widget is asked to draw the place of its first letters."""
-
-    def __init__(self, widget: QWidget) -> None:
-        super().__init__(widget)
-        self.seen: list[str] = []
-        self._owner = widget.parentWidget()
-        widget.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        is_drawn = isinstance(event, QPaintEvent) and event.region().contains(QPoint(60, 8))
-        if is_drawn and isinstance(self._owner, GrowingInput):
-            self.seen.append(self._owner.placeholderText())
-        return False
-
-
-async def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    field = window.chat.composer.input
-    paints = Paints(field.viewport())
-    model = window.workspace.models
-    assert model.info is not None
-    # The chat keeps its model, so that its hint tells of the load of this very folder.
-    model.path = model.info.path
-    model.stage, model.name = "loading", "scripted"
-    model.changed.emit()
-    await eventually(lambda: paints.seen[-1:] == ["Message scripted (loading…)"])
-    model.stage = "ready"
-    model.changed.emit()
-    await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
 
 
 async def running(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
@@ -259,44 +150,3 @@ async def test_editing_the_last_question_while_an_answer_runs_says_why_it_cannot
     window.chat.edit_last_question()
     assert "Wait for the answer" in window.chat.composer.notice.text()
     assert window.chat.composer.notice.isVisible()
-
-
-async def test_a_half_typed_stop_stays_with_its_conversation(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    editor, first = window.stop_panel.editor, window.workspace.current
-    await asked(window, scripted)
-    window.stop_panel.show()
-    editor.input.setText("EN")
-    window.new_conversation()
-    assert editor.input.text() == ""
-    editor.input.setText("other")
-    window.workspace.open(first.conversation)
-    assert editor.input.text() == "EN"
-    QTest.keyClick(editor.input, "D")
-    QTest.keyClick(editor.input, Qt.Key.Key_Return)
-    assert [one.stop.text for one in first.conversation.stops] == ["END"]
-
-
-async def test_a_stop_that_is_edited_in_the_list_is_kept_when_another_conversation_is_opened(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    first, table = window.workspace.current, window.stop_panel.editor.table
-    await asked(window, scripted)
-    first.stops.add("EN")
-    window.stop_panel.show()
-    table.edit(table.model().index(0, StopColumn.SEQUENCE))
-    field = table.viewport().findChild(QLineEdit)
-    assert field is not None
-    field.setText("END")
-    window.new_conversation()
-    assert [one.stop.text for one in first.conversation.stops] == ["END"]
-
-
-async def test_the_button_of_the_stops_goes_to_the_list_also_when_the_panel_is_open(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    window.stop_panel.show()
-    window.chat.focus_composer()
-    click(window.chat.composer.stops)
-    assert QApplication.focusWidget() is window.stop_panel.editor.input

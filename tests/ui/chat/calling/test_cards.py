@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
+from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
-from ui.chat.messages.tool_cards import ToolCard, ToolCards
+from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.theme import Theme
 from ui.records.attachments import kept_as
 from ui.records.runs import Run, RunState
@@ -55,38 +54,6 @@ def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
     assert decided == [("c1", Decision("denied", "Not now."))]
     assert cards.cards["c2"].permission is None
     assert "Waiting" in cards.cards["c2"].accessibleName()
-
-
-@pytest.mark.parametrize(("arguments", "how"), [("{ }", ""), ('{"a": 1}', " with these arguments")])
-def test_the_question_speaks_of_arguments_only_where_there_are_some(
-    theme: Theme, qtbot: QtBot, arguments: str, how: str
-) -> None:
-    card = ToolCard("today", arguments)
-    qtbot.addWidget(card)
-    card.show_progress(CallProgress("days", "today", needs_user=True), None)
-    assert card.permission is not None
-    assert card.permission.question.text() == f"Allow “days” to run today{how}?"
-
-
-def test_return_in_the_reason_denies_and_the_field_says_so(cards: ToolCards) -> None:
-    decided: list[Decision] = []
-    cards.decided.connect(lambda _, decision: decided.append(decision))
-    permission = cards.cards["c1"].permission
-    assert permission is not None
-    assert permission.reason.placeholderText()
-    assert "Return denies" in permission.reason.accessibleDescription()
-    QTest.keyClicks(permission.reason, "Not now.")
-    QTest.keyClick(permission.reason, Qt.Key.Key_Return)
-    assert decided == [Decision("denied", "Not now.")]
-
-
-def test_an_update_of_the_run_keeps_the_text_being_typed(cards: ToolCards, run: Run) -> None:
-    permission = cards.cards["c1"].permission
-    assert permission is not None
-    permission.reason.setText("half a rea")
-    cards.show_run(run)
-    assert cards.cards["c1"].permission is permission
-    assert permission.reason.text() == "half a rea"
 
 
 def test_a_running_call_shows_its_progress_and_then_its_result(cards: ToolCards, run: Run) -> None:
@@ -175,17 +142,6 @@ def test_the_pictures_of_a_result_are_shown_in_its_card(
     assert len(card.pictures) == 2
 
 
-def test_a_long_result_is_folded(cards: ToolCards, run: Run) -> None:
-    run.progress.clear()
-    text = "\n".join(f"line {number}" for number in range(100))
-    run.results.append(CallResult("c1", CallState.FAILED, text, "sums", "add", 1))
-    cards.show_run(run)
-    card = cards.cards["c1"]
-    assert "line 50" not in card.result.toPlainText()
-    card.fold.click()
-    assert "line 99" in card.result.toPlainText()
-
-
 def test_a_permission_question_hides_no_characters_of_the_arguments(
     cards: ToolCards, run: Run, theme: Theme
 ) -> None:
@@ -212,23 +168,6 @@ def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> Non
     cards.continue_requested.connect(lambda: wanted.append(True))
     cards.paused.proceed.click()
     assert wanted == [True]
-
-
-def test_a_result_that_was_cut_says_how_much_the_model_got_and_opens_whole(
-    cards: ToolCards, run: Run
-) -> None:
-    run.progress.clear()
-    text = "line\n" * 8_000
-    run.results.append(CallResult("c1", CallState.DONE, text, "sums", "add", 1, 5_000))
-    cards.show_run(run)
-    card = cards.cards["c1"]
-    assert card.sent.text() == "The model got the first 5,000 of 40,000 characters."
-    assert card.sent.isVisible()
-    card.whole.click()
-    (field,) = card.findChildren(QPlainTextEdit)
-    assert field.toPlainText() == text
-    assert field.isVisible()
-    field.window().close()
 
 
 def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(

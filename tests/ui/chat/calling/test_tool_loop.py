@@ -8,9 +8,6 @@ import pytest
 from engine import (
     StopKind,
     ToolCall,
-    ToolCallAbandoned,
-    ToolCallArguments,
-    ToolCallStarted,
 )
 from engine.files.json_fields import Fields
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
@@ -199,19 +196,6 @@ async def test_what_a_server_asks_is_answered_in_the_call(scripted: ScriptedEngi
     assert talk.host.replies == [QuestionReply("accept", {"way": "left"})]
 
 
-async def test_stop_takes_back_what_a_server_asks(scripted: ScriptedEngine) -> None:
-    async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
-        talk.host.question = ServerQuestion("sums", "Which way?")
-        talk.session.send("Go.")
-        await talk.asked(1)
-        talk.call(adding(1, 2))
-        await talk.waits_for_person()
-        talk.session.cancel()
-        await eventually(lambda: not talk.session.is_running)
-    assert talk.run.progress == {}
-    assert [one.state for one in talk.run.results] == [CallState.CANCELLED]
-
-
 async def test_the_pictures_of_a_result_are_kept_with_the_call(
     scripted: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,24 +246,6 @@ async def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
     assert scripted.requests[0].tools == ()
     assert talk.host.ready_for == []
     assert talk.run.results == []
-
-
-async def test_views_are_told_at_once_that_a_call_begins_and_what_is_written_of_it(
-    scripted: ScriptedEngine,
-) -> None:
-    async with Talk(scripted) as talk:
-        seen: list[list[tuple[str, str]]] = []
-        talk.session.run_changed.connect(
-            lambda one: seen.append([(c.name, "".join(c.texts)) for c in one.growing_calls])
-        )
-        talk.session.send("What is 2 + 3?")
-        await talk.asked(1)
-        talk.engine.say(ToolCallStarted(0, "c", "add"), ToolCallArguments("c", '{"a": '))
-        await eventually(lambda: [("add", '{"a": ')] in seen)
-        talk.engine.say(ToolCallAbandoned("c"), ended(StopKind.MAX_TOKENS))
-        await eventually(lambda: not talk.session.is_running)
-    assert talk.run.growing_calls == []
-    assert talk.run.tool_calls == []
 
 
 async def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_whole(

@@ -4,11 +4,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
-from engine.values.events import TextDelta
 from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
-from tests.ui.chat.reading.conversations import long_conversation
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.driving import eventually
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
@@ -79,43 +77,6 @@ async def test_places_in_text_code_and_tables_are_counted_and_marked(window: Mai
     assert keyboard() is window.chat.composer.input
     bar.begin("needle")
     await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
-
-
-async def test_places_far_from_the_screen_are_counted_and_shown(window: MainWindow) -> None:
-    window.workspace.take_in(long_conversation())
-    column = window.chat.column
-    bar = column.verticalScrollBar()
-    await eventually(lambda: bar.maximum() > 2_000 and bar.value() == bar.maximum())
-    await looking(window, "bold words")
-    count = window.chat.finding.bar.count
-    assert count.text().endswith(" of 24")
-    assert int(count.text().split()[0]) > 12, "it begins with what is on the screen"
-    QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
-    QTest.keyClicks(keyboard(), "Answer 2:")
-    await eventually(lambda: count.text() == "1 of 1")
-    slot = column._stack.slots[5]
-    await eventually(lambda: slot.view is not None)
-    await eventually(lambda: 0 <= slot.top - bar.value() < 600)
-    QTest.keyClicks(keyboard(), " nowhere")
-    await eventually(lambda: count.text() == "Not found")
-    assert window.chat.finding.bar.field.accessibleDescription() == "Not found"
-
-
-async def test_text_that_arrives_meanwhile_is_found_and_escape_ends_no_answer(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    assert window.workspace.send("Is there a needle?")
-    await eventually(lambda: bool(scripted.generations))
-    await looking(window, "needle")
-    count = window.chat.finding.bar.count
-    assert count.text() == "1 of 1"
-    scripted.say(TextDelta("One needle, "), TextDelta("two needles."))
-    await eventually(lambda: count.text() == "1 of 3")
-    await eventually(lambda: len(answer(window).text_view.found_texts) == 2)
-    QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
-    assert not window.chat.finding.bar.isVisible()
-    assert window.workspace.current.is_running
-    assert scripted.cancelled == []
 
 
 def folded_conversation() -> Conversation:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
@@ -78,43 +78,6 @@ async def test_a_selection_is_quoted_in_the_message_that_is_being_written(
     assert keyboard() is composer.input
     QTest.keyClicks(keyboard(), "Why?")
     assert composer.text.endswith("\n\nWhy?")
-
-
-async def test_words_are_selected_and_quoted_by_the_keyboard_alone(window: MainWindow) -> None:
-    answer = (await talk(window))[-1]
-    text, column = answer.text_view, window.chat.column
-    bar = column.verticalScrollBar()
-
-    def is_seen(y: int) -> bool:
-        place = text.viewport().mapTo(column.viewport(), QPoint(0, y))
-        return column.viewport().rect().contains(place)
-
-    await eventually(lambda: is_seen(text.height()))
-    text.setFocus(Qt.FocusReason.TabFocusReason)
-    text.moveCursor(QTextCursor.MoveOperation.Start)
-    keys = Qt.Key
-    for _ in "Answer 2: ":
-        QTest.keyClick(text, keys.Key_Right)
-    for _ in range(3):
-        QTest.keyClick(text, keys.Key_Down, Qt.KeyboardModifier.ShiftModifier)
-    before = bar.value()
-    QTest.keyClick(text, keys.Key_PageUp)
-    assert bar.value() < before
-    bar.setValue(0)
-    QTest.keyClick(text, keys.Key_Left, Qt.KeyboardModifier.ShiftModifier)
-    assert is_seen(text.cursorRect().center().y())
-    QTest.keyClick(window, keys.Key_Apostrophe, Qt.KeyboardModifier.ControlModifier)
-    assert window.chat.composer.text.startswith("> bold words.\n")
-
-
-async def test_the_reason_line_looks_different_while_it_has_the_focus(window: MainWindow) -> None:
-    answer = (await talk(window))[-1]
-    assert isinstance(answer, AnswerView)
-    answer.reason.setChecked(True)
-    assert keyboard() is not answer.reason
-    before = answer.reason.grab().toImage()
-    answer.reason.setFocus()
-    assert answer.reason.grab().toImage() != before
 
 
 async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
@@ -215,19 +178,6 @@ async def test_a_question_without_an_answer_can_be_answered_later(
     scripted.say(TextDelta("Here"), END)
     await eventually(lambda: not window.workspace.current.is_running)
     assert texts(window.workspace.current.conversation) == ["Answer me", "Here"]
-
-
-async def test_the_button_below_a_message_opens_the_same_menu(window: MainWindow) -> None:
-    answer = (await talk(window))[-1]
-    QTest.mouseClick(answer.more, Qt.MouseButton.LeftButton)
-    menu = QApplication.activePopupWidget()
-    assert isinstance(menu, QMenu)
-    words = [one.text() for one in menu.actions() if one.text()]
-    assert words == [
-        "Copy", "Copy as Markdown", "Quote", "Edit…", "Pin", "Branch to a New Conversation",
-        "Speak", "Delete",
-    ]  # fmt: skip
-    menu.close()
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="the Mac's own voice would speak")

@@ -40,48 +40,6 @@ async def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_draft(
     assert composer.text == "my draft"
 
 
-async def test_the_arrow_keys_stay_in_a_text_of_several_lines_until_its_edge(
-    window: MainWindow,
-) -> None:
-    window.workspace.take_in(long_conversation(2))
-    composer = window.chat.composer
-    composer.set_text("one\ntwo")
-    press(UP)
-    assert composer.text == "one\ntwo"
-    press(UP)
-    assert composer.text == "Question 1"
-    press(DOWN)
-    assert composer.text == "one\ntwo"
-
-
-async def test_a_draft_comes_back_after_an_earlier_prompt_was_sent(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    window.workspace.take_in(long_conversation(2))
-    composer = window.chat.composer
-    composer.set_text("for later")
-    press(UP, Qt.Key.Key_Return)
-    await eventually(lambda: bool(scripted.generations))
-    assert window.workspace.current.conversation.messages[-2].typed == "Question 1"
-    assert composer.text == "for later"
-    scripted.say(END)
-    await eventually(lambda: not window.workspace.current.is_running)
-
-
-async def test_a_draft_behind_a_changed_prompt_is_found_again_with_the_arrow_keys(
-    window: MainWindow,
-) -> None:
-    window.workspace.take_in(long_conversation(2))
-    composer = window.chat.composer
-    composer.set_text("hidden draft")
-    press(UP)
-    QTest.keyClicks(keyboard(), "!")
-    window.new_conversation()
-    assert composer.text == ""
-    press(UP)
-    assert composer.text == "hidden draft"
-
-
 async def test_a_slash_offers_presets_filters_them_and_uses_one(window: MainWindow) -> None:
     presets = window.workspace.presets
     composer, offers = window.chat.composer, window.chat.offers

@@ -1,6 +1,5 @@
 """Exports of any size never hold up the main thread."""
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -10,18 +9,12 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
-from tests.ui.chat.session.conftest import COUNT, Turns, every, loaded, said
+from tests.ui.chat.session.conftest import COUNT, every
 from tests.ui.driving import eventually
-from ui.chat.problem_bar import TransferBar
-from ui.chat.session.conversation_files import ConversationFiles
-from ui.chat.session.conversation_list import ConversationList
-from ui.chat.session.presets import PresetList
-from ui.chat.session.traces import Traces
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import Conversation
 from ui.records.exchange import exported_file
 from ui.records.messages import ConversationMessage
-from ui.records.store import MemoryConversationStore
 
 
 @contextmanager
@@ -40,32 +33,6 @@ def watched_parts(
 
     monkeypatch.setattr(exported_file, "archive_part", part)
     yield threads
-
-
-async def test_export_all_goes_conversation_by_conversation_on_another_thread(
-    workspace: Workspace,
-    store: SqliteConversationStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    at_once = len(loaded(workspace))
-    turns, seen = Turns(), []
-    files = workspace.files
-    files.transfers.changed.connect(
-        lambda: seen.append((turns.count, len(loaded(workspace)), files.transfers.now))
-    )
-    with watched_parts(monkeypatch) as threads:
-        files.export_all_to(tmp_path / "all.json")
-        await files.finish()
-    await turns.end()
-    assert len(threads) == len(every(workspace))
-    assert threading.get_ident() not in threads
-    steps_at = [count for count, _, now in seen if now is not None]
-    assert len(set(steps_at)) >= len(threads), "the window's loop turned between them"
-    assert {count for _, count, _ in seen} == {at_once}, "none stays in memory"
-    written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
-    texts = [one["messages"][0]["text"] for one in written["conversations"]]
-    assert sorted(texts) == sorted(f"question {n}.0" for n in range(COUNT))
 
 
 async def test_a_cancelled_export_leaves_the_file_that_was_there(
@@ -130,32 +97,3 @@ async def test_an_export_has_what_can_be_read_and_names_the_rest(
     await files.finish()
     assert refused[1:] == [f"“{lost[0].title}” could not be read. Nothing was written."]
     assert not (tmp_path / "one.json").exists()
-
-
-async def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
-    qapp: object, tmp_path: Path
-) -> None:
-    gate = threading.Event()
-
-    class SlowStore(MemoryConversationStore):
-        async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
-            await asyncio.to_thread(gate.wait)
-            return [ConversationMessage("user", "x")]
-
-    store = SlowStore()
-    for number in range(3):
-        made = said(number)
-        made.unload("")
-        store.save(made)
-    files = ConversationFiles(store, ConversationList(store), PresetList(store), Traces())
-    bar = TransferBar(files.transfers)
-    files.export_all_to(tmp_path / "all.json")
-    assert not bar.isVisible(), "what is soon done needs no word"
-    await eventually(bar.isVisible)
-    assert bar.words.text() == "Exporting all conversations: 0 of 3"
-    bar.cancel.click()
-    gate.set()
-    await files.finish()
-    assert not bar.isVisible()
-    assert not (tmp_path / "all.json").exists()
-    bar.deleteLater()

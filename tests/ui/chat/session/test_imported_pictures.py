@@ -8,25 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QColor, QDesktopServices, QImage
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.ui.chat.session.conftest import every, workspace_on
-from tests.ui.driving import RunOnLoop, ScriptedEngine
+from tests.ui.driving import ScriptedEngine
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import ask_about_file
-from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, kept_as, without_kept_files
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown
-from ui.records.exchange.export_process import ExportReading
-from ui.records.exchange.pictures import ArchivedPictures
 from ui.records.messages import question
 from ui.records.requests import turns_of
 
@@ -65,20 +61,6 @@ def chatgpt(path: Path) -> Path:
 
 def kept(folder: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in folder.iterdir()} if folder.exists() else {}
-
-
-def jan(folder: Path) -> Path:
-    url = "data:image/png;base64," + base64.b64encode(PNG).decode()
-    content = [
-        {"type": "text", "text": {"value": "Look"}},
-        {"type": "image_url", "image_url": {"url": url}},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-    ]
-    thread = folder / "threads" / "t-1"
-    thread.mkdir(parents=True)
-    (thread / "thread.json").write_text(json.dumps({"id": "t-1", "title": "One"}))
-    (thread / "messages.jsonl").write_text(json.dumps({"role": "user", "content": content}))
-    return folder
 
 
 def lm_studio(folder: Path) -> Path:
@@ -282,60 +264,6 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
     assert await elsewhere() == before
 
 
-@pytest.mark.parametrize("export", [jan, lm_studio])
-async def test_pictures_of_other_programs_come_in_as_well(
-    workspace: Workspace,
-    store: SqliteConversationStore,
-    tmp_path: Path,
-    export: Callable[[Path], Path],
-) -> None:
-    path = export(tmp_path / "export")
-    preview = await looked_into(workspace, path)
-    assert preview.contents.left_out == {"picture": 1}
-    assert preview.contents.unread == []
-    await take(workspace, preview)
-    (message,) = (await titled(workspace, "One")).messages
-    picture, other = message.files
-    assert (store.pictures_folder / picture.kept_file).read_bytes() == PNG
-    assert other.kept_file == ""
-
-
-def unpacked(folder: Path) -> Path:
-    """Unpack an export of ChatGPT; return its list of conversations."""
-    folder.mkdir()
-    with zipfile.ZipFile(chatgpt_answers(folder.with_suffix(".zip"))) as archive:
-        archive.extractall(folder)
-    return folder / "conversations.json"
-
-
-def lm_studio_folder(folder: Path) -> Path:
-    return lm_studio_answers(folder) / "conversations"
-
-
-def lm_studio_file(folder: Path) -> Path:
-    return lm_studio_folder(folder) / "1.conversation.json"
-
-
-@pytest.mark.parametrize("choose", [unpacked, lm_studio_folder, lm_studio_file])
-def test_pictures_beside_what_was_chosen_come_in_unless_they_are_links(
-    tmp_path: Path, choose: Callable[[Path], Path]
-) -> None:
-    path, store = choose(tmp_path / "export"), tmp_path / "pictures"
-
-    def left_out() -> int:
-        with ExportReading(path, 1 << 20, store) as reading:
-            assert len(list(reading.conversations())) == 1
-            assert reading.contents.unread == []
-            return reading.contents.left_out["picture"]
-
-    assert left_out() == 0
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (file,) = (tmp_path / "export").rglob("*dog.png")
-    file.symlink_to(file.rename(outside / file.name))
-    assert left_out() == 1
-
-
 async def test_our_archive_takes_pictures_to_another_computer(
     scripted: ScriptedEngine, tmp_path: Path
 ) -> None:
@@ -358,34 +286,6 @@ async def test_our_archive_takes_pictures_to_another_computer(
     assert ("Left out" in said, list(pictures.values())) == (False, [PNG])
     said, pictures = await elsewhere(bare, tmp_path / "third")
     assert ("Left out: 1 picture." in said, pictures) == (True, {})
-
-
-def test_an_import_keeps_pictures_only_up_to_its_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ui.records.exchange.pictures.MAX_PICTURES_BYTES", 2 * len(PNG))
-    contents = {f"{n}.png": PNG + bytes([n]) for n in range(3)} | {"0 again.png": PNG}
-    pictures = ArchivedPictures(
-        contents, lambda name: iter([contents[name]]), tmp_path / "p", is_dry=False
-    )
-    names = [pictures.file_of(name) for name in ("0.png", "1.png", "2.png", "0.png")]
-    assert [bool(name) for name in names] == [True, False, False, True]
-    assert list(kept(tmp_path / "p")) == [names[0]]
-
-
-def test_a_damaged_database_that_was_set_aside_keeps_its_pictures(
-    run: RunOnLoop, tmp_path: Path
-) -> None:
-    (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures" / "x.png").write_bytes(PNG)
-    (tmp_path / "conversations.db").write_bytes(b"no database" * 999)
-
-    async def start() -> None:
-        await (await open_store(tmp_path / "conversations.db")).close()
-
-    run(start())
-    run(start())
-    assert len(kept(tmp_path / "pictures")) == 1
 
 
 def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
@@ -418,31 +318,6 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
     assert opened == []
     assert answer("Open") == "Open this picture in another program?"
     assert opened == [str(path)]
-
-
-async def test_a_kept_picture_is_shown_below_its_name_and_never_larger_than_its_place(
-    theme: Theme, qtbot: QtBot, tmp_path: Path
-) -> None:
-    name, wrong = f"{'a' * 32}.png", f"{'b' * 32}.png"
-    image = QImage(4000, 1000, QImage.Format.Format_RGB32)
-    image.fill(QColor("#ff0000"))
-    assert image.save(str(tmp_path / name))
-    (tmp_path / wrong).write_bytes(PNG)
-    files = [kept_as("large.png", name), kept_as("damaged.png", wrong)]
-    view = QuestionView(question("Look", [*files, kept_as("gone.png", "c" * 32 + ".png")]))
-    qtbot.addWidget(view)
-    view.resize(700, 400)
-    view.show()
-    view.show_pictures(tmp_path)
-    for file in view.bubble.files:
-        await finish_tasks(file)
-    large, *others = view.bubble.files
-    assert large.picture is not None
-    assert [file.picture for file in others] == [None, None]
-    size = large.picture.pixmap().deviceIndependentSize()
-    assert size.width() <= 22 * large.fontMetrics().height() + 1
-    assert abs(size.width() / size.height() - 4) < 0.1
-    assert large.picture.accessibleName() == "Picture large.png"
 
 
 def test_recording_of_an_earlier_import_is_named_to_the_model_and_stays_a_kept_file() -> None:

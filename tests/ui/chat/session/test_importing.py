@@ -1,30 +1,22 @@
 """Imports of any size never hold up the main thread, and what cannot be imported says why."""
 
 import json
-import os
-import resource
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from PySide6.QtCore import QPersistentModelIndex
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.engine import Engine
-from engine.helper_process import HelperProcess
 from tests.support.shown import main_window, shown
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
-from ui.chat.problem_bar import TransferBar
 from ui.chat.session import conversation_imports
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.open_conversations import MAX_OPEN
 from ui.chat.session.workspace import Workspace
-from ui.chat.sidebar_rows import SidebarRows
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
@@ -78,27 +70,6 @@ async def test_a_file_is_never_read_on_the_main_thread(
     assert threading.main_thread() not in threads
 
 
-async def test_the_list_is_laid_out_a_few_times_however_many_conversations_come(
-    workspace: Workspace, tmp_path: Path
-) -> None:
-    path = tmp_path / "many.json"
-    path.write_text(conversations_json([said(number, 1) for number in range(300)]), "utf-8")
-    rows = SidebarRows(workspace.conversations)
-    kept = QPersistentModelIndex(rows.index_of(workspace.current.conversation))
-    changes: list[int] = []
-    for signal in (rows.rowsInserted, rows.modelReset):
-        signal.connect(lambda *_: changes.append(rows.rowCount()))
-    before = rows.rowCount()
-    workspace.files.import_from(path)
-    await workspace.files.finish()
-    assert rows.rowCount() == before + 300
-    assert changes[0] == before + 1, "the first one is seen at once"
-    assert len(changes) <= 30
-    assert kept.isValid(), "the list was not filled again, so a view keeps its place"
-    times = [one.updated_at for one in workspace.conversations.every()]
-    assert times == sorted(times, reverse=True)
-
-
 async def test_cancelled_import_keeps_the_conversations_that_came(
     workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
 ) -> None:
@@ -144,27 +115,6 @@ async def test_import_that_quitting_ends_keeps_whole_conversations(
     await again.close()
 
 
-async def test_reading_a_file_tells_how_far_it_is(workspace: Workspace, tmp_path: Path) -> None:
-    path = tmp_path / "many.json"
-    path.write_text(conversations_json([said(number, 1) for number in range(60)]), "utf-8")
-    transfers, told = workspace.files.transfers, []
-    bar = TransferBar(transfers)
-    bar.show()
-
-    def note() -> None:
-        if transfers.now is not None:
-            bar._show_progress()
-            told.append(bar.words.text())
-
-    transfers.changed.connect(note)
-    workspace.files.imports.look_into(path)
-    await workspace.files.finish()
-    bar.deleteLater()
-    assert told == [
-        "Reading many.json…", "Reading many.json: 25 so far…", "Reading many.json: 50 so far…",
-    ]  # fmt: skip
-
-
 async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     workspace: Workspace,
     store: SqliteConversationStore,
@@ -198,47 +148,3 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     await workspace.files.finish()
     assert refused == []
     assert workspace.conversations.rowCount() == before + 1
-
-
-async def test_an_export_that_ends_its_process_leaves_the_window_and_says_so(
-    workspace: Workspace,
-    store: SqliteConversationStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    path = tmp_path / "many.json"
-    path.write_text(conversations_json([said(1, 2)]))
-    monkeypatch.setattr("ui.records.exchange.export_reader._MODULE", "no.such.module")
-    refused: list[str] = []
-    workspace.files.refused.connect(refused.append)
-    workspace.files.imports.look_into(path)
-    await workspace.files.finish()
-    (words,) = refused
-    assert words.startswith("many.json could not be imported: it takes too much memory to read")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the system has no such limit")
-def test_the_process_that_reads_an_export_may_take_little_memory(tmp_path: Path) -> None:
-    process = HelperProcess("ui.records.exchange.export_process")
-    question = json.dumps(
-        {"path": str(tmp_path / "gone"), "max_bytes": 1, "pictures": None, "cpu_s": 60}
-    )
-    try:
-        process.ask(question.encode(), 60)
-        assert process.pid is not None
-        limit, _ = resource.prlimit(process.pid, resource.RLIMIT_AS)
-        memory = psutil.Process(process.pid).memory_info().vms
-    finally:
-        process.stop()
-    assert 0 < limit < memory + (200 << 20)
-
-
-async def test_a_pipe_instead_of_an_archive_blocks_nothing(
-    workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "pipe.json")
-    refused: list[str] = []
-    workspace.files.refused.connect(refused.append)
-    workspace.files.import_from(tmp_path / "pipe.json")
-    await workspace.files.finish()
-    assert refused == ["pipe.json could not be read: it is not a regular file."]

@@ -1,17 +1,15 @@
 """The hits of a search are grouped by conversation, can be narrowed, and say when there is more."""
 
-import pytest
 from PySide6.QtCore import Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
-from tests.support.answers.said import finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
-from ui.records.conversations import Conversation, ConversationFolder, Placement
+from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage
 from ui.records.store import Hit, MemoryConversationStore, SearchFilter, Speaker
 
@@ -20,15 +18,6 @@ def kept(store: MemoryConversationStore, title: str, *texts: str) -> Conversatio
     conversation = Conversation(title, [ConversationMessage("user", text) for text in texts])
     store.save(conversation)
     return conversation
-
-
-def shape(search: Search) -> list[str]:
-    """Return the rows as words."""
-    rows = [search.at(row) for row in range(search.rowCount())]
-    return [
-        row.snippet if isinstance(row, Hit) else getattr(row, "title", "") or row.words
-        for row in rows
-    ]
 
 
 async def looked_for(search: Search, query: str) -> None:
@@ -60,25 +49,6 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(qtbo
         assert can_choose is (not is_heading or search.hit_at(row) is not None)
     await looked_for(search, "")
     assert search.rowCount() == 0
-
-
-async def test_a_search_says_that_there_is_more_and_shows_it(
-    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ui.chat.session.search.MOST_HITS", 5)
-    store = MemoryConversationStore()
-    for n in range(12):
-        kept(store, f"T{n}", f"needle {n}")
-    search = Search(store)
-    await looked_for(search, "needle")
-    assert search.words == "5 results in 5 conversations, and more"
-    for count in (10, 12):
-        last = search.at(search.rowCount() - 1)
-        assert isinstance(last, MoreHits)
-        search.show_more(last)
-        await eventually(lambda count=count: search.words.startswith(f"{count} "))
-    assert search.words == "12 results in 12 conversations"
-    assert shape(search)[-1] != "Show More"
 
 
 async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtbot: QtBot) -> None:
@@ -123,46 +93,3 @@ async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_fi
         assert sidebar.search_field.text() == "needle"
         qtbot.keyClick(sidebar.search_field, Qt.Key.Key_Escape)
         assert sidebar.list.isVisible()
-
-
-async def test_a_hit_in_folded_reasoning_unfolds_it(
-    engine: Engine, theme: Theme, qtbot: QtBot
-) -> None:
-    async with shown(main_window(engine, theme)) as window:
-        run = finished_run("The answer.", thinking="A quokka thought.", tool_calls=[])
-        written = Conversation(
-            "Thought", [ConversationMessage("user", "Q"), ConversationMessage("assistant", run=run)]
-        )
-        window.workspace.conversations.add(written)
-        window.workspace.search.look_for("quokka")
-        await eventually(lambda: window.workspace.search.first_hit() >= 0)
-        hit = window.workspace.search.hit_at(window.workspace.search.first_hit())
-        assert hit is not None
-        assert hit.role == "thinking"
-        window.sidebar.results.chosen.emit(hit)
-        await eventually(lambda: bool(window.chat.column.views[1:]))
-        view = window.chat.column.views[1]
-        await eventually(
-            lambda: view.thinking.text_view is not None and view.thinking.text_view.isVisible()
-        )
-        assert view.thinking.text_view.found_texts == ["quokka"]
-
-
-async def test_filters_offer_what_there_is_and_forget_a_folder_that_is_gone(
-    engine: Engine, theme: Theme
-) -> None:
-    async with shown(main_window(engine, theme)) as window:
-        conversations, filters = window.workspace.conversations, window.sidebar.results.filters
-        folder = ConversationFolder("Work")
-        conversations.folders.keep(folder)
-        written = Conversation("In it", [ConversationMessage("user", "needle")])
-        written.placement = Placement(folder.id)
-        conversations.add(written)
-        window.sidebar.search_field.setText("needle")
-        assert not filters.folder.isHidden()
-        filters.folder._choose(folder.id, "Work")
-        assert window.workspace.search.filter == SearchFilter(folder_id=folder.id)
-        assert filters.folder.accessibleName() == "Folder: Work"
-        conversations.delete_folder(folder)
-        window.sidebar.search_field.setText("needle in")
-        assert window.workspace.search.filter == SearchFilter()

@@ -3,19 +3,16 @@
 import asyncio
 
 import pytest
-from PySide6.QtCore import Qt
 
-from engine import Message, ModelStatus
+from engine import Message
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
-from ui.chat.session import titles
 from ui.chat.session.titles import written_title
 from ui.kit.theme import Theme
 from ui.preferences import Preferences
-from ui.records.conversations import preview_of, title_of
 from ui.window.main_window import MainWindow
 
 DONE = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
@@ -106,38 +103,6 @@ async def test_with_the_setting_off_no_title_is_asked_for(
     await eventually(lambda: is_for_title(scripted.requests[-1].messages[0]))
 
 
-@pytest.fixture
-def few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let three conversations wait for a title."""
-    monkeypatch.setattr(titles, "_MOST_WAITING", 3)
-
-
-@pytest.mark.usefixtures("few_wait")
-async def test_while_others_ask_few_conversations_wait_for_a_title_and_no_deleted_one(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    scripted.models = (ModelStatus(state="ready", info=scripted.model, running=1),)
-    asked = [f"Why does it rain on day {day}?" for day in range(6)]
-    for question in asked:
-        window.workspace.new_conversation()
-        await answered(window, scripted, question)
-    tasks = [task for task in asyncio.all_tasks() if task.get_name() == "name conversations"]
-    assert len(tasks) <= 1
-    conversations = window.workspace.conversations
-    [deleted] = [one for one in conversations.every() if one.title == asked[-2]]
-    conversations.delete(deleted)
-    scripted.models = ()
-    for question, title in ((asked[-1], "The last"), (asked[-3], "The third to last")):
-        await eventually(lambda: is_for_title(scripted.requests[-1].messages[0]))
-        assert question in scripted.requests[-1].messages[0].content
-        scripted.say(TextDelta(title), DONE)
-        await eventually(lambda title=title: any(c.title == title for c in conversations.every()))
-        if question == asked[-1]:
-            await eventually(lambda: len(scripted.generations) == len(asked) + 2)
-    await asyncio.sleep(0.1)
-    assert len(scripted.generations) == len(asked) + 2
-
-
 @pytest.mark.parametrize(
     ("written", "title"),
     [
@@ -155,37 +120,3 @@ async def test_while_others_ask_few_conversations_wait_for_a_title_and_no_delete
 )
 def test_what_is_no_title_is_not_taken_for_one(written: str, title: str) -> None:
     assert written_title(written) == title
-
-
-def test_titles_keep_the_whole_question_as_one_line() -> None:
-    assert title_of(f"{LONG}\n  {LONG}") == f"{LONG} {LONG}"
-
-
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("# Title\n\nSome **bold** and *slanted* words", "Title Some bold and slanted words"),
-        ("```python\nprint(1)\n```\nDone", "print(1) Done"),
-        ("- one\n- two\n* three", "one two three"),
-        ("See [the page](https://example.org/a_b) or ![a dog](dog.png)", "See the page or a dog"),
-        ("<details><summary>More</summary>text<br>on", "More text on"),
-        ("| a | b |\n|---|---|\n| 1 | 2 |", "a b 1 2"),
-        (
-            "> quoted\n\n---\n\n`code` and **cut off in the mid",
-            "quoted code and cut off in the mid",
-        ),
-        ("2*3*4 < 5 and snake_case_name stay", "2*3*4 < 5 and snake_case_name stay"),
-        ("It is \\(x^2\\).", "It is x^2."),
-    ],
-)
-def test_previews_are_plain_text(said: str, shown: str) -> None:
-    assert preview_of(said) == shown
-
-
-async def test_the_list_and_the_header_cut_a_long_title_only_on_the_screen(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    await answered(window, scripted, LONG)
-    index = window.workspace.conversations.index(0)
-    assert index.data(Qt.ItemDataRole.DisplayRole) == LONG
-    assert window.chat.header.title.text() == LONG

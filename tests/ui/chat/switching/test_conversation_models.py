@@ -1,21 +1,17 @@
 """A conversation remembers its model; a message waits for it."""
 
-import asyncio
 import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QLabel
 
-from engine import Generation, GenerationRequest
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.loader import load_model
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
-from ui.chat.messages.answer_view import PromptProgressBar
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -117,30 +113,6 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     assert composer.text == "the next one is written meanwhile"
 
 
-async def test_a_message_no_longer_waits_for_a_load_that_has_ended(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    held, accepts = Held(), asyncio.Event()
-
-    class SlowToAccept(Engine):
-        async def generate(self, request: GenerationRequest) -> Generation:
-            await accepts.wait()
-            return await super().generate(request)
-
-    engine = SlowToAccept(loader=held)
-    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-        several.answering.choose(several.folder / "alpha")
-        assert several.workspace.send("Count from 1 to 3")
-        bar = several.window.chat.column.findChild(PromptProgressBar)
-        assert bar is not None
-        words = bar.findChild(QLabel)
-        assert words.text().startswith("Waiting for alpha to load…")
-        held.goes_on.set()
-        await eventually(lambda: words.text().startswith("Waiting for the model…"))
-        accepts.set()
-        await eventually(lambda: not several.workspace.current.is_running)
-
-
 async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_their_own(
     several: SeveralModels,
 ) -> None:
@@ -162,33 +134,6 @@ async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_
         assert choice is not None
         assert (run.state, run.model_id) == (RunState.FINISHED, choice.name)
         assert run.text == "1, 2, 3, 4, 5, 6, 7, 8, 9"
-
-
-async def test_a_load_that_reads_nothing_for_long_still_shows_every_second_that_it_goes_on(
-    loading: SeveralModels, held: Held
-) -> None:
-    async def watched() -> None:
-        shown, detailed = set(), set()
-
-        def has_moved() -> bool:
-            if loading.header.name.text().startswith("Loading alpha… 40%, "):
-                shown.add(loading.header.name.text())
-                detailed.add(loading.header.name.toolTip())
-            return len(shown) > 2
-
-        await eventually(has_moved)
-        assert len(detailed) > 2
-        held.goes_on.set()
-        await eventually(lambda: loading.header.name.text() == "alpha")
-        held.goes_on.clear()
-
-    loading.answering.choose(loading.folder / "alpha")
-    await watched()
-    loading.engine.unload_after(0)  # the next message loads it again, which nobody has chosen
-    await eventually(lambda: loading.header.name.text() == "alpha (unloaded)")
-    loading.engine.unload_after(None)
-    assert loading.workspace.send("Count from 1 to 3")
-    await watched()
 
 
 async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(

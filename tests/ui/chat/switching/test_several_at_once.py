@@ -1,6 +1,5 @@
 """The window's engine holds several models: each conversation is answered by its own."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ from tests.support.scripted import Stage
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.theme import Theme
-from ui.records.conversations import ChosenModel, Conversation
-from ui.records.messages import ConversationMessage
 from ui.records.runs import RunState
 
 
@@ -142,37 +139,3 @@ async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_i
         (several.folder / "gamma").rename(several.folder / "alpha")  # it is plugged in again
         several.answering.refresh()
         await eventually(lambda: not bar.isVisible())
-
-
-async def test_a_model_that_is_gone_is_not_said_to_have_answered_an_empty_chat(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        await several.load("alpha")
-        await eventually(lambda: several.workspace.models.stage == "ready")
-        several.workspace.models.unload()
-        await eventually(lambda: several.answering.state.stage == "unloaded")
-        shutil.rmtree(several.folder / "alpha")
-        several.window.model_library.refresh()
-        bar = several.window.chat.missing_model
-        await eventually(bar.isVisible)
-        assert bar.words.text() == "alpha is no longer on this computer."
-        assert bar.detail.text().startswith("It was in ")
-
-
-async def test_a_model_of_which_only_the_name_came_is_not_taken_for_the_loaded_one(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        await several.load("alpha")
-        await eventually(lambda: several.workspace.models.stage == "ready")
-        imported = Conversation("Imported", [ConversationMessage("user", "Hello?")])
-        imported.model = ChosenModel("elsewhere/large-chat")
-        several.workspace.conversations.add(imported)
-        several.workspace.open(imported)
-        bar = several.window.chat.missing_model
-        await eventually(bar.isVisible)
-        assert bar.words.text() == "elsewhere/large-chat is not on this computer."
-        assert several.answering.state.stage == "missing"
-        assert several.answering.state.info is None
-        assert not several.answering.state.has_lost_folder

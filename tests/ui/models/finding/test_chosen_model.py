@@ -2,19 +2,16 @@
 
 import shutil
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import SMALL, spoken
 from tests.ui.models.opened import OpenedModels
-from ui.models.finder import fit_state
 
 CARD = b"---\nlicense: mit\n---\n# A card\n\n![logo](https://x/y.png) See [the paper](https://paper.test)."
 
@@ -83,50 +80,6 @@ async def test_a_gated_model_says_what_to_do(opened: OpenedModels, site: Hub) ->
     assert "hf auth login" in details.gated.text()
     [row] = spoken(opened.models.finding)
     assert "gated" in row.split(", ")
-
-
-async def test_enter_on_a_model_that_is_being_downloaded_starts_nothing_else(
-    opened: OpenedModels, site: Hub, demo_model_path: Path
-) -> None:
-    site.add_folder("makers/demo-model", demo_model_path)
-    site.facts["makers/demo-model"] = {"tags": ["mlx"], "safetensors": SMALL}
-    site.holds_after = {"model.safetensors": 1 << 20}
-    await opened.search("demo", "makers/demo-model")
-    finding = opened.models.finding
-    for _ in range(2):
-        QTest.keyClick(finding.list, Qt.Key.Key_Return)
-    [one] = opened.window.model_library.downloads.items
-    await eventually(lambda: one.progress.done_bytes >= 1 << 20)
-    assert "Downloading" in spoken(finding)[0]
-
-
-async def test_the_fit_of_a_model_is_told_in_a_word_before_and_after_it_is_known(
-    opened: OpenedModels, site: Hub
-) -> None:
-    site.add_model("a/unknown", CONFIG)
-    await opened.search("unknown", "a/unknown")
-    finder = opened.models.finding.finder
-    await eventually(lambda: finder.offers[0].is_checked)
-    assert fit_state(finder.offers[0], finder.memory)[0] == "Not known"
-
-
-async def test_the_chosen_model_is_below_the_list_in_a_narrow_window(
-    opened: OpenedModels, site: Hub
-) -> None:
-    site.add_model("a/model", CONFIG, safetensors=SMALL)
-    await opened.search("model", "a/model")
-    finding = opened.models.finding
-
-    def tops() -> tuple[int, int]:
-        both = (finding.list, finding.details)
-        listed, chosen = (one.mapTo(finding, one.rect().topLeft()).y() for one in both)
-        return listed, chosen
-
-    opened.models.resize(1100, 800)
-    await eventually(lambda: abs(tops()[0] - tops()[1]) < 20)
-    opened.models.resize(620, 800)
-    await eventually(lambda: tops()[1] > tops()[0] + 100)
-    assert finding.width() <= 620
 
 
 async def test_a_download_that_cannot_work_is_not_offered_and_says_why(

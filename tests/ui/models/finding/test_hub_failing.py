@@ -32,38 +32,6 @@ async def test_without_a_hub_it_says_so_shows_what_is_here_and_tries_again(
     assert "No model on this computer" in finding.empty.text()
 
 
-async def test_without_a_hub_the_models_here_and_the_suggestions_are_listed(
-    opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    opened.models.show_finding()
-    finding = opened.models.finding
-    await eventually(lambda: finding.finder.stage == "failed")
-    names = [one.name for one in finding.finder.offers]
-    assert names[0] == "demo-model"
-    assert len(names) == 7
-    finding.list.pick(0)
-    opened.models.finding.details.primary.click()
-    await opened.loaded("demo-model")
-
-
-@pytest.mark.parametrize(("status", "said"), [(429, "asked too often"), (500, "hub refused: 500")])
-async def test_a_hub_that_refuses_is_quoted(
-    opened: OpenedModels, site: Hub, status: int, said: str
-) -> None:
-    site.status = status
-    opened.models.show_finding()
-    finding = opened.models.finding
-    await eventually(lambda: finding.finder.stage == "failed")
-    assert said in finding.problem.text()
-
-
-async def test_a_hub_answer_that_is_not_a_list_is_an_error(opened: OpenedModels, site: Hub) -> None:
-    site.raw = b"<html>"
-    await opened.search("demo", "demo-model")
-    assert "cannot be read" in opened.models.finding.problem.text()
-
-
 async def test_a_slow_hub_is_called_slow_the_window_goes_on_and_the_search_can_be_cancelled(
     opened: OpenedModels, site: Hub
 ) -> None:

@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from engine.library.hub_models import SUGGESTIONS
-from engine.library.memory import Fit, Memory
 from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
-from tests.ui.models.finding.conftest import GIB, LARGE, SMALL, spoken
+from tests.ui.models.finding.conftest import LARGE, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
 
 
@@ -100,31 +98,6 @@ async def test_an_empty_field_suggests_models_that_fit_with_the_sizes_of_the_hub
     assert "6 models that fit" in finding.note.text()
 
 
-async def test_what_fits_stands_first_among_suggestions_and_without_a_hub(
-    opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "mine" / "other").mkdir(parents=True)
-    (tmp_path / "mine" / "other" / "a.gguf").write_bytes(b"x")
-    opened.window.model_library.add_folder(tmp_path / "mine")
-    await eventually(lambda: opened.has("other"))
-    # There is room for all of them, but other programs use most of it now.
-    memory = Memory(usable=64 * GIB, available=8 * GIB)
-    monkeypatch.setattr("ui.models.model_library.memory", lambda: memory)
-    finder = opened.models.finding.finder
-    ranks = {Fit.FITS: 0, Fit.TIGHT: 1}
-    for endpoint, stage in ((site.url, "listed"), ("http://127.0.0.1:9", "failed")):
-        monkeypatch.setenv("HF_ENDPOINT", endpoint)
-        opened.models.show_finding()
-        finder.search("")
-        await eventually(lambda stage=stage: finder.stage == stage)
-        fits = [one.model.fit(finder.memory) for one in finder.offers if not one.model.problem]
-        seen = [ranks[fit] for fit in fits if fit is not None]
-        assert seen == sorted(seen)
-        assert set(seen) == {0, 1}
-    assert finder.offers[0].name == "demo-model"
-    assert finder.offers[-1].name == "other", "it cannot be loaded at all"
-
-
 async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
     opened: OpenedModels, site: Hub
 ) -> None:
@@ -155,15 +128,6 @@ async def test_a_repository_is_found_by_its_name_or_its_pages_address_whatever_i
     assert "no repository makers/none" in opened.models.finding.problem.text()
 
 
-async def test_a_search_without_results_says_so(opened: OpenedModels, site: Hub) -> None:
-    await opened.search("nothing-like-it")
-    finding = opened.models.finding
-    assert "“nothing-like-it”" in finding.empty.text()
-    assert not finding.list.isVisible()
-    assert not finding.details.primary.isVisible()
-    assert finding.empty.width() == finding.field.width(), "the sentence has the whole width"
-
-
 async def test_a_model_is_found_downloaded_and_left_with_keys_alone(
     opened: OpenedModels, site: Hub, demo_model_path: Path
 ) -> None:
@@ -182,13 +146,3 @@ async def test_a_model_is_found_downloaded_and_left_with_keys_alone(
     models.show_finding()
     assert finding.field.text() == "demo"
     assert finding.clear_search() is finding.field.hasFocus()
-
-
-async def test_an_empty_chat_leads_to_the_view_that_finds_models(opened: OpenedModels) -> None:
-    find = opened.window.chat.welcome.find_button
-    assert find.text() == "Find a Model…"
-    find.click()
-    assert opened.models.finding.isVisible()
-    opened.click("demo-model")
-    await opened.loaded("demo-model")
-    await eventually(lambda: find.text() == "Find Another Model…")

@@ -32,14 +32,6 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     await eventually(lambda: not opened.has(REPOSITORY))
 
 
-async def test_cancel_has_the_focus_when_a_deletion_is_asked_about(opened: OpenedModels) -> None:
-    choose(opened, "Delete…")
-    await asked(opened, "This frees")
-    cancel = opened.models.question.buttons[-1]
-    await eventually(lambda: opened.models.focusWidget() is cancel)
-    opened.answer("Cancel")
-
-
 async def test_a_model_in_use_is_never_deleted(
     opened: OpenedModels, repository_folder: Path
 ) -> None:

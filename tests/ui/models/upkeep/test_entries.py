@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QToolButton
 
 from tests.support.hub import COMMIT
 from tests.ui.driving import eventually
@@ -32,20 +31,3 @@ async def test_a_models_folder_is_shown_by_the_systems_file_manager(
     await eventually(lambda: opened.card(REPOSITORY) is not before)
     choose(opened, words)
     assert shown == [str(repository_folder / "snapshots" / COMMIT)]
-
-
-async def test_the_focus_stays_on_a_models_button_when_the_list_is_made_anew(
-    opened: OpenedModels,
-) -> None:
-    opened.models.activateWindow()
-    await eventually(opened.models.isActiveWindow)
-    before = opened.card(REPOSITORY)
-    more = before.findChild(QToolButton)
-    assert more is not None
-    more.setFocus()
-    await eventually(more.hasFocus)
-    opened.window.model_library.refresh()
-    await eventually(lambda: opened.card(REPOSITORY) is not before)
-    now = opened.card(REPOSITORY).findChild(QToolButton)
-    assert now is not None
-    await eventually(now.hasFocus)

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
 from PySide6.QtWidgets import QLabel
 
 from tests.support.hub import COMMIT, Hub
@@ -96,14 +95,6 @@ async def test_an_update_that_is_cancelled_keeps_the_present_revision(
     opened.click(REPOSITORY)
     await opened.loaded(REPOSITORY)
     assert is_there(repository_folder / "snapshots" / COMMIT)
-
-
-async def test_looking_for_updates_without_a_hub_reports_that(
-    opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    opened.models.local.check.click()
-    await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
 
 
 async def test_the_hub_is_asked_for_updates_only_while_the_window_is_open_and_if_that_is_allowed(

@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine import (
-    PERSON,
-    CacheOwner,
     DiskCache,
     Engine,
-    Finished,
-    StopInfo,
-    StopKind,
-    Timing,
-    Usage,
 )
 from tests.support.shown import main_window, shown
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -74,29 +67,3 @@ async def test_deleting_a_conversation_deletes_its_caches_alone(
         window.workspace.open(first)
         await answered(window, "Count from 1 to 7")
         assert await asyncio.wrap_future(disk.measured()) > left
-
-
-async def test_a_conversation_deleted_during_an_answer_leaves_nothing_on_disk(
-    keeping: Engine, disk: DiskCache, theme: Theme
-) -> None:
-    async with shown(main_window(keeping, theme)) as window:
-        window.workspace.send(f"{LONG}Count from 1 to 100, one number per line")
-        session = window.workspace.current
-        await eventually(lambda: session.run is not None and session.run.text.count("\n") > 3)
-        window.workspace.delete(window.workspace.current.conversation)
-        await eventually(lambda: not session.is_running)
-        assert await asyncio.wrap_future(disk.measured()) == 0
-
-
-async def test_each_conversation_asks_in_its_own_name(
-    scripted: ScriptedEngine, theme: Theme
-) -> None:
-    window = main_window(scripted, theme)
-    async with shown(window):
-        window.workspace.send("Hi")
-        await eventually(lambda: bool(scripted.requests))
-        conversation = window.workspace.current.conversation
-        assert scripted.requests[0].cache_owner == CacheOwner(PERSON.name, conversation.id)
-        window.workspace.delete(conversation)
-        assert scripted.forgotten == [CacheOwner(PERSON.name, conversation.id)]
-        scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))

@@ -3,9 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
-    QApplication,
     QFileDialog,
     QMessageBox,
 )
@@ -129,25 +127,6 @@ async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindo
     restore.trigger()
     await eventually(lambda: len(views(window)) == 1)
     assert not window.workspace.conversations.can_undo
-
-
-async def test_pinning_and_duplicating_work_from_the_menu(window: MainWindow) -> None:
-    await ask(window, COUNT)
-    action(window, "Pin").trigger()
-    assert window.workspace.current.conversation.is_pinned
-    action(window, "Duplicate").trigger()
-    await eventually(lambda: window.workspace.current.conversation.title.endswith("(copy)"))
-    await eventually(lambda: len(views(window)) == 1)
-
-
-async def test_every_shortcut_means_one_thing(window: MainWindow, qapp: QApplication) -> None:
-    seen: dict[str, str] = {}
-    for found in window.findChildren(QAction):
-        for keys in found.shortcuts():
-            name = keys.toString()
-            assert name not in seen, f"{name}: {seen[name]} and {found.text()}"
-            seen[name] = found.text()
-    assert len(seen) > 15
 
 
 async def test_a_conversation_is_exported_and_imported_through_the_menu(

@@ -84,12 +84,6 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
     assert question.text_view.found_texts == []
 
 
-async def test_a_search_without_a_result_says_so(window: MainWindow, qtbot: QtBot) -> None:
-    window.sidebar.search()
-    qtbot.keyClicks(window.sidebar.search_field, "xyzzy")
-    await eventually(lambda: "for “xyzzy”" in window.sidebar.results.count.text())
-
-
 async def test_versions_are_there_after_a_restart_and_so_is_the_choice(start: Start) -> None:
     async with start() as window:
         await ask(window, COUNT)

@@ -8,18 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
-    QAbstractSpinBox,
     QApplication,
-    QComboBox,
-    QDialog,
     QLabel,
-    QLineEdit,
     QMenu,
-    QPlainTextEdit,
-    QTextEdit,
-    QWidget,
 )
 from pytestqt.qtbot import QtBot
 
@@ -30,7 +21,7 @@ from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
-from ui.window.other_windows import ShortcutsDialog, keys_of, plain
+from ui.window.other_windows import plain
 
 _NO_MODIFIER = Qt.KeyboardModifier.NoModifier
 
@@ -45,19 +36,6 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
         return window
 
     return enter(lambda: opened(make(), quits=True))
-
-
-async def test_the_list_of_shortcuts_has_every_shortcut_of_the_window(window: MainWindow) -> None:
-    dialog = ShortcutsDialog(window.menuBar(), window)
-    said = {one.accessibleName() for one in dialog.findChildren(QLabel)}
-    wanted = {
-        f"{plain(action.text())}: {keys_of(action)}"
-        for action in window.findChildren(QAction)
-        if action.shortcuts()
-    }
-    assert len(wanted) > 10
-    assert wanted <= said
-    dialog.deleteLater()
 
 
 async def test_no_two_actions_share_a_shortcut(window: MainWindow) -> None:
@@ -218,60 +196,6 @@ async def test_keys_alone_do_the_main_job(
     assert ended is not None
     assert ended.finished is not None
     assert ended.finished.stop.value == "6"
-
-
-def nameless(top: QWidget) -> list[str]:
-    """Return the controls of a window that a screen reader could not name."""
-    kinds = (
-        QAbstractButton,
-        QLineEdit,
-        QPlainTextEdit,
-        QTextEdit,
-        QAbstractItemView,
-        QAbstractSpinBox,
-        QComboBox,
-    )
-    return [
-        f"{type(top).__name__}: {control.objectName()} in {control.parent()!r}"
-        for kind in kinds
-        for control in top.findChildren(kind)
-        if not control.accessibleName()
-        and not (isinstance(control, QAbstractButton) and control.text())
-        and not control.objectName().startswith("qt_")
-        and not isinstance(
-            control.parent(), QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
-        )
-        and not isinstance(control.parentWidget(), QComboBox)
-        and type(control).__module__.startswith(("ui.", "PySide6"))
-        and "QComboBoxPrivateContainer" not in control.parent().metaObject().className()
-    ]
-
-
-async def test_every_control_of_every_window_has_a_name_for_screen_readers(
-    window: MainWindow,
-) -> None:
-    window.workspace.current.stops.add("6")
-    await eventually(lambda: window.workspace.models.stage == "ready")
-    window.workspace.send("Count from 1 to 10, one number per line")
-    await eventually(lambda: not window.workspace.current.is_running)
-    window.chat.show_settings()
-    window.others.show_preferences()
-    window.others.show_shortcuts()
-    window.others.show_about()
-    window.others.show_server()
-    window.others.show_inspector()
-    await asyncio.sleep(0.1)
-    tops = [window, *(w for w in QApplication.topLevelWidgets() if w.isVisible())]
-    assert len(tops) > 5
-    assert [one for top in tops for one in nameless(top)] == []
-    inspector = window.others.inspector
-    assert inspector is not None
-    for number in range(inspector.tabs.count()):
-        inspector.tabs.setCurrentIndex(number)
-        assert nameless(inspector) == []
-    for top in tops[1:]:
-        if isinstance(top, QDialog):
-            top.close()
 
 
 async def test_zoom_changes_the_text_of_messages_alone(

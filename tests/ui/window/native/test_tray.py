@@ -1,6 +1,4 @@
-from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QSystemTrayIcon
 
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
@@ -42,26 +40,6 @@ async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Th
     await eventually(lambda: switch.stage == "off")
     assert tray.turn.text() == "Start Local Server"
     tray.close()
-
-
-def test_its_entries_do_what_they_say(theme: Theme) -> None:
-    done: list[str] = []
-    tray = made(theme, ServerSwitch(_Control()), done)
-    for action in (tray.open, tray.requests, tray.quit):
-        action.trigger()
-    tray.icon.activated.emit(QSystemTrayIcon.ActivationReason.Trigger)
-    assert done == ["show", "show server", "quit", "show"]
-    tray.close()
-
-
-def test_an_icon_that_was_removed_follows_nothing_any_more(theme: Theme) -> None:
-    switch = ServerSwitch(_Control())
-    tray = made(theme, switch, [])
-    tray.close()
-    QCoreApplication.sendPostedEvents(tray.menu, int(QEvent.Type.DeferredDelete))
-    # An error in what follows them would fail this test.
-    theme.changed.emit()
-    switch.changed.emit()
 
 
 def test_a_click_on_a_notification_does_what_it_is_about_once(theme: Theme) -> None:

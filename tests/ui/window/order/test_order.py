@@ -7,7 +7,6 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu
 
-from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
 from ui.kit.commands import fill_menu
@@ -175,36 +174,6 @@ async def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_s
     assert window.workspace.current.conversation is not made
     assert window.workspace.current.conversation.stops == []
     assert not source.isVisible()
-
-
-async def test_the_keyboard_stays_in_the_hits_of_a_search_until_one_is_chosen(
-    window: MainWindow,
-) -> None:
-    sidebar, field = window.sidebar, window.sidebar.search_field
-    one(window, "Bananas").draft = "not to be sent"
-    window.activateWindow()
-    await eventually(window.isActiveWindow)
-    field.setFocus()
-    QTest.keyClicks(field, "Bananas")
-    await eventually(lambda: sidebar.results.list.model().rowCount() > 0)
-    QTest.keyClick(field, Qt.Key.Key_Down)
-    await eventually(lambda: window.workspace.current.conversation is one(window, "Bananas"))
-    assert sidebar.results.list.hasFocus()
-    QTest.keyClick(sidebar.results.list, Qt.Key.Key_Return)
-    assert window.chat.composer.input.hasFocus(), "whoever has chosen writes there"
-    assert not window.workspace.current.is_running
-
-
-async def test_a_conversation_made_with_ctrl_held_is_the_chosen_one(window: MainWindow) -> None:
-    window.workspace.open(one(window, "Bananas"))
-    field = window.chat.composer.input
-    QTest.keyPress(field, Qt.Key.Key_Control, Qt.KeyboardModifier.ControlModifier)
-    window.workspace.new_conversation()
-    made = window.workspace.current.conversation
-    chosen = window.sidebar.list.chosen()
-    QTest.keyRelease(field, Qt.Key.Key_Control, Qt.KeyboardModifier.NoModifier)
-    assert not made.has_messages
-    assert chosen == [made]
 
 
 async def test_rename_shows_a_conversation_that_the_list_hides_and_edits_its_title(
