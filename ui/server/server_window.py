@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QFont, QHideEvent, QResizeEvent, QTextOption
+from PySide6.QtGui import QFont, QHideEvent, QTextOption
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -520,9 +520,7 @@ def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
 
 
 _EDGE_PX = 20
-_SETTINGS_PX = 316
-_BESIDE_PX = 640  # the width of the requests beside the settings
-_ANY_PX = (1 << 24) - 1  # no limit
+_SETTINGS_PX = 360
 _REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
@@ -542,10 +540,7 @@ class ServerWindow(OwnWindow):
         self._reach = label("", "muted", 0.95)
         self._title = label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold)
         self.settings_shown = ChipButton("sliders", "Settings", is_toggle=True)
-        self.settings_shown.setToolTip("Show the settings, or leave their room to the requests")
-        self._has_room = True
-        # What a person chose; None as long as the width of the window decides.
-        self._wants_settings: bool | None = None
+        self.settings_shown.setToolTip("Show the settings")
         self.notice = label("", "fault", 0.95, is_wrapped=True)
         self.settings = ServerSettings(panel)
         self.log = RequestLogPanel(panel.log)
@@ -603,40 +598,33 @@ class ServerWindow(OwnWindow):
         requests = QWidget()
         requests.setObjectName("scrolled")
         column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0), on=requests)
-        # With large text on a small screen, not all of it fits without scrolling.
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._settings_area, self._requests = self._settings_column(), area
-        self._beside = row(self._settings_area, (area, 1), spacing=6)
-        column(
-            bar,
-            (self._beside, 1),
-            spacing=0,
-            on=self,
-        )
-        # Filled in its place: what moves is styled again with all that it holds.
+        self._settings_area = self._settings_column()
+        beside = QSplitter(Qt.Orientation.Horizontal)
+        beside.setChildrenCollapsible(False)
+        beside.addWidget(self._settings_area)
+        beside.addWidget(area)
+        beside.setStretchFactor(1, 1)
+        column(bar, (row(beside, margins=(0, 0, _EDGE_PX, 14)), 1), spacing=0, on=self)
+        self.settings_shown.setChecked(True)
+        # Reparenting re-polishes the subtree; fill the splitter in place.
         right.addWidget(self.log)
         right.addWidget(self.detail)
         right.setSizes([380, 300])
-        self._arrange()
 
     def _settings_column(self) -> QScrollArea:
         holder = QWidget()
         holder.setObjectName("scrolled")
         column(self.settings, margins=(20, 14, 12, 14), on=holder)
-        return scrolling(holder, "Settings of the server", goes_sideways=False)
-
-    def _settings_px(self) -> int:
-        area = self._settings_area
-        inside = area.widget()
-        assert inside is not None
-        least = inside.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width()
-        return max(_SETTINGS_PX + 32, least)
+        area = scrolling(holder, "Settings of the server", goes_sideways=False)
+        area.setMinimumWidth(_SETTINGS_PX)
+        return area
 
     def _connect_signals(self) -> None:
         panel = self._panel
         self.switch.clicked.connect(panel.switch.turn)
-        self.settings_shown.clicked.connect(self._fold)
+        self.settings_shown.toggled.connect(self._settings_area.setVisible)
         panel.switch.changed.connect(self._refresh)
         panel.preferences.keeping_failed.connect(self._say)
         self.log.entry_chosen.connect(self._show_entry)
@@ -699,29 +687,6 @@ class ServerWindow(OwnWindow):
 
     # -- look ------------------------------------------------------------------------------
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fold the settings away where they leave the requests too little room."""
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _fold(self, is_shown: bool) -> None:
-        self._wants_settings = is_shown
-        self._arrange()
-
-    def _arrange(self) -> None:
-        """Show settings and requests side by side, or one of them where both do not fit."""
-        beside = self._settings_px()
-        has_room = self.width() >= beside + _BESIDE_PX
-        shows = has_room if self._wants_settings is None else self._wants_settings
-        self.settings_shown.setChecked(shows)
-        self._has_room = has_room
-        self._show_head()
-        self._settings_area.setMinimumWidth(beside if has_room else 0)
-        self._settings_area.setMaximumWidth(beside if has_room else _ANY_PX)
-        self._settings_area.setVisible(shows)
-        self._requests.setVisible(has_room or not shows)
-        self._beside.setContentsMargins(0 if shows else _EDGE_PX, 0, _EDGE_PX, 14)
-
     def _refresh(self) -> None:
         switch = self._panel.switch
         self.switch.setChecked(switch.is_wanted)
@@ -730,17 +695,9 @@ class ServerWindow(OwnWindow):
         self.address.setText(switch.url)
         self.address.setAccessibleName(f"Server address {switch.url}")
         self._reach.setText(reach_words(switch) if is_on else "")
-        self._show_head()
+        for widget in (self.address, self.copy, self._reach):
+            widget.setVisible(is_on)
         self._say(switch.message)
-
-    def _show_head(self) -> None:
-        """Show the address of a server that is on, and the title where both have room."""
-        is_on = self._panel.switch.stage == "on"
-        shown = dict.fromkeys((self.address, self.copy, self._reach), is_on)
-        shown[self._title] = self._has_room or not is_on
-        # What goes makes room first: all of it at once would widen the window.
-        for widget in sorted(shown, key=lambda other: shown[other]):
-            widget.setVisible(shown[widget])
 
     def _say(self, problem: str) -> None:
         self.notice.setText(problem)

@@ -405,14 +405,10 @@ async def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
     window = ServerWindow(panel)
     window.resize(1_000, 300)
     window.show()
-    if not window.settings.isVisible():
-        window.settings_shown.click()
     areas = window.findChildren(QScrollArea)
     (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
     await eventually(lambda: area.verticalScrollBar().isVisible())
     await eventually(lambda: area.widget().width() <= area.viewport().width())
-    if not window.log.isVisible():
-        window.settings_shown.click()
     panel.log.take([began(1)])
     view = window.log.view
     await eventually(lambda: view.model().rowCount() == 1)
@@ -429,30 +425,15 @@ async def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
     window.deleteLater()
 
 
-async def test_settings_that_leave_the_requests_no_room_fold_away_until_a_person_wants_them(
-    theme: Theme,
-) -> None:
-    window = ServerWindow(panel_with(Control()))
-    window.resize(1_270, 700)
-    window.show()
-    toggle, settings, log = window.settings_shown, window.settings, window.log
-    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (True, True, True)
-    window.resize(700, 700)
-    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (False, True, False)
-    assert toggle.focusPolicy() & Qt.FocusPolicy.TabFocus
-    toggle.setFocus()
-    QTest.keyClick(toggle, Qt.Key.Key_Space)
-    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (True, False, True)
-    QTest.keyClick(toggle, Qt.Key.Key_Space)
-    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (False, True, False)
-    # What a person chose stays where there is room again.
-    window.resize(1_270, 700)
-    assert (settings.isVisible(), log.isVisible()) == (False, True)
-    toggle.click()
-    assert (settings.isVisible(), log.isVisible()) == (True, True)
-    window.close()
-    await window.finish()
-    window.deleteLater()
+async def test_settings_button_shows_and_hides_the_settings(theme: Theme) -> None:
+    async with shown(ServerWindow(panel_with(Control()))) as window:
+        toggle, settings = window.settings_shown, window.settings
+        assert (settings.isVisible(), window.log.isVisible()) == (True, True)
+        toggle.setFocus()
+        QTest.keyClick(toggle, Qt.Key.Key_Space)
+        assert (settings.isVisible(), window.log.isVisible()) == (False, True)
+        toggle.click()
+        assert settings.isVisible()
 
 
 async def test_a_server_that_goes_on_and_off_does_not_widen_its_window(
