@@ -3,6 +3,7 @@
 Main thread. The list is made only while it is visible.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,10 @@ from PySide6.QtCore import (
     QEvent,
     QItemSelectionModel,
     QObject,
-    QRectF,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from engine import RunPhase, TokenTrace, acceptance, counted, guess_sources, phases, quoted, seconds
@@ -25,18 +25,15 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.buttons import Choice
-from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
+from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import column, row, scrolling
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme, fixed_font, restyle
+from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
 from ui.words import guess_words
 
-_LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
-_MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)
-_BAR_SHARE = 0.5  # of the height of a line
 _UNKNOWN = "The times of this answer are not known."
 
 
@@ -47,14 +44,15 @@ class TimingTab(InspectorTab):
         super().__init__()
         self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
-        self.bars = PhaseBars()
+        self.bars = ReadingPage("Phases")
         self.guesses = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         inside = QWidget()
         inside.setObjectName("scrolled")
-        column(self.note, self.bars, self.guesses, self.waits, STRETCH, spacing=10, on=inside)
+        column(self.note, (self.bars, 1), self.guesses, self.waits, spacing=10, on=inside)
         area = scrolling(inside, "Where the time went", goes_sideways=False)
         column(area, margins=(0, 12, 0, 0), on=self)
+        current_theme().changed.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's times."""
@@ -65,7 +63,9 @@ class TimingTab(InspectorTab):
         shown = self._shown
         finished = None if shown is None else shown.run.finished
         run_phases = [] if finished is None else phases(finished)
-        self.bars.show_phases(run_phases)
+        self.bars.setHtml(phase_bars(run_phases))
+        names = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
+        self.bars.setAccessibleName("; ".join(names) or "Phases")
         self.bars.setVisible(bool(run_phases))
         if finished is not None:
             total_s = finished.timing.total_s
@@ -89,68 +89,39 @@ class TimingTab(InspectorTab):
         self._refresh()
 
 
-class PhaseBars(QWidget):
-    """Rows of name, bar and time; each bar begins when its phase began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._phases: list[RunPhase] = []
-        current_theme().changed.connect(self.update)
-
-    def show_phases(self, run_phases: list[RunPhase]) -> None:
-        """Draw these phases."""
-        self._phases = run_phases
-        self._fit()
-        words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
-        self.setAccessibleName("; ".join(words) or "Phases")
-        self.update()
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Take as much room as the letters need."""
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
-    def _fit(self) -> None:
-        self.setFixedHeight(round(self.fontMetrics().height() * _LINES) * len(self._phases))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if not self._phases:
-            return
-        colors = current_theme().colors
-        fills = (colors.quiet, colors.tool, colors.match, colors.done)
-        total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
-        line, letter = self.fontMetrics().height(), self.fontMetrics().averageCharWidth()
-        row_px, name_px, time_px = round(line * _LINES), letter * _NAME_CHARS, letter * _TIME_CHARS
-        room, thick = max(40, self.width() - name_px - time_px), line * _BAR_SHARE
-        bar_top, half = (line - thick) / 2, thick / 2
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for place, (phase, color) in enumerate(zip(self._phases, fills, strict=False)):
-            y = place * row_px
-            painter.setFont(self.font())
-            painter.setPen(QColor(colors.text))
-            painter.drawText(QRectF(0, y, name_px, line), _MIDDLE, phase.name)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(colors.bubble))
-            painter.drawRoundedRect(QRectF(name_px, y + bar_top, room, thick), half, half)
-            painter.setBrush(QColor(color))
-            left = name_px + phase.begins_s / total * room
-            width = max(3.0, phase.took_s / total * room)
-            bar = QRectF(min(left, name_px + room - width), y + bar_top, width, thick)
-            painter.drawRoundedRect(bar, half, half)
-            painter.setPen(QColor(colors.text))
-            painter.setFont(fixed_font(self.font(), 0.95))
-            time = QRectF(name_px + room, y, time_px, line)
-            painter.drawText(
-                time, _MIDDLE | int(Qt.AlignmentFlag.AlignRight), seconds(phase.took_s)
-            )
-            painter.setPen(QColor(colors.muted))
-            painter.setFont(self.font())
-            painter.drawText(QRectF(name_px, y + line, room, line), _MIDDLE, phase.note)
-        painter.end()
+def phase_bars(run_phases: list[RunPhase]) -> Html:
+    """Return a table of phases: name, a bar from begin to end on the whole time, time and note."""
+    colors = current_theme().colors
+    total_s = max((phase.begins_s + phase.took_s for phase in run_phases), default=0.0) or 1.0
+    fills, rows = (colors.quiet, colors.tool, colors.match, colors.done), []
+    for phase, fill in zip(run_phases, fills, strict=False):
+        before = round(phase.begins_s / total_s * _BAR_PERCENT)
+        width = max(1, round(phase.took_s / total_s * _BAR_PERCENT))
+        bar = table(
+            [
+                [
+                    cell(SPACE, width=f"{before}%"),
+                    cell(SPACE, width=f"{width}%", bgcolor=fill),
+                    cell(SPACE, width=f"{max(0, 100 - before - width)}%"),
+                ]
+            ],
+            width="100%",
+            cellspacing=0,
+            bgcolor=colors.bubble,
+        )
+        note = paragraph(colored(phase.note, colors.muted), style="margin:2px 0 8px 0")
+        padding = "padding:2px 12px 2px 0"
+        rows.append(
+            [
+                cell(phase.name, style=padding, width="20%"),
+                cell(bar, note, width="65%"),
+                cell(code(seconds(phase.took_s)), style="padding:2px 0 2px 12px", width="15%"),
+            ]
+        )
+    return table(rows, width="100%")
 
 
+_BAR_PERCENT = 99
 _AROUND_CHARS = 160
 
 
@@ -169,7 +140,7 @@ class Comparison:
 def compare(left: ShownRun, right: ShownRun) -> Comparison:
     """Compare the texts, tokens, settings and ends of two runs."""
     a, b = left.run.thinking + left.run.text, right.run.thinking + right.run.text
-    place = _common_length(a, b)
+    place = len(os.path.commonprefix([a, b]))
     index = _first_token(left, right)
     if a == b:
         sentence = "Both answers are identical."
@@ -219,17 +190,6 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
         ("Characters", f"{len(run.text) - run.continued_chars:,}"),
     ]
-
-
-def _common_length(a: str, b: str) -> int:
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[:middle] == b[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _first_token(left: ShownRun, right: ShownRun) -> int | None:

@@ -227,51 +227,6 @@ class ElidedButton(QPushButton):
         return self.fontMetrics().horizontalAdvance(words) + 2
 
 
-class ElidedChip(QLabel):
-    """A chip that shortens long text; the visible part can be selected."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._whole = text
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setProperty("role", "chip")
-        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        super().setText(text)
-
-    def text(self) -> str:
-        """Return the whole text."""
-        return self._whole
-
-    def sizeHint(self) -> QSize:
-        hint = super().sizeHint()
-        metrics = self.fontMetrics()
-        # The difference is the frame around the words.
-        around = hint.width() - metrics.horizontalAdvance(super().text())
-        words = metrics.horizontalAdvance(self._whole[:_LONGEST_CHIP])
-        return QSize(around + words, hint.height())
-
-    def minimumSizeHint(self) -> QSize:
-        least = self.fontMetrics().averageCharWidth() * 2 * _LEAST_CHARACTERS
-        return QSize(min(self.sizeHint().width(), least), super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Shorten the text to the width."""
-        super().resizeEvent(event)
-        metrics = self.fontMetrics()
-        around = QLabel.sizeHint(self).width() - metrics.horizontalAdvance(super().text())
-        room = max(0, self.width() - around)
-        shown = self._whole
-        if metrics.horizontalAdvance(shown) > room:
-            shown = metrics.elidedText(shown, Qt.TextElideMode.ElideRight, room)
-        if shown != super().text():
-            super().setText(shown)
-        self.setToolTip("" if shown == self._whole else plain_tool_tip(self._whole))
-
-
-_LONGEST_CHIP = 400
-
-
 _ICON = 14
 _PAD = 9
 _GAP = 5
@@ -357,17 +312,13 @@ class FactTable(QWidget):
         """Add a row and return its value's label."""
         row = self._grid.rowCount()
         title = label(name, "muted", 0.95)
-        shown: QLabel
+        shown = label(value, "chip" if is_code else "", 0.95, is_wrapped=True)
+        # Word-wrapped labels report the height at minimum width as their minimum height.
+        shown.setMinimumHeight(1)
+        shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         if is_code:
-            shown = ElidedChip(value)
             shown.setFont(self._fixed)
             title.setContentsMargins(0, 3, 0, 0)
-        else:
-            shown = label(value, "", 0.95, is_wrapped=True)
-            # Its least height would be that of its narrowest shape: an area that scrolls the table
-            # would have a bar without need.
-            shown.setMinimumHeight(1)
-            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         shown.setAccessibleName(f"{name}: {value}")
         self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
         # Without an alignment a chip would be as wide as the whole column.

@@ -34,7 +34,7 @@ from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
 from ui.kit.dialogs import ask_number, choose_file, choose_target
 from ui.kit.following import Following
-from ui.kit.labels import ElidedButton, ElidedChip, ElidedLabel, clear_layout_of, label, rescale
+from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label, rescale
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, copied_text, copy_text, passing_menu
 from ui.kit.rows import Index
@@ -342,7 +342,7 @@ class EndTokens(QWidget):
 def _end_token(text: str, words: str) -> QWidget:
     """Return a line that shows a token and says where it comes from."""
     line = QWidget()
-    chip = ElidedChip(text)
+    chip = label(text, "chip")
     chip.setFont(fixed_font(chip.font(), 0.92))
     source = ElidedLabel(words)
     source.setProperty("role", "faint")

@@ -4,14 +4,13 @@ import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine import RunPhase
 from engine.stopping.record import Channel
 from engine.values.events import TokenTrace
 from engine.values.figures import phases
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.reading import columns, trace_of
+from tests.ui.inspector.reading import trace_of
 from ui.chat.session.traces import HeldText, held_times
-from ui.inspector.run_tabs import PhaseBars, TimingTab
+from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.theme import Theme
 from ui.records.runs import Run
@@ -40,7 +39,6 @@ def test_the_timing_tab_shows_where_the_time_of_a_run_went(
         "Finishing",
     ]
     assert "of “c”" in timing.waits.text()
-    assert timing.bars.height() > 4 * timing.fontMetrics().height()
 
 
 def test_the_timing_tab_of_a_running_answer_says_when_the_times_are_known(
@@ -75,31 +73,6 @@ def test_held_times_are_computed_once_the_tab_is_visible(timing: TimingTab, reco
     assert timing.waits.text() == ""
     timing.show()
     assert timing.waits.text() == "No text was held back."
-
-
-def test_bars_are_placed_by_the_phases_and_sized_by_the_letters(theme: Theme, qtbot: QtBot) -> None:
-    bars = PhaseBars()
-    qtbot.addWidget(bars)
-    found = [
-        RunPhase("Waiting", 1.0, 0.0),
-        RunPhase("Reading", 2.0, 1.0),
-        RunPhase("Writing", 1.0, 3.0),
-    ]
-    bars.show_phases(found)
-    bars.resize(600, bars.height())
-    bars.show()
-    picture, colors = bars.grab().toImage(), theme.colors
-    waiting, reading, writing = (
-        columns(picture, ink) for ink in (colors.quiet, colors.tool, colors.match)
-    )
-    assert waiting[0] < waiting[-1] <= reading[0] + 3 < reading[-1] <= writing[0] + 3
-    assert reading[-1] - reading[0] == pytest.approx(2 * (writing[-1] - writing[0]), rel=0.1)
-    usual = bars.height()
-    enlarge(bars)
-    assert bars.height() == pytest.approx(2 * usual, rel=0.15)
-    bars.show_phases([])
-    assert bars.height() == 0
-    assert bars.accessibleName() == "Phases"
 
 
 def enlarge(widget: QWidget) -> None:
