@@ -42,6 +42,18 @@ T = TypeVar("T")
 _KEY = "setting"
 
 
+ServerAtLaunch = Literal["as_left", "on", "off"]
+KeyPlace = Literal["none", "keychain", "file"]
+"""Where the server's API key is kept."""
+DEFAULT_PORT = 8642
+MOST_TOKENS = 2**31 - 1
+# The values of ``ui.records.conversations.ListOrder``.
+ListOrderName = Literal["recent", "created", "oldest", "title"]
+# The values of ``ui.records.conversations.WhenFull``.
+WhenFullName = Literal["leave_out", "summarize", "ask"]
+TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """The facts about a setting that its field does not contain.
@@ -117,14 +129,6 @@ def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
         else:
             setting = field_.metadata.get(_KEY, Declaration())
             yield Declared(f"{prefix}{field_.name}", inner, getattr(usual, field_.name), setting)
-
-
-ServerAtLaunch = Literal["as_left", "on", "off"]
-KeyPlace = Literal["none", "keychain", "file"]
-"""Where the server's API key is kept."""
-
-DEFAULT_PORT = 8642
-MOST_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,15 +366,6 @@ class NewConversation:
 
     def settings(self) -> ConversationSettings:
         return ConversationSettings(**asdict(self))
-
-
-# The values of ``ui.records.conversations.ListOrder``.
-ListOrderName = Literal["recent", "created", "oldest", "title"]
-
-# The values of ``ui.records.conversations.WhenFull``.
-WhenFullName = Literal["leave_out", "summarize", "ask"]
-
-TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 
 @dataclass(frozen=True, slots=True)

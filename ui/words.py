@@ -40,6 +40,51 @@ from engine.files.causes import os_cause
 TRACES_DELETED = "Answers stay, but their tokens can no longer be shown, saved or replayed."
 
 
+# The names of a request's fields in the window.
+_NAMES = {
+    "max_tokens": "the longest answer",
+    "thinking_budget": "the thinking budget",
+    **{option.name: f"the {option.title.lower()}" for option in SAMPLING_OPTIONS},
+    "stop_token_ids": "each stop token",
+    "messages": "the conversation",
+}
+# Characters that turn the direction of the text around them, and so may show it as another one.
+_DIRECTIONS = {
+    code: visible(chr(code)) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+_JOINERS = "\u200c\u200d"
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+_MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_NOT_ASCII = re.compile(r"[^\n -~]")
+_LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
+ORIGIN_NAMES = {
+    TokenOrigin.SAMPLED: "",
+    TokenOrigin.LOOKUP: "Draft: prompt lookup",
+    TokenOrigin.PREDICTION: "Draft: predicted output",
+    TokenOrigin.DRAFT: "Draft: draft model",
+    TokenOrigin.HEAD: "Draft: MTP head",
+    TokenOrigin.FORCED: "Forced",
+    TokenOrigin.BUDGET: "Forced: budget",
+}
+"""By a token's origin, its name in a table; empty for a token that the model drew alone."""
+ORIGIN_WORDS = {
+    TokenOrigin.SAMPLED: "",
+    TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
+    TokenOrigin.PREDICTION: "guessed from the request’s prediction, and confirmed by the model",
+    TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
+    TokenOrigin.HEAD: "guessed by the model’s own draft head, and confirmed by the model",
+    TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
+    TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
+}
+"""By a token's origin, what it means in words; empty for a token that the model drew alone."""
+Spans = list[tuple[int, int]]
+"""Where something begins and ends, in characters."""
+# If the parts that differ have more words than this, they are marked as a whole.
+_MOST_WORDS = 1500
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
 class Tone(StrEnum):
     """The tone of a state; the theme has a color for each tone."""
 
@@ -98,15 +143,6 @@ def verdict(finished: Finished, context: AnswerContext) -> Verdict:
 
 # The text of an exception is written for logs; only our own errors carry sentences.
 
-# The names of a request's fields in the window.
-_NAMES = {
-    "max_tokens": "the longest answer",
-    "thinking_budget": "the thinking budget",
-    **{option.name: f"the {option.title.lower()}" for option in SAMPLING_OPTIONS},
-    "stop_token_ids": "each stop token",
-    "messages": "the conversation",
-}
-
 
 def failure_words(error: BaseException) -> str:
     """Return why something failed, as whole sentences."""
@@ -149,18 +185,6 @@ def _invalid(error: InvalidRequest) -> str:
         return error.reason
     field = error.field.partition("[")[0]
     return f"{_NAMES.get(field, f'the setting {field}')} {error.reason}"
-
-
-# Characters that turn the direction of the text around them, and so may show it as another one.
-_DIRECTIONS = {
-    code: visible(chr(code)) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
-_JOINERS = "\u200c\u200d"
-_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
-_MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
-_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
-_NOT_ASCII = re.compile(r"[^\n -~]")
-_LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 
 
 def with_control_pictures(text: str) -> str:
@@ -240,29 +264,6 @@ def _character(name: str, digits: str) -> str:
     return chr(code)
 
 
-ORIGIN_NAMES = {
-    TokenOrigin.SAMPLED: "",
-    TokenOrigin.LOOKUP: "Draft: prompt lookup",
-    TokenOrigin.PREDICTION: "Draft: predicted output",
-    TokenOrigin.DRAFT: "Draft: draft model",
-    TokenOrigin.HEAD: "Draft: MTP head",
-    TokenOrigin.FORCED: "Forced",
-    TokenOrigin.BUDGET: "Forced: budget",
-}
-"""By a token's origin, its name in a table; empty for a token that the model drew alone."""
-
-ORIGIN_WORDS = {
-    TokenOrigin.SAMPLED: "",
-    TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
-    TokenOrigin.PREDICTION: "guessed from the request’s prediction, and confirmed by the model",
-    TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
-    TokenOrigin.HEAD: "guessed by the model’s own draft head, and confirmed by the model",
-    TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
-    TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
-}
-"""By a token's origin, what it means in words; empty for a token that the model drew alone."""
-
-
 def guess_words(speculation: Speculation, output_tokens: int) -> str:
     """Return in sentences what guessing did for an answer."""
     if not speculation.passes:
@@ -290,14 +291,6 @@ def guess_words(speculation: Speculation, output_tokens: int) -> str:
         of_all = counted(output_tokens, "token")
         said.append(f"{saved:,} of {of_all} took no pass of their own.")
     return " ".join(said)
-
-
-Spans = list[tuple[int, int]]
-"""Where something begins and ends, in characters."""
-
-# If the parts that differ have more words than this, they are marked as a whole.
-_MOST_WORDS = 1500
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 def differences(left: str, right: str) -> tuple[Spans, Spans]:

@@ -59,6 +59,21 @@ _MAX_ANSWERS = 100
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
+# A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
+SHOWN_CHARS = 60_000
+_LINE_CHARS = 4_000
+MAX_BYTES = 16 * 1024 * 1024
+_DELAY_MS = 250
+_HINT = (
+    "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
+    "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
+)
+_RESULT_HINT = (
+    "What the answer says appears here: what is wrong with it, why it ended, its text and its "
+    "events."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CapturedAnswers:
     """What a text holds: the answer to show, and what is wrong with all of its answers.
@@ -244,11 +259,6 @@ def _shortened(text: str) -> str:
     return f"{text[:MAX_SHOWN_CHARS]} … {counted(len(text) - MAX_SHOWN_CHARS, 'more character')}"
 
 
-# A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
-SHOWN_CHARS = 60_000
-_LINE_CHARS = 4_000
-
-
 class CaptureSource(QPlainTextEdit):
     """An editor for a text of any length; ``textChanged`` says that ``capture`` has changed."""
 
@@ -283,18 +293,6 @@ class CaptureSource(QPlainTextEdit):
             self.set_capture(text)
         else:
             super().insertFromMimeData(source)
-
-
-MAX_BYTES = 16 * 1024 * 1024
-_DELAY_MS = 250
-_HINT = (
-    "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
-    "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
-)
-_RESULT_HINT = (
-    "What the answer says appears here: what is wrong with it, why it ended, its text and its "
-    "events."
-)
 
 
 class CaptureWindow(OwnWindow):

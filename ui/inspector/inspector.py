@@ -47,6 +47,14 @@ _SHORT_CHARS = 40
 _MOST_RUNS = 200
 
 
+DELAY_MS = 60
+GROWTH_MS = 100
+# A run with as many tokens as are kept takes about three megabytes.
+_MOST_BYTES = 32 << 20
+# Showing growth takes at most 1 / this number of the main thread's time.
+_GROWTH_SHARE = 25
+
+
 class KnownRuns:
     """Lists runs, with their traces if these are in memory."""
 
@@ -136,8 +144,6 @@ class ShownPrompt(QObject):
 
 
 # The replay runs on another thread, a moment after the last change, so that typing never waits.
-
-DELAY_MS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +279,6 @@ def outcome_of(
         ),
         rules=rules,
     )
-
-
-GROWTH_MS = 100
-# A run with as many tokens as are kept takes about three megabytes.
-_MOST_BYTES = 32 << 20
-# Showing growth takes at most 1 / this number of the main thread's time.
-_GROWTH_SHARE = 25
 
 
 class Inspector(QObject):

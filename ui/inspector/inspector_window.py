@@ -63,6 +63,12 @@ _LEVELS = (
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 
 
+_Kind = TypeVar("_Kind", bound=InspectorTab)
+_NO_TOKENS = "The tokens of this run were not recorded."
+_HINT = "Point at a token, or use the arrow keys, to see its details."
+_LEAST_PX = 400  # the tape and a few lines of a tab
+
+
 class RunBar(QWidget):
     """Says which run is shown, and offers what can be done with it and with the next ones."""
 
@@ -305,10 +311,6 @@ def why(run: Run, tape: Tape | None) -> list[str]:
     return steps(finished, run.context, began=began, probability=probability)
 
 
-_Kind = TypeVar("_Kind", bound=InspectorTab)
-_NO_TOKENS = "The tokens of this run were not recorded."
-
-
 class _Tab(NamedTuple):
     """A tab of the window.
 
@@ -340,11 +342,6 @@ TABS = (
     _Tab("What If", lambda inspector, _: WhatIfTab(inspector), _NO_TOKENS),
     _Tab("Runs", lambda inspector, _: RunsTab(inspector)),
 )
-
-_HINT = "Point at a token, or use the arrow keys, to see its details."
-
-
-_LEAST_PX = 400  # the tape and a few lines of a tab
 
 
 class InspectorWindow(OwnWindow):

@@ -92,6 +92,10 @@ _NONE_OF = {
 }
 
 
+_OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
+Stage = Literal["idle", "running", "done", "failed", "cancelled"]
+
+
 def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> Html:
     """Return a table with a row for each check, failures first; ``group`` leaves out others.
 
@@ -139,9 +143,6 @@ def _said(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
     return said
 
 
-_OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
-
-
 def _fault(fault: Fault, modes: str) -> Html:
     """Return what is wrong, above the evidence: expected, got, and the request as a command."""
     sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
@@ -153,9 +154,6 @@ def _fault(fault: Fault, modes: str) -> Html:
         return said
     shown = paragraph(code(lines("\n".join(evidence))), style="margin:2px 0 0 0")
     return joined(said, shown)
-
-
-Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
 
 class Probing(QObject):

@@ -40,6 +40,20 @@ _MISSES = {
 }
 
 
+_API_PX = 210
+# A text view lays this much out within a frame.
+MAX_SHOWN_CHARS = 300_000
+_NOTE = "API keys are left out. Ids differ each time a server answers."
+_CUT = "{} more are not shown here; the copy has them."
+PARTS = (
+    ("Streamed Answer", "stream"),
+    ("Whole Answer", "whole"),
+    ("Request", "request"),
+    ("curl", "curl"),
+    ("Python", "python"),
+)
+
+
 def _reused(usage: Usage | None) -> str:
     """Return in words how many tokens came from a cache and from which; if none, why."""
     if usage is None:
@@ -137,20 +151,6 @@ class PromptTab(InspectorTab):
         for look, group in groupby(looks, key=itemgetter(0)):
             cursor.insertText("".join(text for _, text in group), (mark, old, plain)[look])
         cursor.endEditBlock()
-
-
-_API_PX = 210
-# A text view lays this much out within a frame.
-MAX_SHOWN_CHARS = 300_000
-_NOTE = "API keys are left out. Ids differ each time a server answers."
-_CUT = "{} more are not shown here; the copy has them."
-PARTS = (
-    ("Streamed Answer", "stream"),
-    ("Whole Answer", "whole"),
-    ("Request", "request"),
-    ("curl", "curl"),
-    ("Python", "python"),
-)
 
 
 class ApiTab(InspectorTab):

@@ -37,6 +37,15 @@ from ui.words import guess_words
 _UNKNOWN = "The times of this answer are not known."
 
 
+_BAR_PERCENT = 99
+_AROUND_CHARS = 160
+_HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
+_MOST_CHARS = 200
+_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+_WIDTHS = (16, 22, 30, 16, 22, 9)
+
+
 class TimingTab(InspectorTab):
     """A bar for each phase, the result of guessing, and how long text was held back."""
 
@@ -119,10 +128,6 @@ def phase_bars(run_phases: list[RunPhase]) -> Html:
             ]
         )
     return table(rows, width="100%")
-
-
-_BAR_PERCENT = 99
-_AROUND_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,12 +341,6 @@ def _named(other: ShownRun) -> str:
     return f"{when_words(run)} · {ended_words(run)} · {name}"
 
 
-_HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
-_MOST_CHARS = 200
-_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-
-
 class RunTable(QAbstractTableModel):
     """Runs, newest first; those of the open conversation come before the others."""
 
@@ -401,9 +400,6 @@ class RunTable(QAbstractTableModel):
 
 def _alignment(column: int) -> int:
     return _RIGHT if _HEADS[column] == "Tokens" else _LEFT
-
-
-_WIDTHS = (16, 22, 30, 16, 22, 9)
 
 
 class RunsTab(InspectorTab):

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from api.conformance.probe.values import ProbeOptions, Progress, Report
 
 
+CHANNEL_NAMES = {
+    Channel.TEXT: "Answer",
+    Channel.THINKING: "Thinking",
+    Channel.TOOL: "Tool call",
+}
+
+
 class RunSource(StrEnum):
     """Where a run comes from."""
 
@@ -195,13 +202,6 @@ class InspectorTools:
 
     wire_views: Callable[[ShownRun], Awaitable[Sequence[WireView]]]
     probe: "Callable[[ProbeOptions, Callable[[Progress], None]], Awaitable[Report]]"
-
-
-CHANNEL_NAMES = {
-    Channel.TEXT: "Answer",
-    Channel.THINKING: "Thinking",
-    Channel.TOOL: "Tool call",
-}
 
 
 class TokenMark(IntFlag):

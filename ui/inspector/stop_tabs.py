@@ -48,6 +48,17 @@ MAX_MISSES = 20
 _AROUND_CHARS = 24
 
 
+# The number of tokens, times the number of stops, that is searched within a few milliseconds.
+_AT_ONCE = 20_000
+MAX_SHOWN_CHARS = 20_000
+_REPLAYING = "Replaying the run…"
+LIKELY = 0.2
+MAX_PLACES = 50
+_NAMED_PLACES = 5
+_LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
+_END_PX = 3.5
+
+
 @dataclass(frozen=True, slots=True)
 class NearMiss:
     """A place where a stop nearly matched."""
@@ -208,10 +219,6 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-# The number of tokens, times the number of stops, that is searched within a few milliseconds.
-_AT_ONCE = 20_000
-
-
 class MatcherTab(InspectorTab):
     """A block for each stop: how far it came, and where it nearly matched."""
 
@@ -307,10 +314,6 @@ class MatcherTab(InspectorTab):
             colored(f"{where}: {miss.why}", colors.muted),
             style="margin:1px 0 1px 22px",
         )
-
-
-MAX_SHOWN_CHARS = 20_000
-_REPLAYING = "Replaying the run…"
 
 
 class WhatIfTab(InspectorTab):
@@ -413,11 +416,6 @@ class WhatIfTab(InspectorTab):
         choose_target(self, "Save as Case", save, name="case.json", filters=kinds)
 
 
-LIKELY = 0.2
-MAX_PLACES = 50
-_NAMED_PLACES = 5
-
-
 @dataclass(frozen=True, slots=True)
 class EndingOdds:
     """The EOS probabilities of a run."""
@@ -480,10 +478,6 @@ def _named_tokens(indexes: Sequence[int]) -> str:
     more = len(indexes) - _NAMED_PLACES
     word = "token" if len(indexes) == 1 else "tokens"
     return f"{word} {named} and {more:,} more" if more > 0 else f"{word} {named}"
-
-
-_LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
-_END_PX = 3.5
 
 
 class EndingTab(InspectorTab):

@@ -45,6 +45,9 @@ _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 _NUMBERS = frozenset({0, 1, 5, 6, 7, 8})
 
 
+_WIDTHS = (7, 7, 14, 10, 20, 9, 12, 8, 9, 15)
+
+
 class TokenTable(QAbstractTableModel):
     """Shows the newest tokens of one trace."""
 
@@ -192,9 +195,6 @@ def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
             texts = (stop.text for stop in stops)
             pairs = zip(token.progress, texts, strict=False)
             return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
-
-
-_WIDTHS = (7, 7, 14, 10, 20, 9, 12, 8, 9, 15)
 
 
 class TokensTab(InspectorTab):

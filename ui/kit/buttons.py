@@ -34,6 +34,9 @@ _SWITCH = 38, 22
 IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
+_SHOWN_MS = 10_000
+
+
 def with_keys(says: str, keys: str) -> str:
     """Return a tool tip with a shortcut as this system writes it; without keys, the words alone."""
     native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
@@ -203,9 +206,6 @@ class Choice(QComboBox):
 
     def choose(self, value: str) -> None:
         self.setCurrentIndex(self.findData(value))
-
-
-_SHOWN_MS = 10_000
 
 
 class UndoBar(QFrame):

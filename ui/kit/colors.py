@@ -11,6 +11,26 @@ from ui.words import Tone
 ThemeMode = Literal["system", "light", "dark"]
 
 
+_INKS_ON_WHITE: dict[str, Any] = {
+    "accent_soft": "#8379ea",
+    "match": "#0d0760",
+    "link": "#0d0760",
+    "done": "#00240f",
+    "limit": "#301900",
+    "tool": "#001f3f",
+    "fault": "#45000c",
+}
+_INKS_ON_BLACK: dict[str, Any] = {
+    "accent_soft": "#5d53cc",
+    "match": "#e6e4ff",
+    "link": "#e6e4ff",
+    "done": "#c9ffe2",
+    "limit": "#ffe9c4",
+    "tool": "#d6ecff",
+    "fault": "#ffdcdc",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Colors:
     """Every color of the window, as ``#rrggbb``. A ``soft`` color is the background of its tone.
@@ -184,23 +204,3 @@ def strengthened(colors: Colors) -> Colors:
         strong_line="#b9b9c2" if colors.is_dark else "#4a4741",
         **inks,
     )
-
-
-_INKS_ON_WHITE: dict[str, Any] = {
-    "accent_soft": "#8379ea",
-    "match": "#0d0760",
-    "link": "#0d0760",
-    "done": "#00240f",
-    "limit": "#301900",
-    "tool": "#001f3f",
-    "fault": "#45000c",
-}
-_INKS_ON_BLACK: dict[str, Any] = {
-    "accent_soft": "#5d53cc",
-    "match": "#e6e4ff",
-    "link": "#e6e4ff",
-    "done": "#c9ffe2",
-    "limit": "#ffe9c4",
-    "tool": "#d6ecff",
-    "fault": "#ffdcdc",
-}

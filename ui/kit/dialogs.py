@@ -16,6 +16,13 @@ _PROGRAM = "Fullstop"
 _INPUT_CHARACTERS = 50
 
 
+_ALL_FILES = "All files (*)"
+_LAST_FOLDER = "last_chosen_folder"
+_NAMES = {"darwin": "Finder", "win32": "Explorer"}
+_OPENED = ("http", "https", "mailto")
+_TITLE = "Open Link"
+
+
 @dataclass(frozen=True, slots=True)
 class BoxButton:
     """A button that answers a question.
@@ -138,9 +145,6 @@ def _open_box(box: QMessageBox) -> QMessageBox:
 # Each function opens a dialog, returns it at once and calls ``then`` when a person has chosen. A
 # dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop.
 
-_ALL_FILES = "All files (*)"
-_LAST_FOLDER = "last_chosen_folder"
-
 
 def choose_file(
     parent: QWidget, title: str, then: Callable[[Path], object], filters: Sequence[str] = ()
@@ -213,9 +217,6 @@ def _suffix(kind: str) -> str:
     return kind.partition("*.")[2].strip(")").partition(" ")[0]
 
 
-_NAMES = {"darwin": "Finder", "win32": "Explorer"}
-
-
 def show_in_files_words() -> str:
     """Return the words for a menu entry on this system."""
     return f"Show in {_NAMES.get(sys.platform, 'File Manager')}"
@@ -226,10 +227,6 @@ def show_in_files(parent: QWidget, folder: Path) -> None:
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
         words = "No program could show this folder."
         tell(parent, words, str(folder), title=show_in_files_words())
-
-
-_OPENED = ("http", "https", "mailto")
-_TITLE = "Open Link"
 
 
 def ask_about_link(parent: QWidget, url: QUrl) -> None:

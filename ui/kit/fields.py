@@ -37,6 +37,15 @@ _HARMLESS = (
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
 
+_MOST_LINES = 10
+_ICON_PX = 16
+# A longer text that is pasted would fill the field with what nobody reads there.
+MOST_PASTED_CHARS = 8_000
+# More decimals than anybody types; a number with fewer is shown as it is.
+_DECIMALS = 12
+_STEPS = 200
+
+
 def is_typed_text(event: QKeyEvent) -> bool:
     """Return whether a key types something visible; a space does not count: it presses buttons."""
     text = event.text()
@@ -85,10 +94,6 @@ def local_paths(source: QMimeData) -> list[Path]:
     return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
 
 
-_MOST_LINES = 10
-_ICON_PX = 16
-
-
 def never_sideways(field: QPlainTextEdit) -> None:
     """Prevent a field that wraps its lines from scrolling sideways.
 
@@ -97,10 +102,6 @@ def never_sideways(field: QPlainTextEdit) -> None:
     field.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     bar = field.horizontalScrollBar()
     bar.rangeChanged.connect(lambda: bar.setMaximum(0))
-
-
-# A longer text that is pasted would fill the field with what nobody reads there.
-MOST_PASTED_CHARS = 8_000
 
 
 class GrowingInput(QPlainTextEdit):
@@ -242,10 +243,6 @@ class GrowingInput(QPlainTextEdit):
         return lines * self.fontMetrics().lineSpacing() + 8
 
 
-# More decimals than anybody types; a number with fewer is shown as it is.
-_DECIMALS = 12
-
-
 class NumberField(QDoubleSpinBox):
     """Shows a number with all its digits, and never changes it unless it was edited.
 
@@ -307,9 +304,6 @@ class NumberField(QDoubleSpinBox):
         number: float | int | None = round(value) if self._is_whole else round(value, _DECIMALS)
         self._number = None if value < self._least else number
         self.number_edited.emit(self._number)
-
-
-_STEPS = 200
 
 
 class Slider(QSlider):

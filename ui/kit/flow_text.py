@@ -31,6 +31,10 @@ from PySide6.QtWidgets import (
 
 from ui.kit.labels import ElidedLabel
 
+# Each highlight follows the text when that changes: thousands of them would be slow.
+_MOST_MARKS = 1_000
+TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
+
 
 def link_targets(document: QTextDocument) -> list[str]:
     """Return the targets of a document's links, in their order."""
@@ -95,9 +99,6 @@ def utf16_length(text: str) -> int:
 
 
 # It loads no resources; choosing a link only emits a signal.
-
-# Each highlight follows the text when that changes: thousands of them would be slow.
-_MOST_MARKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,9 +409,6 @@ def _divided(
         if is_here:
             left = -1
     return divided
-
-
-TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
 
 
 def text_widget_of(widget: QWidget | None) -> TextWidget | None:

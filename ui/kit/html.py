@@ -9,6 +9,10 @@ from engine import visible
 # Qt supports a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html.
 
 
+# 'x' or "x", with escaped quotes inside, if neither side touches a word.
+_QUOTATION = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)+'|"(?:[^"\\]|\\.)+")(?!\w)""")
+
+
 class Html(str):
     """Complete markup, which is inserted without escaping."""
 
@@ -95,5 +99,3 @@ def with_code_spans(sentence: str) -> Html:
 
 SPACE = Html("&nbsp;")
 BREAK = Html("<br>")
-# 'x' or "x", with escaped quotes inside, if neither side touches a word.
-_QUOTATION = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)+'|"(?:[^"\\]|\\.)+")(?!\w)""")

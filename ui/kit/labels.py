@@ -27,6 +27,13 @@ _LONG_WORD = re.compile(r"\S{25,}")
 _PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
 
+_LONGEST_TOOL_TIP = 1_000
+_LEAST_CHARACTERS = 4
+_ICON = 14
+_PAD = 9
+_GAP = 5
+
+
 def label(
     text: str = "",
     role: str = "",
@@ -100,9 +107,6 @@ def clear_layout_of(widget: QWidget) -> None:
             inner.deleteLater()
 
 
-_LONGEST_TOOL_TIP = 1_000
-
-
 def plain_tool_tip(text: str) -> str:
     """Return a tool tip that shows a text without markup, wrapped, and of limited length."""
     shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
@@ -158,9 +162,6 @@ class ElidedLabel(QLabel):
             painter.setPen(QColor(color))
         painter.drawText(area, int(self.alignment()) | Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()
-
-
-_LEAST_CHARACTERS = 4
 
 
 class ElidedButton(QPushButton):
@@ -225,11 +226,6 @@ class ElidedButton(QPushButton):
 
     def _words_px(self, words: str) -> int:
         return self.fontMetrics().horizontalAdvance(words) + 2
-
-
-_ICON = 14
-_PAD = 9
-_GAP = 5
 
 
 class StatusPill(QWidget):

@@ -31,6 +31,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+Inside = QWidget | QLayout
+# Of all sides, or of the left, the top, the right and the bottom.
+Margins = int | tuple[int, int, int, int]
+_Box = TypeVar("_Box", bound=QBoxLayout)
+_Layout = TypeVar("_Layout", bound=QLayout)
+_LINES = 2.5  # a field that is higher than so many labels has several lines
+# The gap between items and between lines.
+_GAP_PX = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -41,13 +50,7 @@ class Stretch:
 
 STRETCH = Stretch()
 
-Inside = QWidget | QLayout
 Item = Inside | Stretch | int | tuple[Inside, int] | tuple[Inside, int, Qt.AlignmentFlag]
-# Of all sides, or of the left, the top, the right and the bottom.
-Margins = int | tuple[int, int, int, int]
-
-_Box = TypeVar("_Box", bound=QBoxLayout)
-_Layout = TypeVar("_Layout", bound=QLayout)
 
 
 def column(
@@ -68,9 +71,6 @@ def row(
 ) -> QHBoxLayout:
     """Return a layout of items from left to right; the arguments are those of ``column``."""
     return _fill(QHBoxLayout(), items, spacing, margins, on)
-
-
-_LINES = 2.5  # a field that is higher than so many labels has several lines
 
 
 def form(
@@ -168,10 +168,6 @@ def _shape(
     if spacing is not None:
         layout.setSpacing(spacing)
     return layout
-
-
-# The gap between items and between lines.
-_GAP_PX = 6
 
 
 class FlowLayout(QLayout):

@@ -20,237 +20,6 @@ from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 HEAD_PX = 52  # the height of the three columns' heads
 
 
-@lru_cache(maxsize=1)
-def _fixed_family() -> str:
-    available = set(QFontDatabase.families())
-    wanted = ("SF Mono", "Menlo", "JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono")
-    return next((family for family in wanted if family in available), "")
-
-
-def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
-    """Return the best monospace font here, ``scale`` times the size of ``base``."""
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-    family = _fixed_family()
-    if family:
-        font.setFamilies([family])
-    font.setPointSizeF(base.pointSizeF() * scale)
-    for ligatures in ("calt", "liga"):
-        font.setFeature(QFont.Tag(ligatures), 0)  # no ligatures: "->" must look like two characters
-    font.setStyleHint(QFont.StyleHint.Monospace)
-    return font
-
-
-class CodeLook(NamedTuple):
-    """How blocks of code are shown.
-
-    Attributes:
-        wraps: Whether long lines wrap; otherwise they scroll sideways.
-        has_numbers: Whether their lines are numbered.
-    """
-
-    wraps: bool = False
-    has_numbers: bool = False
-
-
-def current_theme() -> "Theme":
-    """Return the application's theme, which is the one made last.
-
-    Whoever draws asks for it where it is needed; nobody is given it.
-    """
-    assert Theme.current is not None, "no theme was made yet"
-    return Theme.current
-
-
-class Theme(QObject):
-    """The colors of the application, which follow the system unless a mode is chosen.
-
-    Signals:
-        changing: The style is about to change.
-        changed: The style or the text size of messages changed; repaint.
-        code_look_chosen: The user changed how code is shown; carries the ``CodeLook``.
-        columns_chosen: The user changed the columns of a table; carries ``columns``.
-    """
-
-    changing = Signal()
-    changed = Signal()
-    code_look_chosen = Signal(object)
-    columns_chosen = Signal(object)
-    current: "ClassVar[Theme | None]" = None
-
-    def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
-        super().__init__(app)
-        Theme.current = self
-        self._app = app
-        self._mode: ThemeMode = mode
-        self._has_high_contrast = False
-        self._text_percent = 100
-        self.code_look = CodeLook()
-        self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
-        self.colors: Colors = LIGHT
-        # While the style sheet is set, forcing a layout can delete a dock separator that Qt is
-        # about to style.
-        self.is_changing = False
-        app.setStyle("Fusion")
-        app.styleHints().colorSchemeChanged.connect(lambda: self._refresh())
-        if hasattr(app.styleHints(), "accessibility"):
-            app.styleHints().accessibility().contrastPreferenceChanged.connect(
-                lambda: self._refresh()
-            )
-        self.set_mode(mode)
-
-    @property
-    def mode(self) -> ThemeMode:
-        """The chosen mode: the system's scheme, or one of the two palettes."""
-        return self._mode
-
-    @property
-    def text_percent(self) -> int:
-        """The zoom of the text of messages."""
-        return self._text_percent
-
-    def set_mode(self, mode: ThemeMode) -> None:
-        """Follow the system, or use the light or dark palette."""
-        self._mode = mode
-        schemes = {
-            "system": Qt.ColorScheme.Unknown,
-            "light": Qt.ColorScheme.Light,
-            "dark": Qt.ColorScheme.Dark,
-        }
-        self._app.styleHints().setColorScheme(schemes[mode])
-        self._refresh()
-
-    def set_high_contrast(self, is_on: bool) -> None:
-        """Strengthen lines and muted texts; always on if the system asks for high contrast."""
-        if is_on != self._has_high_contrast:
-            self._has_high_contrast = is_on
-            self._refresh()
-
-    def set_text_size(self, percent: int) -> None:
-        """Zoom the text of messages to this percentage."""
-        if percent != self._text_percent:
-            self.changing.emit()
-            self._text_percent = percent
-            self.changed.emit()
-
-    def message_font(self) -> QFont:
-        """Return the font of messages: the application's, zoomed."""
-        font = self._app.font()
-        font.setPointSizeF(font.pointSizeF() * self._text_percent / 100)
-        return font
-
-    def set_code_look(self, look: CodeLook) -> None:
-        """Wrap the lines of code, or number them, in all windows."""
-        if look != self.code_look:
-            self.code_look = look
-            self.changed.emit()
-
-    def choose_code_look(self, look: CodeLook) -> None:
-        """Change how code is shown and emit ``code_look_chosen``."""
-        self.set_code_look(look)
-        self.code_look_chosen.emit(look)
-
-    def columns_of(self, table: str) -> list[str]:
-        """Return the chosen columns of a table; empty if none were chosen."""
-        return [column for name, column in self.columns if name == table]
-
-    def choose_columns(self, table: str, columns: Iterable[str]) -> None:
-        """Set the visible columns of a table and emit ``columns_chosen``."""
-        others = [pair for pair in self.columns if pair[0] != table]
-        self.columns = (*others, *((table, column) for column in columns))
-        self.columns_chosen.emit(self.columns)
-
-    def _refresh(self) -> None:
-        system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
-        is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
-        colors = DARK if is_dark else LIGHT
-        is_strong = self._has_high_contrast or _system_has_high_contrast(self._app)
-        self.is_changing = True
-        self.changing.emit()
-        self.colors = strengthened(colors) if is_strong else colors
-        self._app.setPalette(_qt_palette(self.colors))
-        self._app.setStyleSheet(stylesheet(self.colors))
-        self.is_changing = False
-        self.changed.emit()
-
-
-def restyle(widget: QWidget, name: str, value: object) -> None:
-    """Set a property that the style sheet reads, and restyle the widget if it changed."""
-    if widget.property(name) == value:
-        return
-    widget.setProperty(name, value)
-    # Restyling restores the font that the widget had when the style sheet first reached it.
-    font = QFont(widget.font())
-    widget.style().unpolish(widget)
-    widget.style().polish(widget)
-    if widget.font().pointSizeF() != font.pointSizeF():
-        widget.setFont(font)
-
-
-def _system_has_high_contrast(app: QApplication) -> bool:
-    hints = app.styleHints()
-    if not hasattr(hints, "accessibility"):  # before Qt 6.10
-        return False
-    return hints.accessibility().contrastPreference() == Qt.ContrastPreference.HighContrast
-
-
-def _qt_palette(colors: Colors) -> QPalette:
-    palette = QPalette()
-    role = QPalette.ColorRole
-    pairs = {
-        role.Window: colors.canvas,
-        role.WindowText: colors.text,
-        role.Base: colors.raised,
-        role.AlternateBase: colors.sunken,
-        role.Text: colors.text,
-        role.PlaceholderText: colors.hint,
-        role.Button: colors.raised,
-        role.ButtonText: colors.text,
-        role.Highlight: colors.accent,
-        role.HighlightedText: colors.on_accent,
-        role.Link: colors.link,
-        role.ToolTipBase: colors.raised,
-        role.ToolTipText: colors.text,
-        role.Mid: colors.line,
-        role.Light: colors.raised,
-        role.Dark: colors.strong_line,
-    }
-    for key, value in pairs.items():
-        palette.setColor(key, QColor(value))
-    for key in (role.Text, role.ButtonText, role.WindowText):
-        palette.setColor(QPalette.ColorGroup.Disabled, key, QColor(colors.hint))
-    return palette
-
-
-@lru_cache(maxsize=1)
-def _icon_folder() -> QTemporaryDir:
-    return QTemporaryDir()
-
-
-@lru_cache(maxsize=16)
-def _icon_file(name: str, color: str) -> str:
-    """Return the path of an icon's file: a style sheet takes images from files alone."""
-    path = Path(_icon_folder().filePath(f"{name}-{color[1:]}.svg"))
-    path.write_bytes(icons.svg(name, color))
-    return path.as_posix()
-
-
-def stylesheet(colors: Colors) -> str:
-    """Return the Qt style sheet for a palette."""
-    is_strong = colors.is_strong
-    computed = {
-        "tick": _icon_file("tick", colors.on_accent),
-        "disabled_tick": _icon_file("tick", colors.muted),
-        "chevron": _icon_file("chevron-down", colors.muted),
-        # High contrast: 2 px focus ring; links nearly have the color of text, so they are
-        # underlined; a strong groove or rail would look like a filled bar.
-        "ring": f"2px solid {colors.link}" if is_strong else f"1px solid {colors.accent}",
-        "underline": "underline" if is_strong else "none",
-        "groove": colors.bubble if is_strong else colors.line,
-        "rail": colors.line if is_strong else colors.strong_line,
-    }
-    return Template(_SHEET).substitute(asdict(colors), **computed)
-
-
 _SHEET = """
 * { outline: none; }
 QWidget { color: $text; }
@@ -541,3 +310,234 @@ QLabel#qt_msgbox_informativelabel { min-width: 340px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QPushButton::menu-indicator { image: none; width: 0; }
 """
+
+
+@lru_cache(maxsize=1)
+def _fixed_family() -> str:
+    available = set(QFontDatabase.families())
+    wanted = ("SF Mono", "Menlo", "JetBrains Mono", "Cascadia Mono", "DejaVu Sans Mono")
+    return next((family for family in wanted if family in available), "")
+
+
+def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
+    """Return the best monospace font here, ``scale`` times the size of ``base``."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    family = _fixed_family()
+    if family:
+        font.setFamilies([family])
+    font.setPointSizeF(base.pointSizeF() * scale)
+    for ligatures in ("calt", "liga"):
+        font.setFeature(QFont.Tag(ligatures), 0)  # no ligatures: "->" must look like two characters
+    font.setStyleHint(QFont.StyleHint.Monospace)
+    return font
+
+
+class CodeLook(NamedTuple):
+    """How blocks of code are shown.
+
+    Attributes:
+        wraps: Whether long lines wrap; otherwise they scroll sideways.
+        has_numbers: Whether their lines are numbered.
+    """
+
+    wraps: bool = False
+    has_numbers: bool = False
+
+
+def current_theme() -> "Theme":
+    """Return the application's theme, which is the one made last.
+
+    Whoever draws asks for it where it is needed; nobody is given it.
+    """
+    assert Theme.current is not None, "no theme was made yet"
+    return Theme.current
+
+
+class Theme(QObject):
+    """The colors of the application, which follow the system unless a mode is chosen.
+
+    Signals:
+        changing: The style is about to change.
+        changed: The style or the text size of messages changed; repaint.
+        code_look_chosen: The user changed how code is shown; carries the ``CodeLook``.
+        columns_chosen: The user changed the columns of a table; carries ``columns``.
+    """
+
+    changing = Signal()
+    changed = Signal()
+    code_look_chosen = Signal(object)
+    columns_chosen = Signal(object)
+    current: "ClassVar[Theme | None]" = None
+
+    def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
+        super().__init__(app)
+        Theme.current = self
+        self._app = app
+        self._mode: ThemeMode = mode
+        self._has_high_contrast = False
+        self._text_percent = 100
+        self.code_look = CodeLook()
+        self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
+        self.colors: Colors = LIGHT
+        # While the style sheet is set, forcing a layout can delete a dock separator that Qt is
+        # about to style.
+        self.is_changing = False
+        app.setStyle("Fusion")
+        app.styleHints().colorSchemeChanged.connect(lambda: self._refresh())
+        if hasattr(app.styleHints(), "accessibility"):
+            app.styleHints().accessibility().contrastPreferenceChanged.connect(
+                lambda: self._refresh()
+            )
+        self.set_mode(mode)
+
+    @property
+    def mode(self) -> ThemeMode:
+        """The chosen mode: the system's scheme, or one of the two palettes."""
+        return self._mode
+
+    @property
+    def text_percent(self) -> int:
+        """The zoom of the text of messages."""
+        return self._text_percent
+
+    def set_mode(self, mode: ThemeMode) -> None:
+        """Follow the system, or use the light or dark palette."""
+        self._mode = mode
+        schemes = {
+            "system": Qt.ColorScheme.Unknown,
+            "light": Qt.ColorScheme.Light,
+            "dark": Qt.ColorScheme.Dark,
+        }
+        self._app.styleHints().setColorScheme(schemes[mode])
+        self._refresh()
+
+    def set_high_contrast(self, is_on: bool) -> None:
+        """Strengthen lines and muted texts; always on if the system asks for high contrast."""
+        if is_on != self._has_high_contrast:
+            self._has_high_contrast = is_on
+            self._refresh()
+
+    def set_text_size(self, percent: int) -> None:
+        """Zoom the text of messages to this percentage."""
+        if percent != self._text_percent:
+            self.changing.emit()
+            self._text_percent = percent
+            self.changed.emit()
+
+    def message_font(self) -> QFont:
+        """Return the font of messages: the application's, zoomed."""
+        font = self._app.font()
+        font.setPointSizeF(font.pointSizeF() * self._text_percent / 100)
+        return font
+
+    def set_code_look(self, look: CodeLook) -> None:
+        """Wrap the lines of code, or number them, in all windows."""
+        if look != self.code_look:
+            self.code_look = look
+            self.changed.emit()
+
+    def choose_code_look(self, look: CodeLook) -> None:
+        """Change how code is shown and emit ``code_look_chosen``."""
+        self.set_code_look(look)
+        self.code_look_chosen.emit(look)
+
+    def columns_of(self, table: str) -> list[str]:
+        """Return the chosen columns of a table; empty if none were chosen."""
+        return [column for name, column in self.columns if name == table]
+
+    def choose_columns(self, table: str, columns: Iterable[str]) -> None:
+        """Set the visible columns of a table and emit ``columns_chosen``."""
+        others = [pair for pair in self.columns if pair[0] != table]
+        self.columns = (*others, *((table, column) for column in columns))
+        self.columns_chosen.emit(self.columns)
+
+    def _refresh(self) -> None:
+        system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
+        is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
+        colors = DARK if is_dark else LIGHT
+        is_strong = self._has_high_contrast or _system_has_high_contrast(self._app)
+        self.is_changing = True
+        self.changing.emit()
+        self.colors = strengthened(colors) if is_strong else colors
+        self._app.setPalette(_qt_palette(self.colors))
+        self._app.setStyleSheet(stylesheet(self.colors))
+        self.is_changing = False
+        self.changed.emit()
+
+
+def restyle(widget: QWidget, name: str, value: object) -> None:
+    """Set a property that the style sheet reads, and restyle the widget if it changed."""
+    if widget.property(name) == value:
+        return
+    widget.setProperty(name, value)
+    # Restyling restores the font that the widget had when the style sheet first reached it.
+    font = QFont(widget.font())
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
+    if widget.font().pointSizeF() != font.pointSizeF():
+        widget.setFont(font)
+
+
+def _system_has_high_contrast(app: QApplication) -> bool:
+    hints = app.styleHints()
+    if not hasattr(hints, "accessibility"):  # before Qt 6.10
+        return False
+    return hints.accessibility().contrastPreference() == Qt.ContrastPreference.HighContrast
+
+
+def _qt_palette(colors: Colors) -> QPalette:
+    palette = QPalette()
+    role = QPalette.ColorRole
+    pairs = {
+        role.Window: colors.canvas,
+        role.WindowText: colors.text,
+        role.Base: colors.raised,
+        role.AlternateBase: colors.sunken,
+        role.Text: colors.text,
+        role.PlaceholderText: colors.hint,
+        role.Button: colors.raised,
+        role.ButtonText: colors.text,
+        role.Highlight: colors.accent,
+        role.HighlightedText: colors.on_accent,
+        role.Link: colors.link,
+        role.ToolTipBase: colors.raised,
+        role.ToolTipText: colors.text,
+        role.Mid: colors.line,
+        role.Light: colors.raised,
+        role.Dark: colors.strong_line,
+    }
+    for key, value in pairs.items():
+        palette.setColor(key, QColor(value))
+    for key in (role.Text, role.ButtonText, role.WindowText):
+        palette.setColor(QPalette.ColorGroup.Disabled, key, QColor(colors.hint))
+    return palette
+
+
+@lru_cache(maxsize=1)
+def _icon_folder() -> QTemporaryDir:
+    return QTemporaryDir()
+
+
+@lru_cache(maxsize=16)
+def _icon_file(name: str, color: str) -> str:
+    """Return the path of an icon's file: a style sheet takes images from files alone."""
+    path = Path(_icon_folder().filePath(f"{name}-{color[1:]}.svg"))
+    path.write_bytes(icons.svg(name, color))
+    return path.as_posix()
+
+
+def stylesheet(colors: Colors) -> str:
+    """Return the Qt style sheet for a palette."""
+    is_strong = colors.is_strong
+    computed = {
+        "tick": _icon_file("tick", colors.on_accent),
+        "disabled_tick": _icon_file("tick", colors.muted),
+        "chevron": _icon_file("chevron-down", colors.muted),
+        # High contrast: 2 px focus ring; links nearly have the color of text, so they are
+        # underlined; a strong groove or rail would look like a filled bar.
+        "ring": f"2px solid {colors.link}" if is_strong else f"1px solid {colors.accent}",
+        "underline": "underline" if is_strong else "none",
+        "groove": colors.bubble if is_strong else colors.line,
+        "rail": colors.line if is_strong else colors.strong_line,
+    }
+    return Template(_SHEET).substitute(asdict(colors), **computed)

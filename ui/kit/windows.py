@@ -42,6 +42,11 @@ _WHOLE = (
 )
 
 
+_CORNER_PX = 12  # as in the style sheet
+_TITLE_BAR_PX = 32  # added by the desktop to the height of a window
+_GAP_PX = 8
+
+
 def in_reading_order(top: QWidget) -> list[QWidget]:
     """Return the widgets that Tab can reach in a window, in order."""
     return list(_reached(top))
@@ -135,10 +140,6 @@ def lay_out_hidden(top: QWidget) -> None:
             layout.activate()
 
 
-_CORNER_PX = 12  # as in the style sheet
-_TITLE_BAR_PX = 32  # added by the desktop to the height of a window
-
-
 class Popover(QFrame):
     """A card with round corners that pops up; Tab follows the reading order."""
 
@@ -209,9 +210,6 @@ class OwnWindow(QWidget):
         files = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
         if self._opens is not None and files:
             self._opens(Path(files[0]))
-
-
-_GAP_PX = 8
 
 
 def pop_up_above(card: QWidget, anchor: QWidget) -> None:

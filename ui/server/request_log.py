@@ -41,6 +41,15 @@ STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 
 
+_ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
+_TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
+_SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
+_WIDTHS = (11, 16, 19, 15, 8, 8, 16, 14, 11, 8, 9)  # of the columns, in characters
+_ALL = "All Routes"
+_ROUTE_CHARS = 14  # wide ones, as Qt counts: more than "Chat Completions" takes
+_JSON_LINES = "JSON Lines (*.jsonl)"
+
+
 class RequestColumn(IntEnum):
     """The columns, in their order."""
 
@@ -76,9 +85,6 @@ _ALIGNMENTS = [
     | Qt.AlignmentFlag.AlignVCenter
     for column in RequestColumn
 ]
-_ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
-_TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
-_SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
 
 
 def cell(entry: RequestEntry, column: RequestColumn, rate: float | None = None) -> str:
@@ -311,9 +317,6 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
     return None
 
 
-_WIDTHS = (11, 16, 19, 15, 8, 8, 16, 14, 11, 8, 9)  # of the columns, in characters
-
-
 class RequestView(RowsView):
     """The table; it follows the newest row as long as that row is in sight."""
 
@@ -358,11 +361,6 @@ class _ToneDelegate(CellDelegate):
             return colors.done
         is_by_rule = bool(entry.ends) and entry.ends[0].stop.rule_index is not None
         return colors.match if column is RequestColumn.STOP and is_by_rule else None
-
-
-_ALL = "All Routes"
-_ROUTE_CHARS = 14  # wide ones, as Qt counts: more than "Chat Completions" takes
-_JSON_LINES = "JSON Lines (*.jsonl)"
 
 
 class RequestLogPanel(QWidget):

@@ -26,6 +26,25 @@ MOST_BYTES = 24 * 1024 * 1024
 Headers = tuple[tuple[str, str], ...]
 
 
+# Programs that call themselves otherwise than they are known.
+_KNOWN_AS = {
+    "claude-cli": "claude-code",
+    "codex_cli_rs": "codex",
+    "codex_exec": "codex",
+    "python-requests": "a Python program",
+    "python-httpx": "a Python program",
+    "aiohttp": "a Python program",
+    "node": "a Node program",
+}
+_VERSION = re.compile(r"/v?\d.*")
+KEY_VARIABLE = "FULLSTOP_API_KEY"
+# Headers that curl writes itself, or that describe the connection and not the request.
+_CURLS_OWN = frozenset(
+    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "user-agent"}
+)
+_KEYS = {"authorization": f"Bearer ${KEY_VARIABLE}", "x-api-key": f"${KEY_VARIABLE}"}
+
+
 @dataclass(frozen=True, slots=True)
 class RequestBody:
     """The part of a body that was kept; secrets have been removed."""
@@ -175,19 +194,6 @@ class RequestEntry:
         return sum(known) if known else None
 
 
-# Programs that call themselves otherwise than they are known.
-_KNOWN_AS = {
-    "claude-cli": "claude-code",
-    "codex_cli_rs": "codex",
-    "codex_exec": "codex",
-    "python-requests": "a Python program",
-    "python-httpx": "a Python program",
-    "aiohttp": "a Python program",
-    "node": "a Node program",
-}
-_VERSION = re.compile(r"/v?\d.*")
-
-
 def program_of(agent: str) -> str:
     """Return the name of a program from its User-Agent header: ``claude-code``."""
     words = agent.split()
@@ -322,14 +328,6 @@ class RequestLog(QObject):
 
 # A request as text: a curl command, lines of JSON, readable bodies. It never contains API keys: the
 # server has removed them.
-
-KEY_VARIABLE = "FULLSTOP_API_KEY"
-
-# Headers that curl writes itself, or that describe the connection and not the request.
-_CURLS_OWN = frozenset(
-    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "user-agent"}
-)
-_KEYS = {"authorization": f"Bearer ${KEY_VARIABLE}", "x-api-key": f"${KEY_VARIABLE}"}
 
 
 def as_curl(entry: RequestEntry, url: str) -> str:

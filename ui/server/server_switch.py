@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 ServerStage = Literal["off", "starting", "on", "stopping", "failed"]
 
 
+WINDOW_TITLE = "Local Server"
+
+
 class AddressRefused(OSError):
     """The server cannot have the address that is wanted; it goes on at its earlier one."""
 
@@ -194,9 +197,6 @@ def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:
         "on": ("On", "check", Tone.DONE),
         "stopping": ("Stopping", "clock", Tone.QUIET),
     }[switch.stage]
-
-
-WINDOW_TITLE = "Local Server"
 
 
 def reach_words(switch: ServerSwitch) -> str:

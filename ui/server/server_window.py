@@ -56,6 +56,11 @@ _LINE_CHARS = 4_000
 _CUT_BODY = "Not available: only the first part of the request’s body was kept"
 
 
+_EDGE_PX = 20
+_SETTINGS_PX = 360
+_REQUESTS_PX = 330  # some rows of the list, and some lines of a request
+
+
 class RequestDetail(QFrame):
     """Overview, request and response.
 
@@ -517,11 +522,6 @@ def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
     )
     layout.addWidget(card)
     return inner
-
-
-_EDGE_PX = 20
-_SETTINGS_PX = 360
-_REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
 class ServerWindow(OwnWindow):

@@ -17,6 +17,10 @@ from ui.words import unescaped
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
 
+Show = Callable[[Sequence[StopEntry], int], None]
+MOST_BYTES = 1_000_000
+
+
 def typed_sequence(typed: str, *, with_escapes: bool) -> str:
     r"""Return the sequence that the input stands for."""
     if not typed:
@@ -31,9 +35,6 @@ def refusal(entries: Sequence[StopEntry]) -> str:
     except InvalidRequest as error:
         return f"{error.reason[:1].upper()}{error.reason[1:]}."
     return ""
-
-
-Show = Callable[[Sequence[StopEntry], int], None]
 
 
 class StopListChange(QUndoCommand):
@@ -59,9 +60,6 @@ class StopListChange(QUndoCommand):
     def undo(self) -> None:
         """Show the list before the change."""
         self._show(self._before, min(self._row, len(self._before) - 1))
-
-
-MOST_BYTES = 1_000_000
 
 
 def stops_to_json(sequences: Sequence[str]) -> str:

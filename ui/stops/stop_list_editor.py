@@ -56,6 +56,20 @@ _SCOPE_ICONS = {
 }
 
 
+_ROW_PX = 34
+_MAX_ROWS_SHOWN = 7
+_FRAME_PAD_PX = 3  # between frame and rows, as in the style sheet: rows end inside round corners
+_WIDTHS_PX = {
+    StopColumn.ENABLED: 30,
+    StopColumn.SCOPE: 28,
+    StopColumn.TOKENS: 74,
+    StopColumn.FIRED: 34,
+    StopColumn.REMARK: 28,
+}
+_EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
+_FILTERS = ["Stop list (*.json)"]
+
+
 class StopDelegate(QStyledItemDelegate):
     """Styles the cells, and edits sequences in place.
 
@@ -146,19 +160,6 @@ class StopDelegate(QStyledItemDelegate):
             self.scope_wanted.emit(index.model().index(index.row(), StopColumn.SCOPE))
             return True
         return False
-
-
-_ROW_PX = 34
-_MAX_ROWS_SHOWN = 7
-_FRAME_PAD_PX = 3  # between frame and rows, as in the style sheet: rows end inside round corners
-_WIDTHS_PX = {
-    StopColumn.ENABLED: 30,
-    StopColumn.SCOPE: 28,
-    StopColumn.TOKENS: 74,
-    StopColumn.FIRED: 34,
-    StopColumn.REMARK: 28,
-}
-_EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
 
 class StopTable(QTableView):
@@ -350,9 +351,6 @@ def _end_token(text: str, words: str) -> QWidget:
     line.setAccessibleName(f"End token {text}, {words}")
     row(chip, (source, 1), on=line)
     return line
-
-
-_FILTERS = ["Stop list (*.json)"]
 
 
 class ImportExportMenu(QMenu):

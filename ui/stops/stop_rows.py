@@ -28,6 +28,25 @@ from ui.words import needs_escapes, unescaped
 LAST_ANSWERS = 10
 
 
+Pieces = tuple[tuple[int, str], ...]
+Tokenize = Callable[[str], Awaitable[Pieces]]
+_OPENAI_LIMIT = 4
+_FIX_CHARS = 20
+# What white space does to nearly every answer.
+_ENDS_EARLY = {
+    " ": "it ends nearly every answer after its first word, and ",
+    "\n": "it ends an answer after its first line, and ",
+}
+_CELL, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
+TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
+SCOPE_WORDS = {
+    StopScope.TEXT: "Answer",
+    StopScope.TEXT_AND_THINKING: "Answer and Thinking",
+    StopScope.ALL: "Everywhere",
+}
+_ROW_MIME = "application/x-fullstop-stop-row"
+
+
 @dataclass(frozen=True, slots=True)
 class StopUse:
     """How often one sequence ended, or would have ended, answers of a conversation."""
@@ -88,10 +107,6 @@ def _ended_by(run: Run) -> str:
     if run.finished is None or run.finished.stop.kind is not StopKind.STOP_STRING:
         return ""
     return str(run.finished.stop.value)
-
-
-Pieces = tuple[tuple[int, str], ...]
-Tokenize = Callable[[str], Awaitable[Pieces]]
 
 
 class StopTokens(QObject):
@@ -155,15 +170,6 @@ class StopTokens(QObject):
 
 def _shown(pieces: Pieces) -> str:
     return "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in pieces)
-
-
-_OPENAI_LIMIT = 4
-_FIX_CHARS = 20
-# What white space does to nearly every answer.
-_ENDS_EARLY = {
-    " ": "it ends nearly every answer after its first word, and ",
-    "\n": "it ends an answer after its first line, and ",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +284,6 @@ def _from_history(stop: Stop, history: StopHistory) -> list[Remark]:
     return said
 
 
-_CELL, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
-
-
 class StopColumn(IntEnum):
     """The columns of the table."""
 
@@ -290,14 +293,6 @@ class StopColumn(IntEnum):
     TOKENS = 3
     FIRED = 4
     REMARK = 5
-
-
-TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
-SCOPE_WORDS = {
-    StopScope.TEXT: "Answer",
-    StopScope.TEXT_AND_THINKING: "Answer and Thinking",
-    StopScope.ALL: "Everywhere",
-}
 
 
 def spoken(column: StopColumn, shown: Any, entry: StopEntry) -> str:
@@ -371,9 +366,6 @@ def remark_cell(said: Sequence[Remark], role: int) -> Any:
     if said and role == _TOOL_TIP:
         return "\n".join(remark.words for remark in said)
     return said[0].words if said and role == _CELL else None
-
-
-_ROW_MIME = "application/x-fullstop-stop-row"
 
 
 class StopRows(QAbstractTableModel):

@@ -44,6 +44,12 @@ from ui.preferences import (
 from ui.preferences_state import PreferencesState
 from ui.words import TRACES_DELETED
 
+_PROMPTS_DELETED = "The model reads a conversation again when you continue it."
+_NAMES_PX = 150
+_LINE_TOP_PX = 6  # above the first line of a control of several
+_FIELD_PX = 230
+_TEXT_PX = 92
+
 
 class RemovableRows(QWidget):
     """A row for each entry, with a button that removes it."""
@@ -102,9 +108,6 @@ class KeptPrompts(Protocol):
     def forget_all(self) -> object:
         """Delete them, before any later call is done."""
         ...
-
-
-_PROMPTS_DELETED = "The model reads a conversation again when you continue it."
 
 
 class KeptPromptsRow(QWidget):
@@ -170,11 +173,6 @@ class KeptPromptsRow(QWidget):
 
 
 # It is made from the declarations.
-
-_NAMES_PX = 150
-_LINE_TOP_PX = 6  # above the first line of a control of several
-_FIELD_PX = 230
-_TEXT_PX = 92
 
 
 class PreferencesDialog(QDialog):

@@ -38,6 +38,26 @@ _MARK_GAP_EM = 0.5
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
 
 
+TAB_CHARS = 4
+# What the languages of changes are called.
+DIFFS = ("diff", "patch", "udiff")
+_ALIGNMENTS = {
+    "text-align:left": Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute,
+    "text-align:center": Qt.AlignmentFlag.AlignHCenter,
+    "text-align:right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
+}
+# Longer words break; a column of prose never becomes narrower than this.
+_WIDEST_WORD_EM = 22
+_READABLE_EM = 10
+Row = list[tuple[Token, Token]]
+_HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
+# One for all depths, because a font seldom has several of one size.
+_BULLET = "•"
+_HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
+_ITEM_EM, _DIGIT_EM = 1.9, 0.6
+_FEW_DIGITS = 2
+
+
 @dataclass(frozen=True, slots=True)
 class OpenList:
     """A list whose items are being written."""
@@ -212,11 +232,6 @@ def is_right_to_left(text: str) -> bool:
     return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
-TAB_CHARS = 4
-# What the languages of changes are called.
-DIFFS = ("diff", "patch", "udiff")
-
-
 def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
     """Return the lines of a code block, colored for the language that ``info`` names."""
     return highlighted_lines(body, language_of(info), style.code)
@@ -295,17 +310,6 @@ class CodeWriter:
 
 # A table is as wide as its text. If there is too little room, its cells wrap between words; if
 # that is not enough, the table is wider than the view and scrolls sideways.
-
-_ALIGNMENTS = {
-    "text-align:left": Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute,
-    "text-align:center": Qt.AlignmentFlag.AlignHCenter,
-    "text-align:right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
-}
-# Longer words break; a column of prose never becomes narrower than this.
-_WIDEST_WORD_EM = 22
-_READABLE_EM = 10
-
-Row = list[tuple[Token, Token]]
 
 
 class TableWriter:
@@ -446,13 +450,6 @@ def table_rows(tokens: list[Token]) -> list[Row]:
 
 
 # List marks are text, so that a copy keeps them; line breaks stay line breaks.
-
-_HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
-# One for all depths, because a font seldom has several of one size.
-_BULLET = "•"
-_HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
-_ITEM_EM, _DIGIT_EM = 1.9, 0.6
-_FEW_DIGITS = 2
 
 
 class MarkdownWriter:

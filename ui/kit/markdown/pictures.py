@@ -46,6 +46,18 @@ from engine.files.safe_files import read_bounded
 _log = logging.getLogger(__name__)
 
 
+_PX_PER_POINT = 4 / 3
+_MOST_CHARS = 2_000
+_DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
+_FORMATS = (b"png", b"jpeg", b"gif", b"webp")
+# A larger one stays text: its bytes, and its pixels, which take four bytes each.
+MOST_PICTURE_BYTES = 10 << 20
+_MOST_PIXELS = 50_000_000
+_WIDEST_EM, _HIGHEST_EM = 40, 28
+_BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
+_MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
+
+
 class Drawn(Protocol):
     """Something that is drawn within a line."""
 
@@ -66,9 +78,6 @@ class Drawn(Protocol):
 
 
 # Formulas. For one that cannot be drawn, the caller shows the source.
-
-_PX_PER_POINT = 4 / 3
-_MOST_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +159,6 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
 
 # Pictures whose bytes are in the text: ``data:image/png;base64,…``.
 
-_DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
-_FORMATS = (b"png", b"jpeg", b"gif", b"webp")
-# A larger one stays text: its bytes, and its pixels, which take four bytes each.
-MOST_PICTURE_BYTES = 10 << 20
-_MOST_PIXELS = 50_000_000
-_WIDEST_EM, _HIGHEST_EM = 40, 28
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -229,9 +231,6 @@ def picture_from(path: Path, most: QSizeF) -> QImage | None:
 
 
 # The pictures of a document, by their names.
-
-_BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
-_MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
 
 
 class Pictures(QPyTextObject):

@@ -34,6 +34,12 @@ Runs = tuple[tuple[str, str | None], ...]
 _LEAST_LINES, _MOST_LINES = 40, 120
 
 
+_USUAL_FONT_PX = 14
+_NUMBER = "999"
+_CODE_SCALE = 0.94
+_CARD_RADIUS, _KEY_RADIUS = 9, 4
+
+
 @dataclass(frozen=True, slots=True)
 class CodeColors:
     """The colors of code, and the grounds of lines that a change adds or removes: ``#rrggbb``."""
@@ -149,11 +155,6 @@ def _color_of(kind: Any, colors: CodeColors) -> str | None:
     )
     family = kind.split()
     return next((color for token, color in by_kind if token in family), None)
-
-
-_USUAL_FONT_PX = 14
-_NUMBER = "999"
-_CODE_SCALE = 0.94
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +278,6 @@ def markdown_style(font: QFont) -> MarkdownStyle:
         wraps=theme.code_look.wraps,
         has_numbers=theme.code_look.has_numbers,
     )
-
-
-_CARD_RADIUS, _KEY_RADIUS = 9, 4
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:

@@ -36,6 +36,15 @@ from ui.kit.theme import current_theme
 _log = logging.getLogger(__name__)
 
 
+BAR_PX = 9
+_EDGE_PX, _EDGE_STEP_PX = 24, 16
+_WORDS = {"code": "code", "table": "table", "formula": "formula"}
+# Rendering the open text may take this share of the time, so that a huge block stays smooth.
+_PAUSE_PER_COST = 3.0
+# More of a text than this is rendered piece by piece, with other events in between.
+_PIECE_CHARS = 12_000
+
+
 def warm_up(text: str) -> None:
     """Start the imports that a piece of text will need; each one is started only once."""
     if "`" in text:
@@ -144,10 +153,6 @@ def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
 
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
 # mouse work on each character where it is drawn.
-
-BAR_PX = 9
-_EDGE_PX, _EDGE_STEP_PX = 24, 16
-_WORDS = {"code": "code", "table": "table", "formula": "formula"}
 
 
 @dataclass(slots=True)
@@ -320,12 +325,6 @@ def wide_parts(
             place.setWidth(room)
             parts.append((decoration, place, needed))
     return parts
-
-
-# Rendering the open text may take this share of the time, so that a huge block stays smooth.
-_PAUSE_PER_COST = 3.0
-# More of a text than this is rendered piece by piece, with other events in between.
-_PIECE_CHARS = 12_000
 
 
 class MarkdownView(FlowText):
