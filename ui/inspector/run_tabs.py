@@ -3,7 +3,6 @@
 Main thread. The list is made only while it is visible.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -145,7 +144,8 @@ class Comparison:
 def compare(left: ShownRun, right: ShownRun) -> Comparison:
     """Compare the texts, tokens, settings and ends of two runs."""
     a, b = left.run.thinking + left.run.text, right.run.thinking + right.run.text
-    place = len(os.path.commonprefix([a, b]))
+    pairs = enumerate(zip(a, b, strict=False))
+    place = next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
     index = _first_token(left, right)
     if a == b:
         sentence = "Both answers are identical."
