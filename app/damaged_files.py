@@ -42,7 +42,7 @@ class DamagedFileKeeper:
             return f"It could not be set aside, and nothing is saved over it: {os_cause(error)}."
         return f"It is kept as {aside.name}."
 
-    def make_room(self) -> None:
+    def check_writable(self) -> None:
         """Rename a file that could not be set aside, before another is written in its place.
 
         Raises:

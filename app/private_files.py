@@ -83,26 +83,26 @@ def access_problem(path: Path, mode: int) -> str | None:
         mode: ``os.R_OK``, ``os.W_OK``, or both.
     """
     nearest = None
-    for place in (*reversed(path.parents), path):
+    for folder in (*reversed(path.parents), path):
         try:
-            owner = place.stat().st_uid
+            owner = folder.stat().st_uid
         except FileNotFoundError:
             break
         except OSError:
             return None if nearest is None else _forbidden(*nearest)
-        nearest = place, owner
-        if place != path and not os.access(place, os.X_OK):
-            return _forbidden(place, owner)
+        nearest = folder, owner
+        if folder != path and not os.access(folder, os.X_OK):
+            return _forbidden(folder, owner)
     if nearest is None or os.access(nearest[0], mode if nearest[0] == path else mode | os.W_OK):
         return None
     return _forbidden(*nearest)
 
 
-def _forbidden(place: Path, owner: int) -> str:
-    quoted, own = shlex.quote(str(place)), os.geteuid()
+def _forbidden(folder: Path, owner: int) -> str:
+    quoted, own = shlex.quote(str(folder)), os.geteuid()
     if owner == own:
-        return f"{place} has no permission for you (chmod -R u+rwX {quoted} gives it)"
-    return f"{place} belongs to {_user(owner)} (sudo chown -R {_user(own)} {quoted} changes that)"
+        return f"{folder} has no permission for you (chmod -R u+rwX {quoted} gives it)"
+    return f"{folder} belongs to {_user(owner)} (sudo chown -R {_user(own)} {quoted} changes that)"
 
 
 def _user(number: int) -> str:

@@ -258,5 +258,5 @@ def _own_environment() -> dict[str, str]:
 
     A folder named ``app`` in the agent's working folder must not replace this program's.
     """
-    places = [os.path.abspath(place) for place in sys.path if place]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    folders = [os.path.abspath(folder) for folder in sys.path if folder]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

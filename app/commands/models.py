@@ -100,20 +100,20 @@ def describe(options: ShowOptions) -> int:
         ("draft head", "its own" if model.can_be_loaded and has_draft_head(model.folder) else ""),
         ("problem", model.problem or model.obstacle),
     )
-    lines = (f"{name:<12}  {on_one_line(words)}\n" for name, words in facts if words)
+    lines = (f"{name:<12}  {on_one_line(text)}\n" for name, text in facts if text)
     return _printed("".join(lines))
 
 
 def search(options: SearchOptions) -> int:
-    """Search the hub, or suggest models if there are no words; return the exit code."""
-    words, is_json = " ".join(options.query), options.is_json
+    """Search the hub, or suggest models without a query; return the exit code."""
+    text, is_json = " ".join(options.query), options.is_json
     printer, now = Printer(), memory()
     here = {model.name for model in paths.local_models() if model.can_be_loaded}
-    if not words.strip():
+    if not text.strip():
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
     try:
-        result = search_hub(Hub(), words, options.limit)
+        result = search_hub(Hub(), text, options.limit)
         printer.status(f"reading {len(result.models)} configurations …")
         models = with_needs(Hub(), result.models)
     except HubFailed as error:
@@ -124,7 +124,7 @@ def search(options: SearchOptions) -> int:
         listed = [_hub_values(model, now, here) for model in models]
         return _printed({"models": listed, "has_more": result.has_more})
     if not models:
-        printer.remark(f"no MLX model on the hub has a name with “{on_one_line(words)}”")
+        printer.remark(f"no MLX model on the hub has a name with “{on_one_line(text)}”")
         return exits.OK
     code = _printed(table(_HUB_HEAD, [_hub_row(model, now, here) for model in models]))
     if result.has_more:
@@ -247,8 +247,8 @@ def _confirmed(removal: Removal) -> bool:
 
 def _warn_of_size(printer: Printer, model: HubModel, now: Memory) -> None:
     fit = model.fit(now)
-    if fit is not None and (words := fit_words(model.need, fit, now)):
-        printer.remark(f"{model.name}: {words}")
+    if fit is not None and (text := fit_words(model.need, fit, now)):
+        printer.remark(f"{model.name}: {text}")
 
 
 def _need_of(model: FoundModel) -> MemoryNeed | None:

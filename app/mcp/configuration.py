@@ -285,7 +285,7 @@ class ServersFile:
             OSError: It cannot be written, or a damaged file would be lost by that.
         """
         made_private(self.path.parent)
-        self._damaged.make_room()
+        self._damaged.check_writable()
         write_whole(self.path, format_servers(configs))
 
     def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:

@@ -73,7 +73,7 @@ class SettingsFile:
             OSError: They cannot be written, or a damaged file would be lost by that.
         """
         made_private(self.path.parent)
-        self._damaged.make_room()
+        self._damaged.check_writable()
         values = _merge(self._stored, json.loads(json.dumps(asdict(settings))))
         version = self._stored.get("version")
         values["version"] = max(version if type(version) is int else VERSION, VERSION)

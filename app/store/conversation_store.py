@@ -83,7 +83,7 @@ class SqliteConversationStore:
     async def close(self) -> None:
         """Write pending changes and close the file."""
         self._report = lambda _: None
-        await self.settled()
+        await self.flush()
         self._writer.close()
         if self._backup is not None:
             await self._backup
@@ -199,10 +199,10 @@ class SqliteConversationStore:
         self._mark_deleted(conversation.id, False)
 
     async def search(
-        self, query: str, wanted: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
     ) -> list[Hit]:
         """Return the places with the words of a query, best first."""
-        return await self._read(lambda database: search(database, query, wanted, limit), [])
+        return await self._read(lambda database: search(database, query, filter_, limit), [])
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, the newest first."""
@@ -224,7 +224,7 @@ class SqliteConversationStore:
         """Delete a folder; the caller moves its conversations."""
         self._put(("folder", folder_id), "", lambda db: statements.delete_folder(db, folder_id))
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Wait until all earlier changes are in the file, or their failure has been reported."""
         # A cancelled wait must not cancel the writing.
         await asyncio.shield(asyncio.wrap_future(self._writer.flush()))

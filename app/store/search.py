@@ -1,7 +1,7 @@
 """Full-text search in all messages, by trigram indexes of texts, reasoning and tool calls.
 
-Trigrams find substrings of three or more characters in any language. Shorter words are compared
-with every message, or with those that match the longer words.
+Trigrams find substrings of three or more characters in any language. Shorter terms are compared
+with every message, or with those that match the longer terms.
 """
 
 import sqlite3
@@ -26,7 +26,7 @@ _RANKED = 1000
 
 
 class _Index(NamedTuple):
-    """A text that is searched: the role of its hits, its index, its column, whose words it has."""
+    """A text that is searched: the role of its hits, its index, its column, whose terms it has."""
 
     role: str
     name: str
@@ -48,19 +48,19 @@ def search(
     filter_: SearchFilter = EVERYWHERE,
     limit: int = MOST_HITS,
 ) -> list[Hit]:
-    """Return the matches of all words of a query: titles first, then messages,
+    """Return the matches of all terms of a query: titles first, then messages,
     best first.
     """
-    words = words_of(query)
-    if not words:
+    terms = words_of(query)
+    if not terms:
         return []
-    named = _named(connection, words, filter_, limit) if filter_.speaker is Speaker.ANYONE else []
+    named = _named(connection, terms, filter_, limit) if filter_.speaker is Speaker.ANYONE else []
     matches: list[_Match] = []
     for index in _INDEXES:
         if filter_.speaker is Speaker.ANYONE or filter_.speaker in index.speakers:
-            matches += _matches(connection, words, filter_, index, limit)
+            matches += _matches(connection, terms, filter_, index, limit)
     matches.sort(key=lambda match: match.rank)
-    return (named + [_hit(match, words) for match in _once(matches)])[:limit]
+    return (named + [_hit(match, terms) for match in _once(matches)])[:limit]
 
 
 class _Match(NamedTuple):
@@ -95,10 +95,10 @@ def _narrowed(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
 
 
 def _named(
-    connection: sqlite3.Connection, words: Sequence[str], filter_: SearchFilter, limit: int
+    connection: sqlite3.Connection, terms: Sequence[str], filter_: SearchFilter, limit: int
 ) -> list[Hit]:
-    """Return the conversations that have the words in their titles."""
-    condition, values = _all_like("c.title", words)
+    """Return the conversations that have the terms in their titles."""
+    condition, values = _all_like("c.title", terms)
     narrowed, more = _narrowed(filter_, "c.updated_at")
     cursor = connection.execute(
         "SELECT c.id, c.title, c.updated_at FROM conversations c "
@@ -106,7 +106,7 @@ def _named(
         (*more, *values, min(limit, 10)),
     ).fetchall()
     hits = (
-        named_hit(identity, title_from_file(title), updated_at, words)
+        named_hit(identity, title_from_file(title), updated_at, terms)
         for identity, title, updated_at in cursor
     )
     return [hit for hit in hits if hit is not None]
@@ -114,13 +114,13 @@ def _named(
 
 def _matches(
     connection: sqlite3.Connection,
-    words: Sequence[str],
+    terms: Sequence[str],
     filter_: SearchFilter,
     index: _Index,
     limit: int,
 ) -> list[_Match]:
-    long = [word for word in words if len(word) >= _INDEXED_CHARS]
-    short = [word for word in words if len(word) < _INDEXED_CHARS]
+    long = [word for word in terms if len(word) >= _INDEXED_CHARS]
+    short = [word for word in terms if len(word) < _INDEXED_CHARS]
     condition, values = _all_like(index.text, short)
     narrowed, more = _narrowed(filter_, "m.created_at")
     if index.name == "said" and filter_.speaker is not Speaker.ANYONE:
@@ -158,14 +158,14 @@ def _matches(
     return [_Match(*row) for row in cursor]
 
 
-def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return a condition for columns with all words, and its values.
+def _all_like(column: str, terms: Sequence[str]) -> tuple[str, list[str]]:
+    """Return a condition for columns with all terms, and its values.
 
     LIKE ignores case only in ASCII, so other letters are searched in both cases.
     """
     parts: list[str] = []
     values: list[str] = []
-    for word in words:
+    for word in terms:
         forms = dict.fromkeys((word, word.lower(), word.upper(), word.capitalize()))
         if word.isascii():
             forms = dict.fromkeys((word,))
@@ -176,8 +176,8 @@ def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
     return " AND ".join(parts) or "1", values
 
 
-def _hit(match: _Match, words: Sequence[str]) -> Hit:
-    line, spans = snippet_of(match.text, words)
+def _hit(match: _Match, terms: Sequence[str]) -> Hit:
+    line, spans = snippet_of(match.text, terms)
     shown = title_from_file(match.title)
     return Hit(
         match.conversation_id, match.message_id, shown, match.role, match.created_at, line, spans

@@ -40,7 +40,7 @@ async def test_the_database_and_its_companions_are_private_from_the_start(tmp_pa
 
     store = await open_store(file)
     store.save(Conversation("a secret"))
-    await store.settled()
+    await store.flush()
     found = {path.name: mode(path) for path in file.parent.iterdir()}
     await store.close()
     assert found.keys() >= {"conversations.db", "conversations.db-wal"}

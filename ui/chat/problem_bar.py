@@ -70,7 +70,7 @@ class UnsavedText(QObject):
 
     async def _close_once_saved(self) -> None:
         try:
-            await self._store.settled()
+            await self._store.flush()
         finally:
             self._is_waiting = False
         self.quit_wanted.emit(False)

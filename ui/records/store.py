@@ -165,7 +165,7 @@ class Recovered:
 
 
 class ConversationStore(Protocol):
-    """Keeps conversations. Saving returns at once; ``settled`` waits until it is done."""
+    """Keeps conversations. Saving returns at once; ``flush`` waits until it is done."""
 
     @property
     def pictures_folder(self) -> Path | None:
@@ -264,7 +264,7 @@ class ConversationStore(Protocol):
     def delete_folder(self, folder_id: str) -> None:
         """Delete a folder; the caller moves the conversations in it."""
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Wait until all earlier changes are saved."""
 
     async def recover(
@@ -445,7 +445,7 @@ class MemoryConversationStore:
         """Forget a folder."""
         self._folders.pop(folder_id, None)
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Return at once: nothing has to be written."""
 
     async def recover(

@@ -304,7 +304,7 @@ class ServerDetail(QWidget):
         self._shown: ServerState | None = None
         self._name = label("", "title")
         self.switch = ToggleSwitch("Enabled")
-        self.said = label("", "muted", is_wrapped=True)
+        self.status = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("")
         self._reached.setProperty("role", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
@@ -343,7 +343,7 @@ class ServerDetail(QWidget):
         self.tabs.addTab(self.log, "Log")
         column(
             row((self._name, 1), self.switch),
-            self.said,
+            self.status,
             self._reached,
             self._remarks,
             self.in_new,
@@ -363,8 +363,8 @@ class ServerDetail(QWidget):
             self.switch.setChecked(server.config.is_on)
         self.switch.setAccessibleName(f"Switch {server.name} on or off")
         text = stage_text(server)
-        self.said.setText(text[0].upper() + text[1:])
-        restyle(self.said, "role", "fault" if server.problem else "muted")
+        self.status.setText(text[0].upper() + text[1:])
+        restyle(self.status, "role", "fault" if server.problem else "muted")
         version = f"{server.version} · " if server.version else ""
         self._reached.setText(f"{version}{server.config.target}")
         self._remarks.setText(" ".join(server.remarks))
@@ -421,7 +421,7 @@ class ToolServersWindow(OwnWindow):
         add: Shows an empty form.
         paste: Shows the field for JSON.
         from_claude: Imports the servers of Claude Desktop.
-        status: The result of the last action, or why it failed.
+        status: The result of the last action, or its failure.
     """
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
@@ -433,8 +433,8 @@ class ToolServersWindow(OwnWindow):
         self.add.setAccessibleName("Add a tool server")
         self.paste.setAccessibleName("Add tool servers by pasting JSON")
         self.from_claude.setAccessibleName("Import the tool servers of Claude Desktop")
-        self.said = label("", "muted", is_wrapped=True)
-        self.said.hide()
+        self.status = label("", "muted", is_wrapped=True)
+        self.status.hide()
         self._notice = label("", "muted", 0.92, is_wrapped=True)
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
@@ -470,7 +470,7 @@ class ToolServersWindow(OwnWindow):
             buttons.addWidget(button)
         top.setContentsMargins(18, 14, 18, 8)
         # Below the list, so that a message does not move the rows under the pointer.
-        text = column(self.said, self._notice, spacing=6, margins=(18, 10, 18, 0))
+        text = column(self.status, self._notice, spacing=6, margins=(18, 10, 18, 0))
         column(
             top,
             (row(self.list, (self._pages, 1), margins=(18, 0, 0, 0)), 1),
@@ -500,7 +500,7 @@ class ToolServersWindow(OwnWindow):
         self.detail.delete.clicked.connect(lambda: self._with_chosen(self._ask_deletion))
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
 
-    # -- what is shown ---------------------------------------------------------------------
+    # -- showing --------------------------------------------------------------------------
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
@@ -617,5 +617,5 @@ class ToolServersWindow(OwnWindow):
         self._refresh()
 
     def _show_message(self, text: str) -> None:
-        self.said.setText(text)
-        self.said.setVisible(bool(text))
+        self.status.setText(text)
+        self.status.setVisible(bool(text))

@@ -190,7 +190,7 @@ async def test_another_program_can_read_the_file_while_this_one_runs(path: Path)
     async with opened(path) as store:
         written = conversation()
         keep(store, written)
-        await store.settled()
+        await store.flush()
         reader = sqlite3.connect(path)
         (count,) = reader.execute("SELECT count(*) FROM messages").fetchone()
         reader.close()
@@ -242,17 +242,17 @@ async def test_deleted_messages_are_gone_after_a_restart_unless_they_were_restor
     said = conversation()
     async with opened(path) as store:
         keep(store, said)
-        await store.settled()
+        await store.flush()
         answer = said.messages[-1]
         removed = said.tree.remove(answer)
         assert removed == [answer]
         store.delete_messages(said, removed)
-        await store.settled()
+        await store.flush()
         assert await store.search("1 2 3") == []
     assert await kept_texts(path) == ["Count"]
     async with opened(path) as store:
         said.tree.put_back(removed)
         store.save_messages(said, removed)
-        await store.settled()
+        await store.flush()
         assert len(await store.search("1 2 3")) == 1
     assert await kept_texts(path) == ["Count", "1 2 3"]

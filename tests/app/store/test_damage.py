@@ -74,11 +74,11 @@ async def test_a_damaged_search_index_is_rebuilt_at_the_next_write(path: Path) -
             database.execute("UPDATE said_data SET block = x'ffffffffff'")
 
         store.save_preset(Preset("Any", conversation().settings))
-        await store.settled()
+        await store.flush()
         await asyncio.wrap_future(store._begin_reading(spoil))
         one = conversation("written later")
         keep(store, one)
-        await store.settled()
+        await store.flush()
         assert not store.has_unsaved
     async with opened(path) as store:
         assert len(await store.search("written later")) == 1

@@ -64,11 +64,11 @@ async def test_a_question_that_could_not_be_written_reaches_the_file_with_its_an
         trouble = Trouble(store, path, kind)
         await trouble.begin()
         keep(store, asked)
-        await store.settled()
+        await store.flush()
         assert stored(path) == []
         asked.add(answer)
         store.save_messages(asked, [answer])
-        await store.settled()
+        await store.flush()
         assert store.has_unsaved
         assert not store.is_kept(asked)
         # The test saves nothing more: the store itself tries again.
@@ -93,7 +93,7 @@ async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, 
         await trouble.begin()
         renamed.title = "First title"
         store.save(renamed)
-        await store.settled()
+        await store.flush()
         renamed.title = "Last title"
         store.save(renamed)
         store.delete(gone)
@@ -104,7 +104,7 @@ async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, 
         store.save_messages(new, [new.messages[1]])
         store.delete_preset("Old")
         store.save_preset(Preset("New", ConversationSettings()))
-        await store.settled()
+        await store.flush()
         await trouble.end()
     async with opened(path) as store:
         found = store.load_all()
@@ -134,7 +134,7 @@ async def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
         for _ in range(3):
             one = conversation("x" * 100_000)
             keep(store, one)
-            await store.settled()
+            await store.flush()
         (problem,) = trouble.told
         assert problem is not None
         assert problem.sentence == "Your conversations are not being saved."
@@ -151,7 +151,7 @@ async def test_pending_changes_are_written_when_the_store_is_closed(path: Path) 
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
         keep(store, one)
-        await store.settled()
+        await store.flush()
         trouble._other.execute("ROLLBACK")
         trouble._other.close()
 
@@ -177,9 +177,9 @@ async def test_a_commit_that_fails_leaves_no_transaction_behind(path: Path) -> N
             )
         )
         store.save_preset(Preset("Bad", ConversationSettings()))
-        await store.settled()
+        await store.flush()
         keep(store, one, other)
-        await store.settled()
+        await store.flush()
         (problem,) = told
         assert problem is not None
         assert problem.sentence == "A change could not be saved."
@@ -195,7 +195,7 @@ async def test_a_change_that_cannot_be_stored_does_not_delay_the_others(path: Pa
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
         keep(store, one)
-        await store.settled()
+        await store.flush()
         assert not store.has_unsaved
         assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
 
@@ -212,7 +212,7 @@ async def test_a_conversation_can_be_read_while_nothing_can_be_written(path: Pat
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
         store.save(conversation())
-        await store.settled()
+        await store.flush()
         found = next(one for one in store.load_all() if one.id == old.id)
         assert not found.is_loaded
         await store.fill(found)

@@ -124,7 +124,7 @@ async def test_files_in_the_message_field_are_recovered_once_with_the_draft(path
         kept = next(one for one in found if one.title == "Kept")
         kept.attachments = ()
         store.save(kept)
-        await store.settled()
+        await store.flush()
         again, found = await recovered(store)
         assert again.conversations == 0
         assert [one.attachments for one in found if one.title == "Kept"] == [()]

@@ -168,7 +168,7 @@ async def test_thousands_of_messages_are_searched(path: Path) -> None:
         for number in range(8):
             texts = (text(number * 500 + n) for n in range(500))
             await keep(store, *texts, title=f"Conversation {number}")
-        await store.settled()
+        await store.flush()
         (found,) = await store.search("message 3500:")
         assert found.snippet.startswith("message 3500:")
         assert await store.search("zz") == []
@@ -259,7 +259,7 @@ async def test_a_search_is_narrowed_to_folder_time_and_speaker(
         for one in (written, other):
             store.save(one)
             store.save_messages(one, list(one.tree))
-        await store.settled()
+        await store.flush()
         who = Speaker
         assert await roles(store, "the") == ["assistant", "title", "tool", "user"]
         assert await roles(store, "the", SearchFilter(folder_id="folder-1")) == [
@@ -301,7 +301,7 @@ async def test_work_that_is_deleted_or_replaced_is_found_no_more(path: Path) -> 
         assert await roles(store, "wombat") == ["thinking"]
         store.delete(written)
         assert await roles(store, "wombat") == []
-        await store.settled()
+        await store.flush()
 
     with closing(sqlite3.connect(path)) as file:
         file.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL")
@@ -313,7 +313,7 @@ async def test_work_that_is_deleted_or_replaced_is_found_no_more(path: Path) -> 
 async def test_a_run_that_is_no_json_is_not_searched_and_harms_nothing(path: Path) -> None:
     async with opened(path) as store:
         await keep_worked(store)
-        await store.settled()
+        await store.flush()
 
     for run in ("{", "[]", '{"thinking": 7}', '{"tool_calls": 7, "thinking": "quokka"}', "", None):
         with closing(sqlite3.connect(path)) as file:

@@ -191,7 +191,7 @@ async def _use(path: Path, damaged: bytes) -> str:
             assert store.problem.path.read_bytes() == damaged, "the original was changed"
         store.save(new)
         store.save_messages(new, list(new.tree))
-        await store.settled()
+        await store.flush()
         assert not store.has_unsaved, "new text is not saved"
     finally:
         await store.close()

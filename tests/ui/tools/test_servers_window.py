@@ -122,7 +122,7 @@ async def test_the_window_shows_each_server_and_switches_it(theme: Theme, parent
     assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
     host.become(stage=ServerStage.FAILED, problem="It ended.", log=("first", "last"), tools=())
     assert window.list.item(0).text() == "sums\nFailed"
-    assert window.detail.said.text() == "It ended."
+    assert window.detail.status.text() == "It ended."
     assert window.detail.log.toPlainText() == "first\nlast"
     window.detail.switch.click()
     await eventually(lambda: host.switched == [("sums", False)])
@@ -137,9 +137,9 @@ async def test_the_message_about_an_import_moves_no_server_and_no_button(
     window.show()
     places = [one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)]
     window.from_claude.click()
-    await eventually(window.said.isVisible)
+    await eventually(window.status.isVisible)
     QApplication.processEvents()
-    assert window.said.geometry().top() > window.list.geometry().bottom()
+    assert window.status.geometry().top() > window.list.geometry().bottom()
     assert places == [
         one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)
     ]
@@ -350,4 +350,4 @@ async def test_a_server_that_wants_a_sign_in_has_a_button_that_opens_its_page(
     button.click()
     await eventually(lambda: not button.isVisible())
     assert opened == ["https://e.org/in?client=1"]
-    assert window.said.text() == "Sign in at e.org, in your browser."
+    assert window.status.text() == "Sign in at e.org, in your browser."

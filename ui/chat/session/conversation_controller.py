@@ -481,7 +481,7 @@ class ConversationController(QObject):
         """Send the request once all is stored and its model is loaded; collect the answer."""
         run = answer.run
         try:
-            await self._store.settled()
+            await self._store.flush()
             if self._tools is not None:
                 request = replace(request, tools=await self._tools.offered(run))
             async with self._models.ready(self.conversation) as model:

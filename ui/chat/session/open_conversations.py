@@ -103,7 +103,7 @@ class OpenConversations(QObject):
 
     async def _release_unseen(self) -> None:
         try:
-            await self._context.store.settled()
+            await self._context.store.flush()
         finally:
             self._is_releasing = False
         for opened in list(self._open.values())[:-MAX_OPEN]:

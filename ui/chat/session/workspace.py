@@ -305,7 +305,7 @@ class Workspace(QObject):
         self.files.transfers.cancel_imports()
         await self.files.finish()
         await self.presets.finish()
-        await self.store.settled()
+        await self.store.flush()
         await self.model.finish()
         await self.models.finish()
         await self.server.finish()

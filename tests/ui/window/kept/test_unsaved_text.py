@@ -135,7 +135,7 @@ async def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_close
     store = await open_store(path)
     try:
         async with shown(main_window(engine, theme, store=store)) as window:
-            await store.settled()
+            await store.flush()
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")
                 window.chat.composer.set_text("a thought")
