@@ -43,7 +43,7 @@ _LITERAL_OPTIONS = ("--stop", "--system")
 _LITERAL_PREFIX = "="
 _FLAGS = {"scope": "stop-scope"}
 """The option names of stop options whose own name is too general."""
-_TOKENS = Declaration(least=0, most=2**31 - 1, metavar="N")
+_TOKENS = Declaration(minimum=0, maximum=2**31 - 1, metavar="N")
 _T = TypeVar("_T")
 
 
@@ -189,7 +189,7 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     )
     groups: dict[str, argparse._ActionsContainer] = {"": serve}
     for option in declared(ServeOptions):
-        title = option.setting.place
+        title = option.setting.section
         if title not in groups:
             groups[title] = serve.add_argument_group(title)
         _add_option(groups[title], option, Path)
@@ -336,11 +336,11 @@ def _number_parser(kind: type[int] | type[float], limits: Declaration) -> Callab
         except ValueError:
             name = "a whole number" if kind is int else "a number"
             raise argparse.ArgumentTypeError(f"{typed!r} is not {name}") from None
-        low, high = limits.least, limits.most
+        low, high = limits.minimum, limits.maximum
         if low is None or high is None:
             return value
         # Comparisons with NaN are false.
-        if limits.excludes_least and not low < value <= high:
+        if limits.exclusive_minimum and not low < value <= high:
             raise argparse.ArgumentTypeError(
                 f"{typed} is not greater than {low:.17g} and at most {high:.17g}"
             )

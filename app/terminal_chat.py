@@ -58,7 +58,7 @@ from ui.records.requests import fitted as adapted
 from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
 from ui.records.runs import NO_CHANGE, LeftOut
 from ui.records.tool_servers import ToolsRefused
-from ui.words import failure_words, unescaped
+from ui.words import describe_error, unescaped
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -94,9 +94,9 @@ _MOST_SAVED_BYTES = 100_000_000
 _NUMBERS = {
     **{option.name: (option.least, option.most, option.is_whole) for option in SAMPLING_OPTIONS},
     **{
-        field.name: (field.setting.least, field.setting.most, field.kind == int | None)
+        field.name: (field.setting.minimum, field.setting.maximum, field.kind == int | None)
         for field in declared(NewConversation)
-        if field.setting.least is not None and field.setting.most is not None
+        if field.setting.minimum is not None and field.setting.maximum is not None
     },
 }
 # The names of ``/set``, and the fields of ``ConversationSettings`` that they change.
@@ -636,7 +636,7 @@ async def _answer(
             given = await answer(engine, request, printer, interrupts)
         except EngineError as error:
             session.withdraw(asked)
-            printer.remark(f"not answered: {failure_words(error)}")
+            printer.remark(f"not answered: {describe_error(error)}")
             return
         answered = session.record(asked, request, given, left_out)
         printer.end_line()

@@ -43,10 +43,10 @@ _KEY = "setting"
 
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
-KeyPlace = Literal["none", "keychain", "file"]
+KeyLocation = Literal["none", "keychain", "file"]
 """Where the server's API key is kept."""
 DEFAULT_PORT = 8642
-MOST_TOKENS = 2**31 - 1
+TOKENS_MAX = 2**31 - 1
 # The values of ``ui.records.conversations.ListOrder``.
 ListOrderName = Literal["recent", "created", "oldest", "title"]
 # The values of ``ui.records.conversations.WhenFull``.
@@ -60,15 +60,15 @@ class Declaration:
 
     Attributes:
         help: Its effect, in one phrase without a full stop.
-        least: The smallest number that is allowed.
-        most: The greatest number that is allowed.
-        excludes_least: Whether the number must be greater than ``least``.
+        minimum: The smallest number that is allowed.
+        maximum: The greatest number that is allowed.
+        exclusive_minimum: Whether the number must be greater than ``minimum``.
         metavar: The name of the value on the command line; empty for a switch.
         example: A value that shows the notation, if the default does not show it.
         option: Its option on the command line; empty for none, or for one of the field's name.
-        place: Where a person changes it in the window, or its group of options.
+        section: Where a person changes it in the window, or its group of options.
         label: Its name there.
-        says: Its accessible name, if the label alone does not say enough.
+        accessible_name: Its accessible name, if the label alone does not say enough.
         choices: The values that are offered, with their words.
         unset: The words for None.
         step: The difference that one step up or down makes.
@@ -76,15 +76,15 @@ class Declaration:
     """
 
     help: str = ""
-    least: float | None = None
-    most: float | None = None
-    excludes_least: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool = False
     metavar: str = ""
     example: Any = None
     option: str = ""
-    place: str = ""
+    section: str = ""
     label: str = ""
-    says: str = ""
+    accessible_name: str = ""
     choices: Mapping[Any, str] = field(default_factory=dict)
     unset: str = ""
     step: float = 1
@@ -113,9 +113,9 @@ class Declared:
         return self.path.rpartition(".")[2]
 
 
-def declare(default: T, **said: Any) -> T:
-    """Return a dataclass's field with a default; ``said`` are fields of ``Declaration``."""
-    return field(default=default, metadata={_KEY: Declaration(**said)})
+def declare(default: T, **attributes: Any) -> T:
+    """Return a dataclass's field with a default; ``attributes`` are fields of ``Declaration``."""
+    return field(default=default, metadata={_KEY: Declaration(**attributes)})
 
 
 def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
@@ -138,58 +138,58 @@ class ServerPreferences:
     port: int = declare(
         DEFAULT_PORT,
         help="port to listen on",
-        least=1,
-        most=65_535,
-        place=SERVER_WINDOW,
+        minimum=1,
+        maximum=65_535,
+        section=SERVER_WINDOW,
         label="Port",
     )
     is_on_network: bool = declare(
         False,
         help="whether other computers can reach the server; they need the API key",
-        place=SERVER_WINDOW,
+        section=SERVER_WINDOW,
         label="Visible on your network",
     )
     is_key_required: bool = declare(
         False,
         help="whether programs on this computer need the API key too",
-        place=SERVER_WINDOW,
+        section=SERVER_WINDOW,
         label="Require the API key for apps on this Mac",
     )
     is_model_chosen: bool = declare(
         True,
         help="whether requests choose the model by its name; else the one loaded last answers all",
-        place=SERVER_WINDOW,
+        section=SERVER_WINDOW,
         label="Let requests choose the model",
     )
     allowed_origins: tuple[str, ...] = declare(
         (),
         help="web origins whose pages may call the server, such as https://example.org",
-        place=SERVER_WINDOW,
+        section=SERVER_WINDOW,
         label="Allowed origins",
     )
     allowed_hosts: tuple[str, ...] = declare(
         (),
         help="names by which other computers reach this one, besides its own name",
-        place=SERVER_WINDOW,
+        section=SERVER_WINDOW,
         label="Allowed host names",
     )
     at_launch: ServerAtLaunch = declare(
         "as_left",
         help="whether the server is turned on when Fullstop starts",
-        place=SERVER,
+        section=SERVER,
         label="At launch",
-        says="The server at launch",
+        accessible_name="The server at launch",
         choices={"as_left": "Last State", "on": "On", "off": "Off"},
     )
     task_max_tokens: int = declare(
         1_000,
         help="most tokens of the answer to a task that a client sets in the background without a "
         "limit, such as Open WebUI's titles and tags; 0 for no limit",
-        least=0,
-        most=1_000_000,
-        place=SERVER,
+        minimum=0,
+        maximum=1_000_000,
+        section=SERVER,
         label="Background tasks",
-        says="Maximum length of answers to background tasks, in tokens",
+        accessible_name="Maximum length of answers to background tasks, in tokens",
         unit="tokens",
     )
     was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
@@ -205,14 +205,17 @@ class ModelPreferences:
     """Where the models are, and when they are unloaded."""
 
     folders: tuple[str, ...] = declare(
-        (), help="folders that are searched for models", place=MODELS_WINDOW, label="Add a Folder…"
+        (),
+        help="folders that are searched for models",
+        section=MODELS_WINDOW,
+        label="Add a Folder…",
     )
     rests_after_min: int = declare(
         0,
         help="minutes without a request after which the model is unloaded; 0 for never",
-        least=0,
-        most=1_440,
-        place=MODELS_WINDOW,
+        minimum=0,
+        maximum=1_440,
+        section=MODELS_WINDOW,
         label="When the model is idle",
         choices={
             0: "Keep It Loaded",
@@ -224,13 +227,13 @@ class ModelPreferences:
     drafts: tuple[tuple[str, str], ...] = declare(
         (),
         help="folder of a model, and of the draft model that is loaded beside it",
-        place=MODELS_WINDOW,
+        section=MODELS_WINDOW,
         label="Draft Model",
     )
     pinned: tuple[str, ...] = declare(
         (),
         help="folders of the models that stay in memory once they are loaded",
-        place=MODELS_WINDOW,
+        section=MODELS_WINDOW,
         label="Pin",
     )
     settings: tuple[tuple[str, str], ...] = declare(
@@ -241,9 +244,9 @@ class ModelPreferences:
     looks_for_updates: bool = declare(
         True,
         help="whether the hub is asked for newer revisions of models while their window is open",
-        place=GENERAL,
+        section=GENERAL,
         label="Model updates",
-        says="Check for model updates",
+        accessible_name="Check for model updates",
     )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"
@@ -257,46 +260,46 @@ class ToolPreferences:
     most_calls: int = declare(
         20,
         help="calls of tools that one question may lead to before you are asked",
-        least=1,
-        most=1_000,
-        place=TOOLS,
+        minimum=1,
+        maximum=1_000,
+        section=TOOLS,
         label="Calls per message",
-        says="Calls of tools that one question may lead to before you are asked",
+        accessible_name="Calls of tools that one question may lead to before you are asked",
         unit="calls",
     )
     time_out_s: int = declare(
         120,
         help="seconds that a call of a tool may take",
-        least=1,
-        most=86_400,
-        place=TOOLS,
+        minimum=1,
+        maximum=86_400,
+        section=TOOLS,
         label="Timeout",
-        says="Seconds that a call of a tool may take",
+        accessible_name="Seconds that a call of a tool may take",
         unit="s",
     )
     most_result_kb: int = declare(
         64,
         help="kilobytes of a tool's result that the model is given",
-        least=1,
-        most=16_000,
-        place=TOOLS,
+        minimum=1,
+        maximum=16_000,
+        section=TOOLS,
         label="Maximum result size",
-        says="Kilobytes of a tool’s result that the model is given",
+        accessible_name="Kilobytes of a tool’s result that the model is given",
         unit="kB",
     )
     allowed: tuple[tuple[str, str, str], ...] = declare(
         (),
         help="tools that may run without asking, as server, tool and fingerprint",
-        place=TOOLS,
+        section=TOOLS,
         label="Always allowed",
-        says="Tools that may run without asking",
+        accessible_name="Tools that may run without asking",
     )
     in_new_conversations: tuple[str, ...] = declare(
         (),
         help="tool servers whose tools new conversations use",
-        place=TOOLS_WINDOW,
+        section=TOOLS_WINDOW,
         label="Use in new conversations",
-        says="Tool servers whose tools new conversations use",
+        accessible_name="Tool servers whose tools new conversations use",
     )
 
 
@@ -309,34 +312,34 @@ class NewConversation:
         help="system prompt",
         metavar="S",
         option="--system",
-        place=NEW_CONVERSATIONS,
+        section=NEW_CONVERSATIONS,
         label="System prompt",
-        says="System prompt of new conversations",
+        accessible_name="System prompt of new conversations",
         unset="Instructions that the model reads before the conversation",
     )
     temperature: float | None = declare(
         None,
         help="0 always takes the likeliest token (default: the model's own setting)",
-        least=0,
-        most=2,
+        minimum=0,
+        maximum=2,
         metavar="T",
         option="--temperature",
-        place=NEW_CONVERSATIONS,
+        section=NEW_CONVERSATIONS,
         label="Temperature",
-        says="Temperature of new conversations",
+        accessible_name="Temperature of new conversations",
         unset="Model default",
         step=0.05,
     )
     max_tokens: int | None = declare(
         None,
         help="end the answer after N tokens",
-        least=1,
-        most=MOST_TOKENS,
+        minimum=1,
+        maximum=TOKENS_MAX,
         metavar="N",
         option="--max-tokens",
-        place=NEW_CONVERSATIONS,
+        section=NEW_CONVERSATIONS,
         label="Maximum length",
-        says="Maximum length of answers in new conversations, in tokens",
+        accessible_name="Maximum length of answers in new conversations, in tokens",
         unset="No limit",
         step=64,
         unit="tokens",
@@ -345,20 +348,20 @@ class NewConversation:
         False,
         help="let the model reason before it answers",
         option="--thinking",
-        place=NEW_CONVERSATIONS,
+        section=NEW_CONVERSATIONS,
         label="Thinking",
-        says="Let the model reason first, if it can",
+        accessible_name="Let the model reason first, if it can",
     )
     thinking_budget: int | None = declare(
         None,
         help="end the reasoning after N tokens, so that the answer begins",
-        least=0,
-        most=MOST_TOKENS,
+        minimum=0,
+        maximum=TOKENS_MAX,
         metavar="N",
         option="--thinking-budget",
-        place=NEW_CONVERSATIONS,
+        section=NEW_CONVERSATIONS,
         label="Thinking budget",
-        says="Thinking budget of new conversations, in tokens",
+        accessible_name="Thinking budget of new conversations, in tokens",
         unset="No limit",
         step=64,
         unit="tokens",
@@ -375,60 +378,60 @@ class Preferences:
     theme: ThemeMode = declare(
         "system",
         help="light, dark, or as the system",
-        place=GENERAL,
+        section=GENERAL,
         label="Appearance",
         choices={"system": "System", "light": "Light", "dark": "Dark"},
     )
     has_high_contrast: bool = declare(
         False,
         help="whether lines and small text are drawn stronger than usual",
-        place=GENERAL,
+        section=GENERAL,
         label="Contrast",
-        says="Increase contrast",
+        accessible_name="Increase contrast",
     )
     text_percent: int = declare(
         100,
         help="zoom of the text of messages: Zoom In and Zoom Out in the View menu",
-        least=TEXT_PERCENTS[0],
-        most=TEXT_PERCENTS[-1],
+        minimum=TEXT_PERCENTS[0],
+        maximum=TEXT_PERCENTS[-1],
     )
     interface_percent: int = declare(
         100,
         help="size of the whole interface; applies at the next start",
-        least=TEXT_PERCENTS[0],
-        most=TEXT_PERCENTS[-1],
-        place=GENERAL,
+        minimum=TEXT_PERCENTS[0],
+        maximum=TEXT_PERCENTS[-1],
+        section=GENERAL,
         label="Interface size",
-        says="Interface size; applies at the next start",
+        accessible_name="Interface size; applies at the next start",
         choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     code_wraps: bool = declare(
         False,
         help="whether long lines of code wrap; otherwise they scroll sideways",
-        place=GENERAL,
+        section=GENERAL,
         label="Code",
-        says="Wrap long lines of code",
+        accessible_name="Wrap long lines of code",
     )
     code_has_numbers: bool = declare(
         False,
         help="whether the lines of code are numbered",
-        place=GENERAL,
+        section=GENERAL,
         label="Line numbers",
-        says="Number the lines of code",
+        accessible_name="Number the lines of code",
     )
     tells_of_answers: bool = declare(
         True,
         help="whether a notification tells of a long answer that ended in the background",
-        place=GENERAL,
+        section=GENERAL,
         label="Notifications",
-        says="Notify when a long answer finishes in the background",
+        accessible_name="Notify when a long answer finishes in the background",
     )
     when_full: WhenFullName = declare(
         "leave_out",
         help="what becomes of the oldest messages when a conversation is longer than the context",
-        place=GENERAL,
+        section=GENERAL,
         label="Long conversations",
-        says="What becomes of the oldest messages of a long conversation",
+        accessible_name="What becomes of the oldest messages of a long conversation",
         choices={
             "leave_out": "Drop Oldest Messages",
             "summarize": "Summarize the Oldest Messages",
@@ -439,16 +442,16 @@ class Preferences:
         True,
         help="whether the model writes the titles of new conversations, once it has nothing else "
         "to do",
-        place=GENERAL,
+        section=GENERAL,
         label="Titles",
-        says="Let the model name new conversations",
+        accessible_name="Let the model name new conversations",
     )
     list_order: ListOrderName = declare(
         "recent",
         help="what the list of conversations is sorted by",
-        place=GENERAL,
+        section=GENERAL,
         label="Conversations",
-        says="Order of the list of conversations",
+        accessible_name="Order of the list of conversations",
         choices={
             "recent": "By Last Message",
             "created": "Newest First",
@@ -464,19 +467,19 @@ class Preferences:
     stays_in_tray: bool = declare(
         True,
         help="whether the server goes on when the window is closed; on a Mac, the whole program",
-        place=SERVER,
+        section=SERVER,
         label="When the window closes",
-        says="Keep serving in the background",
+        accessible_name="Keep serving in the background",
     )
     kept_prompts_gb: int = declare(
         5,
         help="gigabytes of disk for the cached prompts of conversations, which then need not be "
         "read again after a restart; 0 for none",
-        least=0,
-        most=1_000,
-        place=STORAGE,
+        minimum=0,
+        maximum=1_000,
+        section=STORAGE,
         label="Cached prompts",
-        says="Disk space for the cached prompts of conversations",
+        accessible_name="Disk space for the cached prompts of conversations",
         choices={
             0: "Off",
             1: "Keep up to 1 GB",
@@ -489,11 +492,11 @@ class Preferences:
         500,
         help="megabytes of disk for the recorded tokens of answers, which the inspector shows "
         "after a restart; the oldest go first; 0 for none",
-        least=0,
-        most=100_000,
-        place=STORAGE,
+        minimum=0,
+        maximum=100_000,
+        section=STORAGE,
         label="Recorded tokens",
-        says="Disk space for the recorded tokens of answers",
+        accessible_name="Disk space for the recorded tokens of answers",
         choices={
             0: "Off",
             100: "Keep up to 100 MB",

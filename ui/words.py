@@ -68,7 +68,7 @@ ORIGIN_NAMES = {
     TokenOrigin.BUDGET: "Forced: budget",
 }
 """By a token's origin, its name in a table; empty for a token that the model drew alone."""
-ORIGIN_WORDS = {
+ORIGIN_DESCRIPTIONS = {
     TokenOrigin.SAMPLED: "",
     TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
     TokenOrigin.PREDICTION: "guessed from the request’s prediction, and confirmed by the model",
@@ -144,7 +144,7 @@ def verdict(finished: Finished, context: AnswerContext) -> Verdict:
 # The text of an exception is written for logs; only our own errors carry sentences.
 
 
-def failure_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return why something failed, as whole sentences."""
     match error:
         case PromptTooLong():
@@ -264,7 +264,7 @@ def _character(name: str, digits: str) -> str:
     return chr(code)
 
 
-def guess_words(speculation: Speculation, output_tokens: int) -> str:
+def draft_summary(speculation: Speculation, output_tokens: int) -> str:
     """Return in sentences what guessing did for an answer."""
     if not speculation.passes:
         return "No tokens were guessed: each of them took a pass of its own."
@@ -293,7 +293,7 @@ def guess_words(speculation: Speculation, output_tokens: int) -> str:
     return " ".join(said)
 
 
-def differences(left: str, right: str) -> tuple[Spans, Spans]:
+def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
     """Return, for each of two texts, the places of the words that the other text does not have.
 
     The common beginning and end are left out first: then long texts with few differences are quick.

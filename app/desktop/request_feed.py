@@ -58,7 +58,7 @@ class RequestFeed(RequestObserver):
         entry = dataclasses.replace(
             entry_of(record),
             model=record.model,
-            asked_model=record.requested_model,
+            requested_model=record.requested_model,
             running=tuple(run.generation for run in record.runs),
         )
         self._put((entry, {}))
@@ -126,7 +126,7 @@ def ended_entry_of(record: RequestRecord) -> RequestEntry:
     return dataclasses.replace(
         entry_of(record),
         model=record.model,
-        asked_model=record.requested_model,
+        requested_model=record.requested_model,
         is_stream=record.is_stream,
         status=record.status,
         took_s=record.took_s,

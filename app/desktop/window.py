@@ -34,7 +34,7 @@ from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.dialogs import report_failure
+from ui.kit.dialogs import show_error
 from ui.kit.theme import Theme
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
@@ -58,7 +58,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
 
     def goes_on() -> bool:
         # On a Mac a program outlives its windows: the Dock brings them back.
-        return preferences.now.stays_in_tray and (is_mac or switch.is_wanted)
+        return preferences.now.stays_in_tray and (is_mac or switch.is_requested)
 
     if is_mac:
         window.runs_in_background = goes_on
@@ -142,7 +142,7 @@ def show_notice(window: MainWindow, notice: str) -> None:
     if not notice:
         return
     _log.warning("%s", notice)
-    report_failure(window, "Some of your settings could not be read", notice, title="Settings")
+    show_error(window, "Some of your settings could not be read", notice, title="Settings")
 
 
 # How long the end of the program waits for the steps and loads that are under way.

@@ -51,9 +51,9 @@ def _json_type(kind: Any, setting: Declaration) -> Any:
     if kind is Path:
         return Annotated[str, Field(min_length=1)]
     if kind in (int, float):
-        above = setting.least if setting.excludes_least else None
-        minimum = None if setting.excludes_least else setting.least
-        return Annotated[kind, Field(gt=above, ge=minimum, le=setting.most)]
+        above = setting.minimum if setting.exclusive_minimum else None
+        minimum = None if setting.exclusive_minimum else setting.minimum
+        return Annotated[kind, Field(gt=above, ge=minimum, le=setting.maximum)]
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         return list[get_args(kind)[0]]  # type: ignore[misc]
     return kind

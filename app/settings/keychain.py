@@ -17,7 +17,7 @@ from app.damaged_files import move_aside
 from app.private_files import made_private
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded, write_whole
-from ui.preferences import KeyPlace
+from ui.preferences import KeyLocation
 
 FILE_NAME = "api-key"
 TOOL_FILE_NAME = "tool-secrets.json"
@@ -89,7 +89,7 @@ class SecretStore:
         self._remedy = remedy
         self._lock = threading.Lock()
 
-    def find(self, name: str) -> tuple[str | None, KeyPlace]:
+    def find(self, name: str) -> tuple[str | None, KeyLocation]:
         """Return a secret, or None, and where it is."""
         with self._lock:
             # It is in a file only if there was no keychain when it was made, so it is newer there.
@@ -197,7 +197,7 @@ class KeyStore:
         """Return the key, or None if there is none; raise ``OSError`` for a damaged file."""
         return (await asyncio.to_thread(self._secrets.find, _KEY))[0]
 
-    async def place(self) -> KeyPlace:
+    async def place(self) -> KeyLocation:
         """Return where the key is stored; raise ``OSError`` for a damaged file."""
         return (await asyncio.to_thread(self._secrets.find, _KEY))[1]
 

@@ -64,7 +64,7 @@ class AnswerOptions:
     )
     conversation: NewConversation = field(default_factory=NewConversation)
     seed: int | None = declare(
-        None, least=0, most=2**63 - 1, metavar="N", help="make random draws repeatable"
+        None, minimum=0, maximum=2**63 - 1, metavar="N", help="make random draws repeatable"
     )
     stop_options: StopOptions = field(default_factory=StopOptions)
 
@@ -293,8 +293,8 @@ class CheckOptions:
     draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
     tokens: int = declare(
         200,
-        least=16,
-        most=10_000,
+        minimum=16,
+        maximum=10_000,
         metavar="N",
         help="compare and measure answers of N tokens (default 200)",
     )
@@ -312,8 +312,8 @@ class SearchOptions:
     )
     limit: int = declare(
         USUAL_RESULTS,
-        least=1,
-        most=MAX_RESULTS,
+        minimum=1,
+        maximum=MAX_RESULTS,
         metavar="N",
         help=f"show N models at most (default {USUAL_RESULTS}, most {MAX_RESULTS})",
     )

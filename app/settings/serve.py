@@ -44,18 +44,18 @@ _LIMITS = "limits"
 
 
 def _count(default: int, text: str, maximum: int = _MAX_COUNT) -> int:
-    return declare(default, help=text, least=1, most=maximum, metavar="N", place=_LIMITS)
+    return declare(default, help=text, minimum=1, maximum=maximum, metavar="N", section=_LIMITS)
 
 
-def _seconds(default: float, text: str, *, excludes_least: bool = True) -> float:
+def _seconds(default: float, text: str, *, exclusive_minimum: bool = True) -> float:
     return declare(
         default,
         help=text,
-        least=0,
-        most=_MAX_S,
-        excludes_least=excludes_least,
+        minimum=0,
+        maximum=_MAX_S,
+        exclusive_minimum=exclusive_minimum,
         metavar="S",
-        place=_LIMITS,
+        section=_LIMITS,
     )
 
 
@@ -67,7 +67,7 @@ class ServeOptions:
         DEFAULT_HOST, help="address to listen on; listening beyond this computer requires a key"
     )
     port: int = declare(
-        DEFAULT_PORT, help="port to listen on; 0 picks a free one", least=0, most=65_535
+        DEFAULT_PORT, help="port to listen on; 0 picks a free one", minimum=0, maximum=65_535
     )
     model: tuple[str, ...] = declare(
         (),
@@ -163,20 +163,20 @@ class ServeOptions:
         None,
         help="the most tokens of reasoning of a request that names neither a budget nor an effort; "
         "then the answer begins (default: any number)",
-        least=0,
-        most=_MAX_COUNT,
+        minimum=0,
+        maximum=_MAX_COUNT,
         metavar="N",
         example=4_096,
-        place=_LIMITS,
+        section=_LIMITS,
     )
     task_max_tokens: int = declare(
         _SERVER.task_max_tokens,
         help="the most tokens of the answer to a task that a client sets in the background without "
         "a limit: Open WebUI's titles, tags and suggestions; 0 for no limit",
-        least=0,
-        most=_MAX_COUNT,
+        minimum=0,
+        maximum=_MAX_COUNT,
         metavar="N",
-        place=_LIMITS,
+        section=_LIMITS,
     )
     verbose: bool = declare(False, help="log requests on standard error")
     log: Literal["text", "json"] = declare(
@@ -198,50 +198,50 @@ class ServeOptions:
         None,
         help="bytes of memory for the context of all running answers (default: what is free once "
         "the model is loaded)",
-        least=1,
-        most=_MAX_BYTES,
+        minimum=1,
+        maximum=_MAX_BYTES,
         metavar="N",
         example=1 << 30,
-        place=_LIMITS,
+        section=_LIMITS,
     )
     memory_bytes: int | None = declare(
         None,
         help="bytes of memory for the weights and caches of all models together; the least "
         "recently used model is unloaded when another needs room (default: what this computer "
         "lets models use)",
-        least=1,
-        most=_MAX_BYTES,
+        minimum=1,
+        maximum=_MAX_BYTES,
         metavar="N",
         example=1 << 34,
-        place=_LIMITS,
+        section=_LIMITS,
     )
     prompt_cache_bytes: int = declare(
         _ENGINE.prompt_cache_bytes,
         help="bytes of memory for the cache of earlier prompts",
-        least=0,
-        most=_MAX_BYTES,
+        minimum=0,
+        maximum=_MAX_BYTES,
         metavar="N",
-        place=_LIMITS,
+        section=_LIMITS,
     )
     disk_cache_bytes: int | None = declare(
         None,
         help="bytes on disk for the cache of earlier prompts, which is then kept after the "
         "server ends (default: none, and the cache of an earlier server is deleted, because it "
         "contains the prompts of everybody who uses the server)",
-        least=1,
-        most=_MAX_BYTES,
+        minimum=1,
+        maximum=_MAX_BYTES,
         metavar="N",
         example=10**10,
-        place=_LIMITS,
+        section=_LIMITS,
     )
     kept_responses_bytes: int = declare(
         _SERVER.kept_responses_bytes,
         help="bytes of memory for answers that clients of Responses continue by their id; 0 "
         "keeps none",
-        least=0,
-        most=_MAX_BYTES,
+        minimum=0,
+        maximum=_MAX_BYTES,
         metavar="N",
-        place=_LIMITS,
+        section=_LIMITS,
     )
     kept_responses_s: float = _seconds(
         _SERVER.kept_responses_s,
@@ -254,12 +254,12 @@ class ServeOptions:
         "everybody who uses the server)",
         metavar="FOLDER",
         example="~/fullstop-responses",
-        place=_LIMITS,
+        section=_LIMITS,
     )
     plain_decoding: bool = declare(
         False,
         help=PLAIN_HELP,
-        place=_LIMITS,
+        section=_LIMITS,
     )
     max_body_bytes: int = _count(
         _SERVER.max_body_bytes, "the largest request body, in bytes", _MAX_BYTES
@@ -284,7 +284,7 @@ class ServeOptions:
     stop_grace_s: float = _seconds(
         _SERVER.stop_grace_s,
         "seconds that running answers get when the server is stopped",
-        excludes_least=False,
+        exclusive_minimum=False,
     )
 
 

@@ -127,7 +127,7 @@ class GreetOptions:
     """Who is greeted."""
 
     name: str = declare("", option="NAME", help="who is greeted")
-    times: int = declare(1, least=1, most=9, metavar="N", help="how often")
+    times: int = declare(1, minimum=1, maximum=9, metavar="N", help="how often")
     is_loud: bool = declare(False, option="--loudly", help="greet in capitals")
 
 
@@ -357,11 +357,11 @@ def test_a_preference_of_two_files_is_in_the_dialog_and_the_tables_and_changes_t
     opacity_percent: int = declare(
         100,
         help="how opaque the window is",
-        least=20,
-        most=100,
-        place=GENERAL,
+        minimum=20,
+        maximum=100,
+        section=GENERAL,
         label="Opacity",
-        says="Opacity of the window",
+        accessible_name="Opacity of the window",
         unit="%",
     )
 """

@@ -103,15 +103,19 @@ def _may_be(one: Declared) -> str:
     kinds = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     kind, *rest = get_args(one.kind) if isinstance(one.kind, UnionType) else (one.kind,)
     words = kinds.get(kind, "a list")
-    if one.setting.most is not None:
-        words += f" from {one.setting.least:g} to {one.setting.most:.10g}"
+    if one.setting.maximum is not None:
+        words += f" from {one.setting.minimum:g} to {one.setting.maximum:.10g}"
     return f"{words} or nothing" if rest else words
 
 
 def _place(setting: Declaration) -> str:
-    if not setting.place:
+    if not setting.section:
         return "kept by Fullstop"
-    place = f"Preferences, {setting.place}" if setting.place in PREFERENCES_PAGES else setting.place
+    place = (
+        f"Preferences, {setting.section}"
+        if setting.section in PREFERENCES_PAGES
+        else setting.section
+    )
     return f"{place}: {setting.label}"
 
 

@@ -30,12 +30,12 @@ def test_every_preference_says_what_it_does_and_its_default_is_one_of_its_values
     said = one.setting
     assert said.help
     assert not said.help.endswith(".")
-    assert bool(said.place) == bool(said.label)
+    assert bool(said.section) == bool(said.label)
     if said.choices:
         assert one.default in said.choices
-    if said.least is not None and one.default is not None:
-        assert said.most is not None
-        assert said.least <= one.default <= said.most
+    if said.minimum is not None and one.default is not None:
+        assert said.maximum is not None
+        assert said.minimum <= one.default <= said.maximum
 
 
 def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
@@ -44,7 +44,7 @@ def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
     parent = QWidget()
     qtbot.addWidget(parent)
     dialog = PreferencesDialog(preferences_state(), parent)
-    assert set(dialog.controls) == {one.path for one in ALL if one.setting.place in PAGES}
+    assert set(dialog.controls) == {one.path for one in ALL if one.setting.section in PAGES}
     assert [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())] == list(PAGES)
     assert all(control.accessibleName() for control in dialog.controls.values())
     dialog.close()
@@ -56,7 +56,7 @@ async def test_a_preference_is_found_and_changed_by_its_path() -> None:
     state.change_value("theme", "dark")
     assert (state.now.server.port, state.now.theme) == (9000, "dark")
     assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
-    assert declaration("server.port").most == 65_535
+    assert declaration("server.port").maximum == 65_535
 
 
 def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:

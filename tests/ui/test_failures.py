@@ -22,7 +22,7 @@ from engine.errors import (
 from engine.files.causes import os_cause
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from ui.words import failure_words, verdict
+from ui.words import describe_error, verdict
 
 UI = Path(__file__).parents[2] / "ui"
 
@@ -67,7 +67,7 @@ UI = Path(__file__).parents[2] / "ui"
     ],
 )
 def test_a_failure_is_explained_in_sentences(error: Exception, words: str) -> None:
-    assert failure_words(error) == words
+    assert describe_error(error) == words
 
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode))

@@ -14,18 +14,18 @@ from engine.values.events import Finished, Speculation, Timing, Usage
 from engine.values.verdict import position, verdict_words
 from ui.inspector.shown_run import when_words
 from ui.kit import icons
-from ui.kit.dates import day_words, time_words
+from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run
 from ui.server.request_log import RequestColumn, cell
 from ui.server.requests import RequestEntry
 from ui.words import (
     Tone,
-    differences,
-    guess_words,
+    draft_summary,
     needs_escapes,
     unescaped,
     verdict,
     with_control_pictures,
+    word_differences,
 )
 
 USAGE = Usage(prompt_tokens=30, cached_tokens=12, output_tokens=143)
@@ -128,8 +128,8 @@ def test_days_and_times_are_written_as_the_system_locale_says(
     QLocale.setDefault(QLocale(locale))
     try:
         shown = (
-            day_words(moment),
-            time_words(moment),
+            format_day(moment),
+            format_time(moment),
             cell(entry, RequestColumn.TIME),
             when_words(Run(started_at=moment)),
         )
@@ -158,7 +158,7 @@ def parts(text: str, spans: list[tuple[int, int]]) -> list[str]:
 def test_the_words_that_only_one_text_has_are_found(
     left: str, right: str, mine: list[str], others: list[str]
 ) -> None:
-    found, found_others = differences(left, right)
+    found, found_others = word_differences(left, right)
     assert parts(left, found) == mine
     assert parts(right, found_others) == others
 
@@ -166,12 +166,12 @@ def test_the_words_that_only_one_text_has_are_found(
 def test_very_long_differences_are_marked_as_a_whole() -> None:
     left = "same " + " ".join(f"a{n}" for n in range(5000)) + " end"
     right = "same " + " ".join(f"b{n}" for n in range(5000)) + " end"
-    found, _ = differences(left, right)
+    found, _ = word_differences(left, right)
     assert parts(left, found) == [left.removeprefix("same ").removesuffix(" end")]
 
 
 def test_an_answer_without_guesses_says_so() -> None:
-    assert guess_words(Speculation(), 40) == (
+    assert draft_summary(Speculation(), 40) == (
         "No tokens were guessed: each of them took a pass of its own."
     )
 
@@ -218,7 +218,7 @@ def test_an_answer_without_guesses_says_so() -> None:
     ],
 )
 def test_guesses_are_told_in_words_and_figures(found: Speculation, words: str) -> None:
-    assert guess_words(found, 40) == words
+    assert draft_summary(found, 40) == words
 
 
 def test_acceptance_is_empty_where_nothing_was_guessed() -> None:

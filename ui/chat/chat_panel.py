@@ -37,7 +37,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.sides import SidesPage
 from ui.chat.welcome import Suggestion, Welcome
 from ui.kit.buttons import IconButton
-from ui.kit.dialogs import ask_about_link, ask_text
+from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel, rescale
 from ui.kit.layouts import STRETCH, column, row
@@ -212,7 +212,7 @@ class ToolsInChat(QObject):
             words = f"{wanted.name}: {wanted.description}" if wanted.description else wanted.name
             optional = "" if wanted.is_required else " (optional)"
             left_out = (*known, ("", ""))
-            dialog = ask_text(
+            dialog = prompt_text(
                 self._dialogs_on,
                 prompt.title,
                 f"{words}{optional}",
@@ -475,7 +475,7 @@ class ChatPanel(QWidget):
             self.tools.follow_view(view)
             run = view.run
             view.reason.clicked.connect(lambda: self._show_reason(run))
-            view.text_view.link_chosen.connect(partial(ask_about_link, self))
+            view.text_view.link_chosen.connect(partial(confirm_link, self))
         view.action_row.version_stepped.connect(lambda step: self._show_version(message, step))
 
     def _follow_side(self, view: AnswerView, session: ConversationController) -> None:

@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QWidget
 
 from ui.chat.session.conversation_list import ConversationList
 from ui.kit.commands import Command, Entry, Submenu
-from ui.kit.dialogs import ask_text
-from ui.kit.menus import literal
+from ui.kit.dialogs import prompt_text
+from ui.kit.menus import escape_mnemonics
 from ui.records.conversations import Conversation, ConversationFolder
 
 
@@ -33,7 +33,10 @@ class ConversationActions:
                 "Move to &Folder",
                 [
                     target("N&o Folder", None),
-                    *(target(literal(folder.name), folder) for folder in self._list.folders.all()),
+                    *(
+                        target(escape_mnemonics(folder.name), folder)
+                        for folder in self._list.folders.all()
+                    ),
                     None,
                     Command("&New Folder…", lambda: self.new_folder(chosen)),
                 ],
@@ -67,4 +70,4 @@ class ConversationActions:
             if chosen:
                 self.move(chosen, folder)
 
-        ask_text(self._parent, "New Folder", "Folder name:", make)
+        prompt_text(self._parent, "New Folder", "Folder name:", make)

@@ -11,7 +11,7 @@ from ui.chat.import_dialog import ImportDialog
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace
-from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
+from ui.kit.dialogs import choose_file, choose_folder, choose_target, show_error
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
 
@@ -84,9 +84,9 @@ class FileDialogs(QObject):
     def _report(self, problem: str) -> None:
         what, _, why = problem.partition(": ")
         if why:  # the failure is in bold, its cause below it
-            report_failure(self._window, f"{what}.", why[0].upper() + why[1:])
+            show_error(self._window, f"{what}.", why[0].upper() + why[1:])
         else:
-            report_failure(self._window, problem)
+            show_error(self._window, problem)
 
 
 def file_name(title: str) -> str:

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.chat.session.conversation_imports import ImportPreview
-from ui.kit.dates import day_words
+from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
@@ -171,7 +171,7 @@ class ImportDialog(QDialog):
 
 
 def _row_text(conversation: ListedConversation) -> str:
-    day = day_words(conversation.updated_at)
+    day = format_day(conversation.updated_at)
     return f"{conversation.title}  ·  {counted(conversation.messages, 'message')}, {day}"
 
 

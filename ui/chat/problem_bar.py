@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 
 from ui.chat.session.transfers import Transfers
 from ui.kit.buttons import IconBadge, IconButton
-from ui.kit.dialogs import BoxButton, ask, show_in_files
+from ui.kit.dialogs import BoxButton, confirm, show_in_files
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
@@ -87,7 +87,7 @@ class UnsavedText(QObject):
         cause = self._store.failing_because
         why = f"The file of your conversations cannot be written: {cause}. " if cause else ""
         text = "Some of what you wrote is not saved."
-        self._box = ask(self._window, text, why + _DETAIL, answers=answers, is_warning=True)
+        self._box = confirm(self._window, text, why + _DETAIL, answers=answers, is_warning=True)
         self._box.finished.connect(self._forget_box)
 
     def _forget_box(self) -> None:

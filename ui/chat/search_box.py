@@ -18,7 +18,7 @@ from ui.kit.buttons import with_keys
 from ui.kit.fields import SearchLineEdit, is_typed_text
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import FlowLayout, column
-from ui.kit.menus import add_entry, literal, passing_menu
+from ui.kit.menus import add_entry, context_menu, escape_mnemonics
 from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
@@ -80,11 +80,11 @@ class _FilterChip(ElidedButton):
 
     def _offer(self) -> None:
         self.setChecked(self.value is not None)
-        menu = passing_menu(self, self._says)
+        menu = context_menu(self, self._says)
         for words, value in ((self._nothing, None), *self._choices()):
             add_entry(
                 menu,
-                literal(words),
+                escape_mnemonics(words),
                 partial(self._choose, value, words),
                 is_checked=value == self.value,
             )

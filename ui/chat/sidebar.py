@@ -41,10 +41,10 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar
 from ui.kit.commands import Command, Entry, fill_menu
-from ui.kit.fields import is_typed_text, never_sideways
+from ui.kit.fields import disable_horizontal_scrolling, is_typed_text
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import passing_menu
+from ui.kit.menus import context_menu
 from ui.kit.rows import Index
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import move_focus
@@ -102,7 +102,7 @@ class FolderDialog(QDialog):
         self.prompt.setAccessibleName("System prompt of new conversations in the folder")
         self.prompt.setPlaceholderText("Same as default")
         self.prompt.setTabChangesFocus(True)
-        never_sideways(self.prompt)
+        disable_horizontal_scrolling(self.prompt)
         self._shown_prompt = self.prompt.toPlainText()
         self.stops = StopListModel(list(folder.stops), self)
         self.editor = StopListEditor()
@@ -414,7 +414,7 @@ class Sidebar(QFrame):
         self._leave_room()
 
     def _leave_room(self) -> None:
-        self.server.leave_room(self.height() < _LOW_PX)
+        self.server.set_compact_height(self.height() < _LOW_PX)
 
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))
@@ -515,7 +515,7 @@ class Sidebar(QFrame):
 
     def _show_menu(self, position: QPoint) -> None:
         index = self.list.indexAt(position)
-        menu = passing_menu(self)
+        menu = context_menu(self)
         if not index.isValid():
             fill_menu(menu, [Command("&New Folder…", self.new_folder)])
         elif isinstance(row := self.rows.at(index.row()), Conversation):

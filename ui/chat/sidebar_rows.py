@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
 from engine import counted
 from ui.chat.session.conversation_list import ConversationList, ConversationRole, row_value
-from ui.kit.dates import day_words, time_words
+from ui.kit.dates import format_day, format_time
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
@@ -317,5 +317,5 @@ def when_words(updated_at: float) -> str:
     if time.time() - updated_at < 60:
         return "now"
     if moment.date() == datetime.now().date():
-        return time_words(updated_at)
-    return day_words(updated_at)
+        return format_time(updated_at)
+    return format_day(updated_at)

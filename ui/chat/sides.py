@@ -28,7 +28,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sidebar_rows import NEEDS_YOU
 from ui.kit.buttons import Choice
-from ui.kit.fields import NumberField, never_sideways
+from ui.kit.fields import NumberField, disable_horizontal_scrolling
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
@@ -38,7 +38,7 @@ from ui.records.conversations import ChosenModel, StopEntry, Variant, difference
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
-from ui.words import Spans, Tone, differences, unescaped
+from ui.words import Spans, Tone, unescaped, word_differences
 
 _MIN_COLUMN_PX = 300
 _NEAR_END_PX = 12
@@ -355,7 +355,7 @@ class SidesPage(QWidget):
     async def _show_differences(self) -> None:
         """Mark the differences, which are computed on another thread."""
         sides, (left, right) = self._sides, self.columns
-        spans = await asyncio.to_thread(differences, left.shown_text, right.shown_text)
+        spans = await asyncio.to_thread(word_differences, left.shown_text, right.shown_text)
         if sides is not self._sides:
             return
         left.show_differences(spans[0])
@@ -427,7 +427,7 @@ class VariantForm(QWidget):
         self.system_prompt.setPlaceholderText("No system prompt")
         for text in (self.stops, self.system_prompt):
             text.setTabChangesFocus(True)
-            never_sideways(text)
+            disable_horizontal_scrolling(text)
             text.setFixedHeight(_FIELD_PX)
         hint = label(
             r"One on each line; \n stands for a line break", "faint", 0.92, is_wrapped=True

@@ -28,7 +28,7 @@ from ui.chat.session.workspace import Workspace
 from ui.inspector.shown_run import (
     RunSource,
     ShownRun,
-    ended_words,
+    end_label,
     saved_run,
     shown_answer,
     shown_recording,
@@ -40,7 +40,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
-from ui.words import failure_words, unescaped
+from ui.words import describe_error, unescaped
 
 _SHORT_CHARS = 40
 # More than anybody looks through; each run is a row of the database.
@@ -135,7 +135,7 @@ class ShownPrompt(QObject):
         try:
             pieces = await self._engine.prompt_pieces(request)
         except EngineError as error:
-            pieces, problem = None, failure_words(error)
+            pieces, problem = None, describe_error(error)
         else:
             problem = ""
         if self._shown is shown:
@@ -364,7 +364,7 @@ class Inspector(QObject):
         shown, request = self.shown, self._request
         if request is None or shown is None or shown.source is not RunSource.REQUEST:
             return []
-        ends = [ended_words(shown_answer(request, answer).run) for answer in request.answers]
+        ends = [end_label(shown_answer(request, answer).run) for answer in request.answers]
         return [f"Answer {number} of {len(ends)}: {end}" for number, end in enumerate(ends, 1)]
 
     def open_file(self, path: Path) -> None:

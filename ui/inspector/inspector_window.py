@@ -39,14 +39,14 @@ from ui.inspector.shown_run import (
     ShownRun,
     Tape,
     alternatives,
+    describe_token,
     percent,
-    token_words,
 )
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeLegend, TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, IconBadge
-from ui.kit.dialogs import BoxButton, ask, choose_file, choose_target
+from ui.kit.dialogs import BoxButton, choose_file, choose_target, confirm
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
@@ -157,7 +157,7 @@ class RunBar(QWidget):
         traces = self._inspector.traces
         size = await asyncio.wrap_future(traces.measured())
         freed = f"This frees {size_in_words(size)} of disk and" if size else "This"
-        ask(
+        confirm(
             self,
             "Delete all recordings?",
             f"{freed} cannot be undone. {TRACES_DELETED}",
@@ -442,7 +442,7 @@ class InspectorWindow(OwnWindow):
         self.tabs.tabBarClicked.connect(lambda _: self._bring_tabs_into_view())
         self.tabs.currentChanged.connect(self._bring_tabs_into_view)
         self._splitter.splitterMoved.connect(self._note_sizes)
-        self.runs.comparison_wanted.connect(self._compare_with_past)
+        self.runs.comparison_requested.connect(self._compare_with_past)
         inspector.workspace.answering_changed.connect(self._offer_more)
         inspector.workspace.model.changed.connect(self._offer_more)
         inspector.run_shown.connect(self._show_run)
@@ -520,7 +520,7 @@ class InspectorWindow(OwnWindow):
             self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
             self.others.setText("")
             return
-        self.token.setText(token_words(token, trace.rules))
+        self.token.setText(describe_token(token, trace.rules))
         names = alternatives(token, trace.vocabulary)
         self.others.setText(f"Likeliest here: {names}" if names else "")
         self.tokens.choose_token(token.index)

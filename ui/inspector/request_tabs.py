@@ -23,7 +23,7 @@ from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
-from ui.words import failure_words
+from ui.words import describe_error
 
 MAX_TOKENS = 20_000
 
@@ -222,7 +222,7 @@ class ApiTab(InspectorTab):
         except ValueError as error:
             views, problem = [], str(error)  # our own words
         except OSError as error:
-            views, problem = [], failure_words(error)
+            views, problem = [], describe_error(error)
         else:
             problem = _NOTE
         if self._rendered is not shown:

@@ -22,7 +22,7 @@ from engine import RunPhase, TokenTrace, acceptance, counted, guess_sources, pha
 from ui.chat.session.traces import held_words
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
-from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
+from ui.inspector.shown_run import RunSource, ShownRun, end_label, start_time_text
 from ui.kit.buttons import Choice
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
@@ -31,7 +31,7 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
-from ui.words import guess_words
+from ui.words import draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
 
@@ -85,7 +85,7 @@ class TimingTab(InspectorTab):
         else:
             self.note.setText("The times are known when the answer has ended.")
         self.guesses.setText(
-            guess_words(finished.speculation, finished.usage.output_tokens) if finished else ""
+            draft_summary(finished.speculation, finished.usage.output_tokens) if finished else ""
         )
         trace = None if shown is None else shown.trace
         if self.isVisible():  # a long run takes a moment
@@ -186,7 +186,7 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Model", run.model_id),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
         ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
-        ("Reason", ended_words(run)),
+        ("Reason", end_label(run)),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
         ("Draft tokens accepted", "" if guesses is None else acceptance(guesses) or "none"),
         ("Drafted by", "" if guesses is None else guess_sources(guesses)),
@@ -338,7 +338,7 @@ def _named(other: ShownRun) -> str:
     run, name = other.run, other.name
     if other.source is RunSource.PAST:
         name = f"{run.model_id or 'Answer'}, in “{other.name}”"
-    return f"{when_words(run)} · {ended_words(run)} · {name}"
+    return f"{start_time_text(run)} · {end_label(run)} · {name}"
 
 
 class RunTable(QAbstractTableModel):
@@ -395,7 +395,7 @@ class RunTable(QAbstractTableModel):
         place = shown.name if shown.source is RunSource.PAST else "This conversation"
         question = " ".join(shown.question[:_MOST_CHARS].split())
         tokens = "" if finished is None else f"{finished.usage.output_tokens:,}"
-        return mark + when_words(run), place, question, run.model_id, ended_words(run), tokens
+        return mark + start_time_text(run), place, question, run.model_id, end_label(run), tokens
 
 
 def _alignment(column: int) -> int:
@@ -409,7 +409,7 @@ class RunsTab(InspectorTab):
         comparison_wanted: The shown run is to be compared with another; carries a ``ShownRun``.
     """
 
-    comparison_wanted = Signal(object)
+    comparison_requested = Signal(object)
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
@@ -497,4 +497,4 @@ class RunsTab(InspectorTab):
     def _compare(self) -> None:
         chosen = self._chosen()
         if chosen is not None and self.compare.isEnabled():
-            self._inspector.fetch(chosen, self.comparison_wanted.emit)
+            self._inspector.fetch(chosen, self.comparison_requested.emit)

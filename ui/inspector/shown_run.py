@@ -29,10 +29,10 @@ from engine import (
 from engine.recording.replay import Recording, replay
 from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
-from ui.kit.dates import day_words, time_words
+from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
-from ui.words import ORIGIN_WORDS
+from ui.words import ORIGIN_DESCRIPTIONS
 
 if TYPE_CHECKING:
     from api.conformance.probe.values import ProbeOptions, Progress, Report
@@ -149,14 +149,14 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
     return ShownRun(run, trace, question, RunSource.FILE, name)
 
 
-def when_words(run: Run) -> str:
+def start_time_text(run: Run) -> str:
     """Return when a run began, in a few words; a dash where nobody recorded that."""
     if run.started_at <= 0:
         return "\u2013"
-    return f"{day_words(run.started_at)} {time_words(run.started_at)}"
+    return f"{format_day(run.started_at)} {format_time(run.started_at)}"
 
 
-def ended_words(run: Run) -> str:
+def end_label(run: Run) -> str:
     """Return how a run ended, in a few words."""
     if (said := run.verdict) is not None:
         return said.words.label
@@ -342,7 +342,7 @@ def _name(token_id: int, vocabulary: Vocabulary | None) -> str:
     return text or f"id {token_id}"
 
 
-def token_words(token: TokenTrace, rules: StopRules) -> str:
+def describe_token(token: TokenTrace, rules: StopRules) -> str:
     """Return everything that is known about a token, in one line."""
     text = token.piece
     parts = [f"Token {token.index + 1:,}", f"id {token.token_id}"]
@@ -356,7 +356,7 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
     count = counted(len(raw), "byte")
     parts.append(f"{count} {raw[:16].hex(' ')}{' …' if len(raw) > 16 else ''}".rstrip())
     parts.append(CHANNEL_NAMES[token.channel].lower())
-    if said := ORIGIN_WORDS[token.origin]:
+    if said := ORIGIN_DESCRIPTIONS[token.origin]:
         parts.append(said)
     if token.held:
         parts.append(f"held back after it: {quoted(token.held, 40)}")

@@ -26,7 +26,7 @@ from ui.inspector.pages import align
 from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.kit.labels import ElidedLabel, rescale
 from ui.kit.theme import current_theme, fixed_font
-from ui.words import ORIGIN_WORDS
+from ui.words import ORIGIN_DESCRIPTIONS
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
@@ -166,7 +166,7 @@ class TapeView(QTextEdit):
             return
         self._chosen = place
         token = self.token_at(place)
-        words = "" if token is None else ORIGIN_WORDS[token.origin]
+        words = "" if token is None else ORIGIN_DESCRIPTIONS[token.origin]
         self.viewport().setToolTip(words and f"{words[0].upper()}{words[1:]}.")
         self._mark_chosen()
         self.token_chosen.emit(place)

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from ui.kit import icons
 from ui.kit.labels import WrappedLabel
 from ui.kit.layouts import column, row
-from ui.kit.menus import SAID_MS, copy_text
+from ui.kit.menus import COPIED_MS, copy_text
 from ui.kit.theme import current_theme
 from ui.words import Tone
 
@@ -191,7 +191,7 @@ class CopyButton(IconButton):
             return
         copy_text(text)
         self.show_icon("tick", "Copied")
-        QTimer.singleShot(SAID_MS, self, lambda: self.show_icon("copy", self._says))
+        QTimer.singleShot(COPIED_MS, self, lambda: self.show_icon("copy", self._says))
 
 
 class Choice(QComboBox):

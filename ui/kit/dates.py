@@ -3,13 +3,13 @@
 from PySide6.QtCore import QDateTime, QLocale
 
 
-def day_words(unix_s: float) -> str:
+def format_day(unix_s: float) -> str:
     """Return the day of a Unix time as the system writes dates: ``04.11.23``."""
     moment = QDateTime.fromSecsSinceEpoch(int(unix_s))
     return QLocale().toString(moment.date(), QLocale.FormatType.ShortFormat)
 
 
-def time_words(unix_s: float, *, has_seconds: bool = False) -> str:
+def format_time(unix_s: float, *, has_seconds: bool = False) -> str:
     """Return the time of day of a Unix time as the system writes times: ``15:07``, ``3:07 PM``."""
     locale = QLocale()
     form = locale.timeFormat(QLocale.FormatType.ShortFormat)

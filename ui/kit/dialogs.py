@@ -38,12 +38,14 @@ class BoxButton:
     is_destructive: bool = False
 
 
-def tell(parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM) -> QMessageBox:
+def show_message(
+    parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
+) -> QMessageBox:
     """Show a message that needs no answer."""
     return _open_box(_box(parent, text, detail, title))
 
 
-def report_failure(
+def show_error(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
     """Say that something went wrong, and why."""
@@ -52,7 +54,7 @@ def report_failure(
     return _open_box(box)
 
 
-def ask(
+def confirm(
     parent: QWidget,
     text: str,
     detail: str = "",
@@ -79,7 +81,7 @@ def ask(
     return _open_box(box)
 
 
-def ask_text(
+def prompt_text(
     parent: QWidget, title: str, question: str, then: Callable[[str], object]
 ) -> QInputDialog:
     """Ask for one line of text; ``then`` gets it without the white space around it.
@@ -97,7 +99,7 @@ def ask_text(
     return dialog
 
 
-def ask_number(
+def prompt_number(
     parent: QWidget,
     title: str,
     question: str,
@@ -217,7 +219,7 @@ def _suffix(kind: str) -> str:
     return kind.partition("*.")[2].strip(")").partition(" ")[0]
 
 
-def show_in_files_words() -> str:
+def show_in_files_label() -> str:
     """Return the words for a menu entry on this system."""
     return f"Show in {_NAMES.get(sys.platform, 'File Manager')}"
 
@@ -226,16 +228,16 @@ def show_in_files(parent: QWidget, folder: Path) -> None:
     """Open a folder; say where it is if no program opens it."""
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
         words = "No program could show this folder."
-        tell(parent, words, str(folder), title=show_in_files_words())
+        show_message(parent, words, str(folder), title=show_in_files_label())
 
 
-def ask_about_link(parent: QWidget, url: QUrl) -> None:
+def confirm_link(parent: QWidget, url: QUrl) -> None:
     """Ask before a link is opened, so that the person sees its address first."""
     if url.scheme() not in _OPENED:
         words = "This link is not a web address, so it was not opened."
-        tell(parent, words, url.toString(), title=_TITLE)
+        show_message(parent, words, url.toString(), title=_TITLE)
         return
-    ask(
+    confirm(
         parent,
         "Open this link in your browser?",
         url.toString(),
@@ -245,14 +247,14 @@ def ask_about_link(parent: QWidget, url: QUrl) -> None:
     )
 
 
-def ask_about_file(parent: QWidget, name: str, path: Path, what: str) -> None:
+def confirm_file(parent: QWidget, name: str, path: Path, what: str) -> None:
     """Ask before another program opens a file that came from elsewhere."""
     title = f"Open {what}"
     if path.is_symlink() or not path.is_file():
-        tell(parent, f"This {what.lower()} is not on this computer.", name, title=title)
+        show_message(parent, f"This {what.lower()} is not on this computer.", name, title=title)
         return
     url = QUrl.fromLocalFile(str(path))
-    ask(
+    confirm(
         parent,
         f"Open this {what.lower()} in another program?",
         f"{name} belongs to this conversation.",

@@ -40,7 +40,7 @@ _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin
 _MOST_LINES = 10
 _ICON_PX = 16
 # A longer text that is pasted would fill the field with what nobody reads there.
-MOST_PASTED_CHARS = 8_000
+MAX_PASTED_CHARS = 8_000
 # More decimals than anybody types; a number with fewer is shown as it is.
 _DECIMALS = 12
 _STEPS = 200
@@ -94,7 +94,7 @@ def local_paths(source: QMimeData) -> list[Path]:
     return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
 
 
-def never_sideways(field: QPlainTextEdit) -> None:
+def disable_horizontal_scrolling(field: QPlainTextEdit) -> None:
     """Prevent a field that wraps its lines from scrolling sideways.
 
     Qt rounds the width of a line without spaces up and lets the field scroll by that pixel.
@@ -131,7 +131,7 @@ class GrowingInput(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        never_sideways(self)
+        disable_horizontal_scrolling(self)
         self.document().setDocumentMargin(2)
         self.textChanged.connect(self._fit)
         self._fit()
@@ -197,7 +197,7 @@ class GrowingInput(QPlainTextEdit):
             self.files_given.emit(paths)
         elif source.hasImage() and not source.hasText():
             self.picture_given.emit()
-        elif source.hasText() and len(source.text()) > MOST_PASTED_CHARS:
+        elif source.hasText() and len(source.text()) > MAX_PASTED_CHARS:
             self.text_given.emit(source.text())
         else:
             super().insertFromMimeData(source)
@@ -265,7 +265,7 @@ class NumberField(QDoubleSpinBox):
         is_whole: bool = False,
     ) -> None:
         super().__init__()
-        self.unset_words = unset
+        self.unset_text = unset
         self._is_whole = is_whole
         self._least, self._most = least, most
         self._number: float | int | None = None

@@ -47,20 +47,20 @@ def anchor_position(document: QTextDocument, name: str) -> int | None:
     return next((at for at, form in _pieces(document) if name in form.anchorNames()), None)
 
 
-def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
+def terms_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
     """Return a pattern of any of the words, longest first; white space matches any white space."""
     spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
     spellings = sorted((spelling for spelling in spelled if spelling), key=len, reverse=True)
     return re.compile("|".join(spellings) or r"(?!)", re.NOFLAG if has_case else re.IGNORECASE)
 
 
-def word_places(
+def find_terms(
     document: QTextDocument, words: Sequence[str], has_case: bool = False
 ) -> list[tuple[int, int]]:
     """Return the beginning and end of each occurrence of the words, in order."""
     if not words:
         return []
-    pattern = words_pattern(words, has_case)
+    pattern = terms_pattern(words, has_case)
     places = []
     block = document.begin()
     while block.isValid():
@@ -169,7 +169,7 @@ class FlowText(QTextBrowser):
         if not wanted.words and not self._found.words:
             return None
         self._found = wanted
-        places = word_places(self.document(), wanted.words, wanted.has_case)
+        places = find_terms(self.document(), wanted.words, wanted.has_case)
         current = wanted.current or 0
         begin = max(0, min(current - _MOST_MARKS // 2, len(places) - _MOST_MARKS))
         shown = places[begin : begin + _MOST_MARKS]
@@ -188,7 +188,7 @@ class FlowText(QTextBrowser):
         there.setPosition(looked_at.cursor.selectionStart())
         return QRectF(self.cursorRect(there))
 
-    def unfold_place(self, wanted: Highlight) -> None:
+    def unfold_match(self, wanted: Highlight) -> None:
         """Show what the current place is in, if a part of the text is folded."""
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
@@ -283,7 +283,7 @@ class SearchedPart(Protocol):
     def count(self, wanted: Highlight) -> int:
         """Return how often the words occur in it, folded or not."""
 
-    def show_place(self, wanted: Highlight) -> None:
+    def show_match(self, wanted: Highlight) -> None:
         """Unfold the part if that hides the current place."""
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
@@ -311,17 +311,17 @@ class SearchedText:
         """Return how often the words occur in it, folded or not."""
         if self._lines is None:
             return self._shown(wanted)
-        pattern = words_pattern(wanted.words, wanted.has_case)
+        pattern = terms_pattern(wanted.words, wanted.has_case)
         return sum(len(pattern.findall(line)) for line in self._lines())
 
-    def show_place(self, wanted: Highlight) -> None:
+    def show_match(self, wanted: Highlight) -> None:
         """Unfold the text if that hides the current place."""
         view = self._view()
         is_seen = view is not None and not view.isHidden()
         if self._unfold is not None and not (is_seen and self._has_current(wanted)):
             self._unfold()
         if view is not None:
-            view.unfold_place(wanted)
+            view.unfold_match(wanted)
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
         """Mark the places; return the distance of the current or first one from the top."""
@@ -342,7 +342,7 @@ class SearchedText:
         view = self._view()
         if view is None:
             return 0
-        return len(word_places(view.document(), wanted.words, wanted.has_case))
+        return len(find_terms(view.document(), wanted.words, wanted.has_case))
 
 
 class SearchedLabel:
@@ -355,10 +355,10 @@ class SearchedLabel:
         """Return how often the words occur in it."""
         if not wanted.words:
             return 0
-        pattern = words_pattern(wanted.words, wanted.has_case)
+        pattern = terms_pattern(wanted.words, wanted.has_case)
         return len(pattern.findall(self._label.text()))
 
-    def show_place(self, wanted: Highlight) -> None:
+    def show_match(self, wanted: Highlight) -> None:
         """Do nothing: a label is never folded."""
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
@@ -373,11 +373,11 @@ class SearchedLabel:
         return self._label.mapTo(page, QPoint()).y()
 
 
-def unfold_place(parts: Sequence[SearchedPart], wanted: Highlight) -> None:
+def unfold_match(parts: Sequence[SearchedPart], wanted: Highlight) -> None:
     """Unfold the part with the current place, if it is folded."""
     for part, own in _divided(parts, wanted):
         if own.current is not None:
-            part.show_place(own)
+            part.show_match(own)
 
 
 def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) -> int | None:

@@ -107,7 +107,7 @@ def clear_layout_of(widget: QWidget) -> None:
             inner.deleteLater()
 
 
-def plain_tool_tip(text: str) -> str:
+def plain_tooltip(text: str) -> str:
     """Return a tool tip that shows a text without markup, wrapped, and of limited length."""
     shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
     return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
@@ -147,7 +147,7 @@ class ElidedLabel(QLabel):
         if event.type() == QEvent.Type.ToolTip and not self.toolTip():
             is_cut = self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
             if is_cut and isinstance(event, QHelpEvent):
-                QToolTip.showText(event.globalPos(), plain_tool_tip(self.text()), self)
+                QToolTip.showText(event.globalPos(), plain_tooltip(self.text()), self)
                 return True
         return super().event(event)
 
@@ -220,7 +220,7 @@ class ElidedButton(QPushButton):
         """Show all words in a tool tip if they are shortened and there is no other tool tip."""
         is_asked = event.type() == QEvent.Type.ToolTip and not self.toolTip()
         if is_asked and isinstance(event, QHelpEvent) and super().text() != self._whole:
-            QToolTip.showText(event.globalPos(), plain_tool_tip(self._whole), self)
+            QToolTip.showText(event.globalPos(), plain_tooltip(self._whole), self)
             return True
         return super().event(event)
 

@@ -31,7 +31,7 @@ def add_entry(
     return action
 
 
-def passing_menu(parent: QWidget, name: str = "") -> QMenu:
+def context_menu(parent: QWidget, name: str = "") -> QMenu:
     """Return an empty menu with an accessible name, which is deleted when it is closed."""
     menu = QMenu(parent)
     menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -46,12 +46,12 @@ def empty_menu(menu: QMenu) -> None:
         inner.deleteLater()
 
 
-def literal(words: str) -> str:
+def escape_mnemonics(words: str) -> str:
     """Return a person's words as a label in which ``&`` is an ampersand."""
     return words.replace("&", "&&")
 
 
-SAID_MS = 1_500  # how long a button says "Copied"
+COPIED_MS = 1_500  # how long a button says "Copied"
 _COPIED = "Copied"
 
 
@@ -71,4 +71,4 @@ def copy_from(button: QAbstractButton, text: str) -> None:
     words = button.text()
     if words != _COPIED:  # otherwise it was pressed twice, and the first press restores its words
         button.setText(_COPIED)
-        QTimer.singleShot(SAID_MS, button, lambda: button.setText(words))
+        QTimer.singleShot(COPIED_MS, button, lambda: button.setText(words))

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
-from ui.kit.menus import add_entry, copy_text, empty_menu, literal, passing_menu
+from ui.kit.menus import add_entry, context_menu, copy_text, empty_menu, escape_mnemonics
 from ui.kit.theme import current_theme, fixed_font
 
 Index = QModelIndex | QPersistentModelIndex
@@ -289,7 +289,7 @@ class RowsView(QTableView):
             chosen = others if column in shown else [*shown, column]
             entry = add_entry(
                 menu,
-                literal(self._column_name(column)),
+                escape_mnemonics(self._column_name(column)),
                 partial(self._choose_columns, chosen),
                 is_checked=column in shown,
             )
@@ -313,6 +313,6 @@ class RowsView(QTableView):
         self._show_chosen_columns()
 
     def _show_columns_menu(self, position: QPoint) -> None:
-        menu = passing_menu(self, "Columns")
+        menu = context_menu(self, "Columns")
         self.fill_columns_menu(menu)
         menu.popup(position)

@@ -39,7 +39,7 @@ from engine import size_in_words
 from engine.library.hub import Hub
 from engine.library.memory import Fit
 from ui.kit.buttons import Choice
-from ui.kit.dialogs import ask_about_link
+from ui.kit.dialogs import confirm_link
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
@@ -409,7 +409,7 @@ class OfferDetails(QFrame):
                 if inside.startswith("#")
                 else QUrl(f"{page}/blob/main/").resolved(url)
             )
-        ask_about_link(self, url)
+        confirm_link(self, url)
 
 
 # Milliseconds without typing after which a search begins, and without moving through the list

@@ -23,10 +23,10 @@ from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Memory
 from engine.library.models import model_name
 from ui.kit.buttons import IconButton
-from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_words
+from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, copy_text, literal
+from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words
@@ -167,7 +167,7 @@ class ModelCard(QFrame):
         if can_unload:
             add_entry(menu, "Unload", lambda: self.unload_wanted.emit(self.model))
             menu.addSeparator()
-        add_entry(menu, show_in_files_words(), lambda: show_in_files(self, found.folder))
+        add_entry(menu, show_in_files_label(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)
         if found.origin in DELETED:
@@ -190,7 +190,7 @@ class ModelCard(QFrame):
         group = QActionGroup(inner)
         for folder, name in [(None, "None"), *offered.items()]:
             choose = partial(self.draft_wanted.emit, self.model, folder)
-            entry = add_entry(inner, literal(name), choose, is_checked=folder == present)
+            entry = add_entry(inner, escape_mnemonics(name), choose, is_checked=folder == present)
             entry.setToolTip("" if folder is None else str(folder))
             group.addAction(entry)
 

@@ -24,7 +24,7 @@ from engine import (
 from engine.library.models import model_name
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import ChosenModel, Conversation
-from ui.words import failure_words
+from ui.words import describe_error
 
 ModelStage = Literal["none", "unloaded", "loading", "ready", "failed", "missing"]
 
@@ -390,10 +390,10 @@ class Models(QObject):
         except DraftLoadFailed as error:
             failure = error
             remedy = "Choose another one, or None, in the menu of the model."
-            message = f"{failure_words(error)} {remedy}"
+            message = f"{describe_error(error)} {remedy}"
         except Exception as error:
             _log.error("a model could not be loaded", exc_info=error)
-            failure, message = error, failure_words(error)
+            failure, message = error, describe_error(error)
         else:
             stage = "ready"
             self.loaded.emit(path)
@@ -406,7 +406,7 @@ class Models(QObject):
             await self._engine.unload(cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
-            self._end("failed", failure_words(error))
+            self._end("failed", describe_error(error))
         else:
             self._end("none", "")
 

@@ -25,7 +25,7 @@ from engine.library.local_models import (
 )
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
-from ui.words import failure_words
+from ui.words import describe_error
 
 # How often the hub is asked for newer revisions while the window is open.
 _CHECKED_EACH_S = 6 * 3_600.0
@@ -88,7 +88,7 @@ class Upkeep(QObject):
         try:
             removal = await asyncio.to_thread(removal_of, model)
         except EngineError as error:
-            self.told.emit(failure_words(error))
+            self.told.emit(describe_error(error))
         else:
             self.deletion_ready.emit(model, removal)
 
@@ -100,7 +100,7 @@ class Upkeep(QObject):
         try:
             await asyncio.to_thread(remove, removal)
         except EngineError as error:
-            words = failure_words(error)
+            words = describe_error(error)
         else:
             words = f"{model.name} was deleted. This freed {size_in_words(removal.freed_bytes)}."
             self._library.downloads.forget_all(model.name)
@@ -151,7 +151,7 @@ class Upkeep(QObject):
         except HubCancelled:
             pass
         except EngineError as error:
-            self.outcome = failure_words(error)
+            self.outcome = describe_error(error)
         except Exception:
             _log.exception("looking for updates failed unexpectedly")
             self.outcome = as_sentence(UNEXPECTED)
@@ -212,7 +212,7 @@ class Upkeep(QObject):
             freed = await asyncio.to_thread(remove_replaced_revision, old)
         except EngineError as error:
             kept = f"{repository} was updated, but the old revision was kept."
-            words = f"{kept} {failure_words(error)}"
+            words = f"{kept} {describe_error(error)}"
         else:
             rest = f". Deleting the old revision freed {size_in_words(freed)}" if freed else ""
             words = f"{repository} was updated{rest}."

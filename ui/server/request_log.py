@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted, escaped, figure, seconds, sentence
 from ui.kit.buttons import ChipButton, Choice, IconButton
-from ui.kit.dates import time_words
+from ui.kit.dates import format_time
 from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
@@ -32,7 +32,7 @@ from ui.kit.layouts import column, row
 from ui.kit.rows import DISPLAY, NO_PARENT, CellDelegate, Index, RowsView
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
-from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_words
+from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 
 # It computes nothing while no view shows it.
 
@@ -91,19 +91,19 @@ def cell(entry: RequestEntry, column: RequestColumn, rate: float | None = None) 
     """Return what a cell says."""
     match column:
         case RequestColumn.TIME:
-            return time_words(entry.began_at, has_seconds=True)
+            return format_time(entry.began_at, has_seconds=True)
         case RequestColumn.CLIENT:
             return program_of(entry.agent) or entry.client
         case RequestColumn.DIALECT:
             return entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}"
         case RequestColumn.MODEL:
-            return entry.model or entry.asked_model or "–"
+            return entry.model or entry.requested_model or "–"
         case RequestColumn.STREAM:
             return "–" if entry.is_stream is None else "yes" if entry.is_stream else "no"
         case RequestColumn.STATUS:
             return "…" if entry.status is None else str(entry.status)
         case RequestColumn.STOP:
-            return stop_words(entry) or ("answering" if entry.is_open else "–")
+            return stop_label(entry) or ("answering" if entry.is_open else "–")
         case RequestColumn.TOKENS:
             return _tokens(entry)
         case RequestColumn.FIRST_TOKEN:
@@ -279,7 +279,7 @@ class RequestTable(QAbstractTableModel):
             entry.model,
             entry.id,
             str(entry.status),
-            stop_words(entry),
+            stop_label(entry),
             *(escaped(str(end.stop.value)) for end in entry.ends),  # as it is typed
         )
         return any(self._text in text.casefold() for text in said)
@@ -308,8 +308,8 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
         return f"{entry.agent or 'Unknown client'}, from {entry.client}"
     if column is RequestColumn.DIALECT:
         return f"{entry.method} {entry.path}"
-    if column is RequestColumn.MODEL and entry.asked_model not in ("", entry.model):
-        return f"It asked for {entry.asked_model}"
+    if column is RequestColumn.MODEL and entry.requested_model not in ("", entry.model):
+        return f"It asked for {entry.requested_model}"
     if column is RequestColumn.TOTAL and entry.running:
         return "Stop"
     if column is RequestColumn.STOP and entry.ends:

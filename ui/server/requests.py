@@ -21,7 +21,7 @@ from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
 MOST_ENTRIES = 1_000
-MOST_BYTES = 24 * 1024 * 1024
+MAX_BYTES = 24 * 1024 * 1024
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -134,7 +134,7 @@ class RequestEntry:
     answered: RequestBody = field(default_factory=RequestBody)
     answer_headers: Headers = ()
     answers: tuple[RequestAnswer, ...] = ()
-    asked_model: str = ""
+    requested_model: str = ""
     running: tuple[RunningAnswer, ...] = ()
 
     @property
@@ -201,7 +201,7 @@ def program_of(agent: str) -> str:
     return _KNOWN_AS.get(name.casefold(), name)
 
 
-def use_words(entries: Iterable[RequestEntry]) -> str:
+def usage_text(entries: Iterable[RequestEntry]) -> str:
     """Return who is using which model at the moment; empty for nobody."""
     running = [entry for entry in entries if entry.is_open and entry.model]
     programs = list(dict.fromkeys(program_of(entry.agent) or "an app" for entry in running))
@@ -213,7 +213,7 @@ def use_words(entries: Iterable[RequestEntry]) -> str:
     return f"{who} {'is' if len(programs) == 1 else 'are'} using {what}"
 
 
-def stop_words(entry: RequestEntry) -> str:
+def stop_label(entry: RequestEntry) -> str:
     """Return kind and value of the stop in a few words: ``stop "END"``; empty if there is none.
 
     For a request without an answer, return in a few words why there is none.
@@ -247,7 +247,7 @@ class RequestLog(QObject):
         self,
         parent: QObject | None = None,
         most_entries: int = MOST_ENTRIES,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         super().__init__(parent)
         self._entries: OrderedDict[str, RequestEntry] = OrderedDict()

@@ -11,14 +11,14 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine import ModelInfo
-from ui.kit.dialogs import report_failure, tell
-from ui.kit.menus import add_entry, copy_text, literal
+from ui.kit.dialogs import show_error, show_message
+from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.kit.tasks import finish_tasks, start_task
-from ui.preferences import KeyPlace, Preferences
+from ui.preferences import KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
-from ui.server.requests import RequestEntry, RequestLog, use_words
+from ui.server.requests import RequestEntry, RequestLog, usage_text
 from ui.server.server_switch import ServerSwitch
-from ui.words import failure_words
+from ui.words import describe_error
 
 
 class KeyKeeper(Protocol):
@@ -27,7 +27,7 @@ class KeyKeeper(Protocol):
     Each raises ``OSError`` with a message for a person if the key cannot be kept or read.
     """
 
-    async def place(self) -> KeyPlace:
+    async def place(self) -> KeyLocation:
         """Return where the key is kept, or ``none`` if there is no key."""
 
     async def renew(self) -> str:
@@ -51,7 +51,7 @@ class ApiKeyState(QObject):
     def __init__(self, keeper: KeyKeeper, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._keeper = keeper
-        self.place: KeyPlace = "none"
+        self.place: KeyLocation = "none"
         self.is_busy = False
         self.fresh_key = ""
         self.message = ""
@@ -96,7 +96,7 @@ class ApiKeyState(QObject):
             await work
             self.renewed.emit()
         except OSError as error:
-            self.message = failure_words(error)
+            self.message = describe_error(error)
         finally:
             self.is_busy = False
             self.changed.emit()
@@ -114,7 +114,7 @@ class ApiKeyState(QObject):
         try:
             self.place = await self._keeper.place()
         except OSError as error:
-            self.message = failure_words(error)
+            self.message = describe_error(error)
         self.changed.emit()
 
 
@@ -149,7 +149,7 @@ class ServerPanel(QObject):
         preferences.changed.connect(self._follow_preferences)
         key.renewed.connect(self._follow_key)
         for changed in (log.taken, log.cleared):
-            changed.connect(lambda: switch.show_use(use_words(log.open)))
+            changed.connect(lambda: switch.show_use(usage_text(log.open)))
 
     def start(self) -> None:
         """Look for the key, and turn the server on if the preferences say so. Needs the loop."""
@@ -170,8 +170,8 @@ class ServerPanel(QObject):
         switch = self.switch
         if self._is_ending or switch.stage not in ("on", "off"):
             return
-        if switch.is_wanted == (switch.stage == "on"):
-            self.preferences.change_server(was_on=switch.is_wanted)
+        if switch.is_requested == (switch.stage == "on"):
+            self.preferences.change_server(was_on=switch.is_requested)
 
     def _follow_preferences(self, before: Preferences) -> None:
         then, now = before.server, self.preferences.now.server
@@ -227,14 +227,14 @@ class AgentMenu(QObject):
     def fill(self, menu: QMenu) -> None:
         """Add an entry for each agent."""
         for word, title in self._titles.items():
-            add_entry(menu, literal(title), partial(self.copy, word))
+            add_entry(menu, escape_mnemonics(title), partial(self.copy, word))
 
     def copy(self, agent: str) -> None:
         """Copy the lines for an agent; turn the server on first if it is off."""
         title = self._titles[agent]
         if self._model() is None:
             detail = f"Load a model, then copy the lines for {title} again."
-            report_failure(self._parent, "No model is loaded.", detail)
+            show_error(self._parent, "No model is loaded.", detail)
             return
         self._wanted = agent
         self._panel.switch.turn(True)
@@ -247,10 +247,10 @@ class AgentMenu(QObject):
         if switch.stage == "on":
             self._wanted = ""
             self._copy_now(agent, switch.url)
-        elif not switch.is_wanted:
+        elif not switch.is_requested:
             self._wanted = ""
             if switch.stage == "failed":
-                report_failure(self._parent, "The server could not be started.", switch.message)
+                show_error(self._parent, "The server could not be started.", switch.message)
 
     def _copy_now(self, agent: str, url: str) -> None:
         model, title = self._model(), self._titles[agent]
@@ -264,4 +264,4 @@ class AgentMenu(QObject):
             words.append("Set FULLSTOP_API_KEY to the server’s key first.")
         if lacks := self._agents.lacks(agent, model):
             words.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
-        tell(self._parent, f"Setup command for {title} copied.", "\n\n".join(words))
+        show_message(self._parent, f"Setup command for {title} copied.", "\n\n".join(words))

@@ -16,7 +16,7 @@ from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import fixed_font, restyle
-from ui.words import Tone, failure_words
+from ui.words import Tone, describe_error
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class ServerSwitch(QObject):
     def __init__(self, control: ServerControl, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._control = control
-        self._is_wanted = False
+        self._is_requested = False
         self._is_stale = False
         self._is_following = False
         self.stage: ServerStage = "off"
@@ -75,15 +75,15 @@ class ServerSwitch(QObject):
         self.use = ""
 
     @property
-    def is_wanted(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the switch is on, even if the server has not started yet."""
-        return self._is_wanted
+        return self._is_requested
 
     def turn(self, is_on: bool) -> None:
         """Start or stop the server in the background; the last call counts."""
-        if is_on == self._is_wanted:
+        if is_on == self._is_requested:
             return
-        self._is_wanted = is_on
+        self._is_requested = is_on
         if self._is_following:
             self.changed.emit()
         else:
@@ -103,7 +103,7 @@ class ServerSwitch(QObject):
 
     def apply(self) -> None:
         """Let a running server follow changed settings; what it answers goes on."""
-        if not self._is_wanted:
+        if not self._is_requested:
             return
         self._is_stale = True
         if not self._is_following:
@@ -126,8 +126,8 @@ class ServerSwitch(QObject):
             self._is_following = False
 
     async def _become_as_wanted(self) -> None:
-        while self._is_wanted != (self.stage == "on") or (self._is_stale and self.stage == "on"):
-            if not self._is_wanted:
+        while self._is_requested != (self.stage == "on") or (self._is_stale and self.stage == "on"):
+            if not self._is_requested:
                 await self._stop()
                 continue
             self._is_stale = False
@@ -149,7 +149,7 @@ class ServerSwitch(QObject):
         try:
             self.url = await self._control.apply()
         except AddressRefused as refusal:
-            self.message = failure_words(refusal)
+            self.message = describe_error(refusal)
             self._set("on", keep_message=True)
         except Exception as error:  # as above
             # What a person wants of the server does not hold: it must not go on without that.
@@ -160,9 +160,9 @@ class ServerSwitch(QObject):
 
     def _fail(self, error: Exception) -> None:
         _log.error("the server could not be started", exc_info=error)
-        self._is_wanted = False
+        self._is_requested = False
         self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        self.message = failure_words(error)
+        self.message = describe_error(error)
         self._set("failed", keep_message=True)
 
     async def _stop(self) -> None:
@@ -171,8 +171,8 @@ class ServerSwitch(QObject):
             await self._control.stop()
         except Exception as error:  # as above
             _log.error("the server could not be stopped", exc_info=error)
-            self.message = failure_words(error)
-            self._is_wanted = False
+            self.message = describe_error(error)
+            self._is_requested = False
             self._set("failed", keep_message=True)
         else:
             self.url = ""
@@ -199,7 +199,7 @@ def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:
     }[switch.stage]
 
 
-def reach_words(switch: ServerSwitch) -> str:
+def reach_text(switch: ServerSwitch) -> str:
     """Return who can reach a server that is on."""
     return "Visible on your network." if switch.is_on_network else "For this computer only."
 
@@ -240,7 +240,7 @@ class ServerCard(QFrame):
         server.changed.connect(self._refresh)
         self._refresh()
 
-    def leave_room(self, is_low: bool) -> None:
+    def set_compact_height(self, is_low: bool) -> None:
         """Leave out what the switch says by itself, where what is above has little room."""
         if self._has_room == is_low:
             self._has_room = not is_low
@@ -251,14 +251,14 @@ class ServerCard(QFrame):
         words = {
             "off": "Off. Turn on to let other apps use this model.",
             "starting": "Starting…",
-            "on": f"{server.use}." if server.use else f"On. {reach_words(server)}",
+            "on": f"{server.use}." if server.use else f"On. {reach_text(server)}",
             "stopping": "Stopping…",
             "failed": f"Could not start: {server.message}",
         }
         self._state.setText(words[server.stage])
         self._state.setVisible(self._has_room or server.stage != "off")
         restyle(self._state, "role", "fault" if server.stage == "failed" else "muted")
-        self.switch.setChecked(server.is_wanted)
+        self.switch.setChecked(server.is_requested)
         is_on = server.stage == "on"
         self.address.setText(server.url)
         self.address.setAccessibleName(f"Server address {server.url}")

@@ -29,10 +29,10 @@ from PySide6.QtWidgets import (
 from engine import counted, figures, seconds, sentence, size_in_words
 from engine.files.causes import os_cause
 from ui.kit.buttons import ChipButton, CopyButton, IconButton, ToggleSwitch
-from ui.kit.dates import day_words, time_words
+from ui.kit.dates import format_day, format_time
 from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, copy_from, copy_text, empty_menu, passing_menu
+from ui.kit.menus import add_entry, context_menu, copy_from, copy_text, empty_menu
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, fixed_font, restyle
 from ui.kit.windows import OwnWindow
@@ -48,7 +48,7 @@ from ui.server.requests import (
     readable,
 )
 from ui.server.server_panel import ServerPanel
-from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_words
+from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_text
 
 # A text view takes time for each long line, and again whenever its width changes.
 _SHOWN_CHARS = 60_000
@@ -70,8 +70,8 @@ class RequestDetail(QFrame):
         stop_wanted: A person wants to end its answer; carries its ``RequestEntry``.
     """
 
-    replay_wanted = Signal(object)
-    inspector_wanted = Signal(object)
+    replay_requested = Signal(object)
+    inspector_requested = Signal(object)
     stop_wanted = Signal(object)
 
     def __init__(self, url: Callable[[], str]) -> None:
@@ -118,8 +118,8 @@ class RequestDetail(QFrame):
             on=self,
         )
         self.stop.clicked.connect(lambda: self.stop_wanted.emit(self.entry))
-        self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
-        self.inspect.clicked.connect(lambda: self.inspector_wanted.emit(self.entry))
+        self.replay.clicked.connect(lambda: self.replay_requested.emit(self.entry))
+        self.inspect.clicked.connect(lambda: self.inspector_requested.emit(self.entry))
         self.curl.clicked.connect(self._copy_curl)
 
     def show_entry(self, entry: RequestEntry) -> None:
@@ -159,8 +159,8 @@ class RequestDetail(QFrame):
             facts.add("Error", message)
         if not entry.ends and entry.status == CLIENT_LEFT:
             facts.add("Why it stopped", "The client disconnected before the answer was ready")
-        time_of_day = time_words(entry.began_at, has_seconds=True)
-        facts.add("Time", f"{day_words(entry.began_at)} {time_of_day}")
+        time_of_day = format_time(entry.began_at, has_seconds=True)
+        facts.add("Time", f"{format_day(entry.began_at)} {time_of_day}")
         if entry.took_s is not None:
             facts.add("Took", seconds(entry.took_s))
         agent = entry.agent or "unknown client"
@@ -362,11 +362,11 @@ class ServerSettings(QWidget):
             is_wrapped=True,
         )
         port = declaration("server.port")
-        assert port.least is not None
-        assert port.most is not None
+        assert port.minimum is not None
+        assert port.maximum is not None
         self.port = QSpinBox()
         self.port.setAccessibleName(port.label)
-        self.port.setRange(int(port.least), int(port.most))
+        self.port.setRange(int(port.minimum), int(port.maximum))
         self.port.setGroupSeparatorShown(False)
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
@@ -631,7 +631,7 @@ class ServerWindow(OwnWindow):
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._say)
         self.log.menu_wanted.connect(self._show_menu)
-        self.detail.replay_wanted.connect(self._replay)
+        self.detail.replay_requested.connect(self._replay)
         self.detail.stop_wanted.connect(panel.log.stop)
         self.detail.close_button.clicked.connect(self._close_detail)
 
@@ -650,13 +650,13 @@ class ServerWindow(OwnWindow):
 
     def _show_menu(self, entry: RequestEntry, place: QPoint) -> None:
         """Offer what can be done with a request."""
-        menu = passing_menu(self, "The request")
+        menu = context_menu(self, "The request")
         empty_menu(menu)
         if entry.running:
             add_entry(menu, "Stop", lambda: self._panel.log.stop(entry))
             menu.addSeparator()
         add_entry(menu, "Show Details", lambda: self._show_entry(entry))
-        inspect = add_entry(menu, "Inspect…", lambda: self.detail.inspector_wanted.emit(entry))
+        inspect = add_entry(menu, "Inspect…", lambda: self.detail.inspector_requested.emit(entry))
         inspect.setEnabled(bool(entry.ends))
         again = add_entry(menu, "Send Again", lambda: self._replay(entry))
         again.setEnabled(entry.asked.is_whole and not entry.is_open)
@@ -689,12 +689,12 @@ class ServerWindow(OwnWindow):
 
     def _refresh(self) -> None:
         switch = self._panel.switch
-        self.switch.setChecked(switch.is_wanted)
+        self.switch.setChecked(switch.is_requested)
         self.pill.show_state(*pill_of(switch))
         is_on = switch.stage == "on"
         self.address.setText(switch.url)
         self.address.setAccessibleName(f"Server address {switch.url}")
-        self._reach.setText(reach_words(switch) if is_on else "")
+        self._reach.setText(reach_text(switch) if is_on else "")
         for widget in (self.address, self.copy, self._reach):
             widget.setVisible(is_on)
         self._say(switch.message)

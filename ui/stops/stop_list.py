@@ -18,7 +18,7 @@ EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at leas
 
 
 Show = Callable[[Sequence[StopEntry], int], None]
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 def typed_sequence(typed: str, *, with_escapes: bool) -> str:
@@ -121,7 +121,7 @@ class StopListModel(StopRows):
     def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
         super().__init__(entries, parent)
         self.undo_stack = QUndoStack(self)
-        self.half_typed = ""
+        self.pending_input = ""
 
     # -- intents ---------------------------------------------------------------------------
 

@@ -32,22 +32,22 @@ from PySide6.QtWidgets import (
 from engine import OWN_STOP_OPTIONS, ModelInfo, StopScope, counted, visible
 from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
-from ui.kit.dialogs import ask_number, choose_file, choose_target
+from ui.kit.dialogs import choose_file, choose_target, prompt_number
 from ui.kit.following import Following
 from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout_of, label, rescale
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.menus import add_entry, copied_text, copy_text, passing_menu
+from ui.kit.menus import add_entry, context_menu, copied_text, copy_text
 from ui.kit.rows import Index
 from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.stops.stop_list import (
-    MOST_BYTES,
+    MAX_BYTES,
     StopListModel,
     stops_from_json,
     stops_from_lines,
     stops_to_json,
 )
-from ui.stops.stop_rows import SCOPE_WORDS, StopColumn
+from ui.stops.stop_rows import SCOPE_LABELS, StopColumn
 
 _SCOPE_ICONS = {
     StopScope.TEXT: "chat",
@@ -77,7 +77,7 @@ class StopDelegate(QStyledItemDelegate):
         scope_wanted: A person wants to choose where a row applies; carries the row's index.
     """
 
-    scope_wanted = Signal(QModelIndex)
+    scope_requested = Signal(QModelIndex)
 
     def __init__(self, table: QTableView) -> None:
         super().__init__(table)
@@ -157,7 +157,7 @@ class StopDelegate(QStyledItemDelegate):
             and isinstance(event, QEvent)
             and event.type() == QEvent.Type.MouseButtonRelease
         ):
-            self.scope_wanted.emit(index.model().index(index.row(), StopColumn.SCOPE))
+            self.scope_requested.emit(index.model().index(index.row(), StopColumn.SCOPE))
             return True
         return False
 
@@ -170,15 +170,15 @@ class StopTable(QTableView):
         move_wanted: A person wants to move the current row; carries -1 for up and 1 for down.
     """
 
-    remove_wanted = Signal()
-    move_wanted = Signal(int)
+    remove_requested = Signal()
+    move_requested = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("stop_table")
         self.setAccessibleName("Stop sequences")
         delegate = StopDelegate(self)
-        delegate.scope_wanted.connect(self.choose_scope)
+        delegate.scope_requested.connect(self.choose_scope)
         self.setItemDelegate(delegate)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -228,9 +228,9 @@ class StopTable(QTableView):
         index = self.currentIndex()
         is_alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
-            self.remove_wanted.emit()
+            self.remove_requested.emit()
         elif is_alt and event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
-            self.move_wanted.emit(-1 if event.key() == Qt.Key.Key_Up else 1)
+            self.move_requested.emit(-1 if event.key() == Qt.Key.Key_Up else 1)
         elif event.key() == Qt.Key.Key_Space and index.isValid():
             cell = index.siblingAtColumn(StopColumn.ENABLED)
             is_on = cell.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
@@ -254,9 +254,9 @@ class StopTable(QTableView):
         """Show a menu of where a row can apply."""
         model = self.model()
         assert isinstance(model, StopListModel)
-        menu = passing_menu(self, "Where this sequence applies")
+        menu = context_menu(self, "Where this sequence applies")
         row, entry = index.row(), model.entries()[index.row()]
-        for scope, words in SCOPE_WORDS.items():
+        for scope, words in SCOPE_LABELS.items():
             choose = partial(model.set_scope, row, scope)
             add_entry(menu, words, choose, is_checked=scope == entry.scope)
         for option in OWN_STOP_OPTIONS:
@@ -337,7 +337,7 @@ class EndTokens(QWidget):
     def _ask_token(self, info: ModelInfo) -> None:
         most = info.vocabulary_size - 1
         question = f"A token id from 0 to {most:,} that ends an answer:"
-        ask_number(self, "End Token", question, self.added.emit, least=0, most=most)
+        prompt_number(self, "End Token", question, self.added.emit, least=0, most=most)
 
 
 def _end_token(text: str, words: str) -> QWidget:
@@ -393,7 +393,7 @@ class ImportExportMenu(QMenu):
     async def _import(self, path: Path) -> None:
         model = self._model
         try:
-            text = await read_text(path, MOST_BYTES, encoding="utf-8-sig")
+            text = await read_text(path, MAX_BYTES, encoding="utf-8-sig")
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
             return
@@ -514,7 +514,7 @@ class StopListEditor(QWidget):
         self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
         self.undo.setEnabled(model.undo_stack.canUndo())
         self.redo.setEnabled(model.undo_stack.canRedo())
-        self.input.setText(model.half_typed)
+        self.input.setText(model.pending_input)
         self._show_mode(model.with_escapes)
         self._hide_refusal()
         self._refresh()
@@ -571,8 +571,8 @@ class StopListEditor(QWidget):
         self.up.clicked.connect(lambda: self._move(-1))
         self.down.clicked.connect(lambda: self._move(1))
         self.remove.clicked.connect(self._remove)
-        self.table.remove_wanted.connect(self._remove)
-        self.table.move_wanted.connect(self._move)
+        self.table.remove_requested.connect(self._remove)
+        self.table.move_requested.connect(self._move)
         self.with_escapes.clicked.connect(lambda: self._set_mode(True))
         self.as_typed.clicked.connect(lambda: self._set_mode(False))
 
@@ -584,7 +584,7 @@ class StopListEditor(QWidget):
             self._hide_refusal()
 
     def _keep_typed(self, typed: str) -> None:
-        self._model.half_typed = typed
+        self._model.pending_input = typed
 
     def _remove(self) -> None:
         if (selected := self._selected) >= 0:

@@ -39,7 +39,7 @@ _ENDS_EARLY = {
 }
 _CELL, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 TITLES = ("On", "Sequence", "Scope", "Tokens", "Hits", "Note")
-SCOPE_WORDS = {
+SCOPE_LABELS = {
     StopScope.TEXT: "Answer",
     StopScope.TEXT_AND_THINKING: "Answer and Thinking",
     StopScope.ALL: "Everywhere",
@@ -303,7 +303,7 @@ def spoken(column: StopColumn, shown: Any, entry: StopEntry) -> str:
         case StopColumn.SEQUENCE:
             return f"Stop sequence {quoted(entry.stop.text, 40)}"
         case StopColumn.SCOPE:
-            return SCOPE_WORDS[entry.scope]
+            return SCOPE_LABELS[entry.scope]
         case StopColumn.TOKENS:
             is_known = str(shown).isdecimal()
             return counted(int(shown), "token") if is_known else "Tokens not known yet"
@@ -338,7 +338,7 @@ def scope_cell(scope: StopScope, role: int) -> Any:
     """Return where a sequence applies."""
     if role == Qt.ItemDataRole.UserRole:
         return scope
-    return SCOPE_WORDS[scope].capitalize() if role == _TOOL_TIP else None
+    return SCOPE_LABELS[scope].capitalize() if role == _TOOL_TIP else None
 
 
 def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:

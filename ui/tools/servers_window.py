@@ -26,9 +26,9 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.kit.buttons import Choice, IconButton, ToggleSwitch
-from ui.kit.dialogs import BoxButton, ask
-from ui.kit.fields import never_sideways
-from ui.kit.labels import ElidedLabel, label, plain_tool_tip
+from ui.kit.dialogs import BoxButton, confirm
+from ui.kit.fields import disable_horizontal_scrolling
+from ui.kit.labels import ElidedLabel, label, plain_tooltip
 from ui.kit.layouts import STRETCH, FlowLayout, column, form, row, scrolling
 from ui.kit.rows import RowDelegate
 from ui.kit.tasks import finish_tasks, start_task
@@ -334,7 +334,7 @@ class ServerDetail(QWidget):
         self.log.setAccessibleName("Log")
         self.log.setFont(fixed_font(self.font(), 0.95))
         self.log.setTabChangesFocus(True)
-        never_sideways(self.log)
+        disable_horizontal_scrolling(self.log)
         self.log.setPlaceholderText("Log is empty.")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -393,7 +393,7 @@ class ServerDetail(QWidget):
         for tool in server.tools:
             line = " ".join(tool.description.split())[:200]
             item = QListWidgetItem(f"{tool.title}\n{line}" if line else tool.title)
-            item.setToolTip(plain_tool_tip(tool.description[:1_000]))
+            item.setToolTip(plain_tooltip(tool.description[:1_000]))
             self.tools.addItem(item)
 
 
@@ -581,7 +581,7 @@ class ToolServersWindow(OwnWindow):
             self._begin(self._toolbox.host.remove(server.name))
 
         delete = BoxButton("Delete", remove, True)
-        ask(
+        confirm(
             self,
             f"Delete the tool server “{server.name}”?",
             "Its settings and secrets are deleted. Results in conversations stay.",

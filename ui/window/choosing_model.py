@@ -11,7 +11,7 @@ from ui.chat.composer.settings_popover import Card
 from ui.chat.model_switcher import ModelSwitcher
 from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import choose_folder
-from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
+from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
 from ui.models.model_library import ModelLibrary
 from ui.window.other_windows import OtherWindows
 
@@ -68,16 +68,16 @@ class ChoosingModel(QObject):
         """Offer what can be done with the model of the open chat, by its name."""
         models, state = self._workspace.models, self._workspace.model.state
         info, name = state.info, state.name
-        menu = passing_menu(self._parent, "The model of this chat")
+        menu = context_menu(self._parent, "The model of this chat")
         empty_menu(menu)
         path = None if info is None else info.path
         if (
             status := next((model for model in models.in_memory if model.folder == path), None)
         ) is not None:
             folder, is_pinned = status.folder, status.is_pinned
-            add_entry(menu, literal(f"Unload {name}"), partial(models.unload, folder))
+            add_entry(menu, escape_mnemonics(f"Unload {name}"), partial(models.unload, folder))
             pin = partial(self._library.pin, folder, not is_pinned)
-            add_entry(menu, literal(f"Pin {name}"), pin, is_checked=is_pinned)
+            add_entry(menu, escape_mnemonics(f"Pin {name}"), pin, is_checked=is_pinned)
             menu.addSeparator()
         add_entry(menu, "Switch Model…", self.pop_up)
         add_entry(menu, "Models…", self._others.show_models)

@@ -9,7 +9,7 @@ from ui.chat.chat_panel import ChatPanel
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides import CompareDialog
-from ui.kit.dialogs import tell
+from ui.kit.dialogs import show_message
 from ui.models.model_library import ModelLibrary
 from ui.records.conversations import Variant
 from ui.window.other_windows import OtherWindows
@@ -42,11 +42,11 @@ class ComparingAnswers(QObject):
         asked = [message for message in current.conversation.messages if message.run is None]
         draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy:
-            tell(self._parent, "Wait until the answer is finished.")
+            show_message(self._parent, "Wait until the answer is finished.")
         elif not self._workspace.model.state.can_answer:
-            tell(self._parent, "Choose a model first.")
+            show_message(self._parent, "Choose a model first.")
         elif not draft and not asked:
-            tell(self._parent, "Type a message first.")
+            show_message(self._parent, "Type a message first.")
         else:
             self.dialog = CompareDialog(
                 draft or asked[-1].typed,

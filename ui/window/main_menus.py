@@ -16,7 +16,7 @@ from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar import Sidebar
 from ui.chat.stop_panel import StopPanel
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
-from ui.kit.menus import add_entry, literal
+from ui.kit.menus import add_entry, escape_mnemonics
 from ui.kit.windows import bring_forward
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder
@@ -316,8 +316,8 @@ class MainMenus(QObject):
         return [
             Command(
                 "Star&t Local Server",
-                lambda: switch.turn(not switch.is_wanted),
-                title=lambda: f"{'Sto&p' if switch.is_wanted else 'Star&t'} Local Server",
+                lambda: switch.turn(not switch.is_requested),
+                title=lambda: f"{'Sto&p' if switch.is_requested else 'Star&t'} Local Server",
             ),
             Command(
                 WINDOW_TITLE.replace("Server", "&Server"),
@@ -393,7 +393,7 @@ class MainMenus(QObject):
             listed[:] = [
                 add_entry(
                     menu,
-                    literal(window.windowTitle()),
+                    escape_mnemonics(window.windowTitle()),
                     partial(bring_forward, window),
                     is_checked=window is front,
                 )
@@ -409,7 +409,7 @@ class MainMenus(QObject):
             f"Conversation {number}",
             lambda: navigation.open_numbered(number),
             (f"Ctrl+{number}",),
-            title=lambda: literal(navigation.title_of(number)),
+            title=lambda: escape_mnemonics(navigation.title_of(number)),
             visible=lambda: bool(navigation.title_of(number)),
         )
 

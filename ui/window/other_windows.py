@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.dialogs import BoxButton, ask, ask_about_link, show_in_files, tell
+from ui.kit.dialogs import BoxButton, confirm, confirm_link, show_in_files, show_message
 from ui.kit.labels import label
 from ui.kit.layouts import column, scrolling
 from ui.kit.markdown.document_page import DocumentPage
@@ -77,7 +77,7 @@ class PageWindow(OwnWindow):
     def __init__(self, title: str, path: Path, parent: QWidget) -> None:
         super().__init__(title, (820, 760), parent)
         self.page = DocumentPage(title)
-        self.page.link_chosen.connect(partial(ask_about_link, self))
+        self.page.link_chosen.connect(partial(confirm_link, self))
         column((self.page, 1), margins=(28, 18, 12, 12), on=self)
         try:
             self.page.show_markdown(page_text(path))
@@ -106,7 +106,7 @@ def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -
     answers = [BoxButton("Copy Details", lambda: copy_text(details))]
     if log_folder is not None and log_folder.is_dir():
         answers.append(BoxButton("Show the Log", lambda: show_in_files(parent, log_folder)))
-    return ask(
+    return confirm(
         parent,
         "How to report a problem",
         "Describe what you did, what you expected and what happened. Copy Details puts this on the "
@@ -124,7 +124,7 @@ _PURPOSE = (
 
 def show_about(parent: QWidget) -> QMessageBox:
     """Show which version of the program this is, and what it is for."""
-    return tell(parent, f"Fullstop {_version()}", _PURPOSE, title="About Fullstop")
+    return show_message(parent, f"Fullstop {_version()}", _PURPOSE, title="About Fullstop")
 
 
 def _version() -> str:
@@ -313,7 +313,7 @@ class OtherWindows(QObject):
         """Show the server's own window."""
         if self.server is None:
             self.server = ServerWindow(self._server_panel, self._main)
-            self.server.detail.inspector_wanted.connect(self._inspect_request)
+            self.server.detail.inspector_requested.connect(self._inspect_request)
         bring_forward(self.server)
 
     def show_tool_servers(self) -> None:

@@ -23,8 +23,8 @@ from PySide6.QtWidgets import (
 from engine import size_in_words
 from ui.kit.buttons import Choice
 from ui.kit.colors import ThemeMode
-from ui.kit.dialogs import BoxButton, ask
-from ui.kit.fields import NumberField, never_sideways
+from ui.kit.dialogs import BoxButton, confirm
+from ui.kit.fields import NumberField, disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry
@@ -145,7 +145,7 @@ class KeptPromptsRow(QWidget):
             self._looking.cancel()
 
     def _confirm_deletion(self) -> None:
-        ask(
+        confirm(
             self,
             f"Delete all {self._what.lower()}?",
             f"This frees {self.said.text()} and cannot be undone. {self._consequence}",
@@ -242,7 +242,7 @@ class PreferencesDialog(QDialog):
     def _page(self, title: str, hint: str) -> QWidget:
         page = _Page()
         for preference in declared(Preferences):
-            if preference.setting.place == title:
+            if preference.setting.section == title:
                 control = self.controls[preference.path] = self._control(preference)
                 page.add(preference.setting.label, control)
                 measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
@@ -267,7 +267,7 @@ class PreferencesDialog(QDialog):
 
     def _rows(self, preference: Declared) -> RemovableRows:
         return RemovableRows(
-            preference.setting.says or preference.setting.label,
+            preference.setting.accessible_name or preference.setting.label,
             lambda: self._preferences.value_of(preference.path),
             # The later parts of an entry are only for the program.
             lambda entry: " · ".join(entry[:2]),
@@ -275,7 +275,7 @@ class PreferencesDialog(QDialog):
         )
 
     def _choice(self, preference: Declared, now: Any) -> Choice:
-        says = preference.setting.says or preference.setting.label
+        says = preference.setting.accessible_name or preference.setting.label
         values = {str(value): value for value in preference.setting.choices}
         words = [(str(value), said) for value, said in preference.setting.choices.items()]
         control = Choice(says, words)
@@ -286,19 +286,24 @@ class PreferencesDialog(QDialog):
         return control
 
     def _check_box(self, preference: Declared, now: bool) -> QCheckBox:
-        control = QCheckBox(preference.setting.says or preference.setting.label)
+        control = QCheckBox(preference.setting.accessible_name or preference.setting.label)
         control.setChecked(now)
         control.toggled.connect(lambda is_on: self._change(preference, is_on))
         return control
 
     def _number(self, preference: Declared, now: float | None) -> NumberField:
         said = preference.setting
-        assert said.least is not None
-        assert said.most is not None
+        assert said.minimum is not None
+        assert said.maximum is not None
         # A type such as ``int | None`` holds whole numbers.
         is_whole = float not in getattr(preference.kind, "__args__", (preference.kind,))
         control = NumberField(
-            said.says or said.label, said.unset, said.least, said.most, said.step, is_whole=is_whole
+            said.accessible_name or said.label,
+            said.unset,
+            said.minimum,
+            said.maximum,
+            said.step,
+            is_whole=is_whole,
         )
         if said.unit:
             control.setSuffix(f" {said.unit}")
@@ -308,10 +313,10 @@ class PreferencesDialog(QDialog):
 
     def _text(self, preference: Declared, now: str) -> QPlainTextEdit:
         control = QPlainTextEdit(now)
-        control.setAccessibleName(preference.setting.says or preference.setting.label)
+        control.setAccessibleName(preference.setting.accessible_name or preference.setting.label)
         control.setPlaceholderText(preference.setting.unset)
         control.setTabChangesFocus(True)
-        never_sideways(control)
+        disable_horizontal_scrolling(control)
         control.setFixedHeight(_TEXT_PX)
         # A text field changes some characters, so its text is used only if a person edited it.
         shown = control.toPlainText()

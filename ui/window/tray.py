@@ -40,7 +40,7 @@ class Tray(QObject):
         menu = self.menu = QMenu()
         self._state = menu.addAction("")
         self._state.setEnabled(False)
-        self.turn = add_entry(menu, "", lambda: switch.turn(not switch.is_wanted))
+        self.turn = add_entry(menu, "", lambda: switch.turn(not switch.is_requested))
         self.copy = add_entry(menu, "Copy the Server’s Address", lambda: copy_text(switch.url))
         menu.addSeparator()
         self.open = add_entry(menu, "Show Fullstop", show)
@@ -92,7 +92,9 @@ class Tray(QObject):
         word = pill_of(self._switch)[0].lower()
         url = self._switch.url
         self._state.setText(f"Server {word}: {url}" if url else f"Server {word}")
-        self.turn.setText("Stop Local Server" if self._switch.is_wanted else "Start Local Server")
+        self.turn.setText(
+            "Stop Local Server" if self._switch.is_requested else "Start Local Server"
+        )
         self.copy.setEnabled(bool(url))
         need = "needs" if self._waiting == 1 else "need"
         waiting = f"{counted(self._waiting, 'conversation')} {need} you, " if self._waiting else ""

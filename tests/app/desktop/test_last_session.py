@@ -80,7 +80,7 @@ async def test_on_a_mac_closing_the_window_leaves_the_program_running_if_that_is
     preferences = preferences_state()
 
     with in_tray(window, preferences):
-        assert not window.workspace.server.is_wanted
+        assert not window.workspace.server.is_requested
         assert window.runs_in_background()
         preferences.change(stays_in_tray=False)
         assert not window.runs_in_background()

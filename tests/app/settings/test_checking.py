@@ -14,12 +14,12 @@ from ui.preferences import declare
 
 @dataclass(frozen=True)
 class Inner:
-    share: float | None = declare(None, least=0, most=1, excludes_least=True)
+    share: float | None = declare(None, minimum=0, maximum=1, exclusive_minimum=True)
 
 
 @dataclass(frozen=True)
 class Outer:
-    count: int = declare(3, least=1, most=9)
+    count: int = declare(3, minimum=1, maximum=9)
     kind: Literal["a", "b"] = declare("a")
     names: tuple[str, ...] = declare(("x",))
     place: Path = declare(Path("/here"))

@@ -29,7 +29,7 @@ from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
-from ui.words import failure_words
+from ui.words import describe_error
 
 CONTEXT = 2_048
 
@@ -189,7 +189,7 @@ async def test_a_question_that_is_too_long_by_itself_says_by_how_much(
     await eventually(lambda: bool(scripted.generations))
     assert [len(one.content) for one in scripted.requests[0].messages] == [5_000]
     await ended(scripted, chat)
-    refusal = failure_words(PromptTooLong("messages", 5_000, 4_096))
+    refusal = describe_error(PromptTooLong("messages", 5_000, 4_096))
     assert "905 tokens too many" in refusal
 
 

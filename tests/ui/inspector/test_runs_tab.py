@@ -9,7 +9,7 @@ from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.run_tabs import TimingTab
-from ui.inspector.shown_run import ended_words, when_words
+from ui.inspector.shown_run import end_label, start_time_text
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -87,8 +87,8 @@ def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
         RunState.PREFILL: "Answering…",
     }
     runs = {state: Run(state=state, started_at=0.0) for state in told}
-    assert {when_words(one) for one in runs.values()} == {"–"}
-    assert {state: ended_words(one) for state, one in runs.items()} == told
+    assert {start_time_text(one) for one in runs.values()} == {"–"}
+    assert {state: end_label(one) for state, one in runs.items()} == told
 
 
 async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(

@@ -12,7 +12,7 @@ from engine.values.tokens import TokenOrigin
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.shown_run import Tape, TokenMark, alternatives, percent, token_words
+from ui.inspector.shown_run import Tape, TokenMark, alternatives, describe_token, percent
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import COLUMNS, TokenTable
 
@@ -76,7 +76,7 @@ def test_only_the_newest_tokens_can_be_asked_for(record: Record) -> None:
 
 def test_a_token_is_described_in_a_line(record: Record) -> None:
     trace = trace_of(record(["aE", "b"], "END", level=TraceLevel.FULL))
-    words = token_words(trace.tokens[0], trace.rules)
+    words = describe_token(trace.tokens[0], trace.rules)
     for part in (
         "Token 1",
         "“aE”",
@@ -129,8 +129,8 @@ def test_a_guessed_token_is_called_so_in_its_line_and_in_the_table(record: Recor
     assert set(origins) == {TokenOrigin.SAMPLED, TokenOrigin.LOOKUP}
     alone, guessed = origins.index(TokenOrigin.SAMPLED), origins.index(TokenOrigin.LOOKUP)
     said = "guessed because the text repeats, and confirmed by the model"
-    assert said in token_words(trace.tokens[guessed], trace.rules)
-    assert "guessed" not in token_words(trace.tokens[alone], trace.rules)
+    assert said in describe_token(trace.tokens[guessed], trace.rules)
+    assert "guessed" not in describe_token(trace.tokens[alone], trace.rules)
 
     table = TokenTable()
     table.show_trace(trace)
@@ -144,8 +144,8 @@ def test_a_guessed_token_is_called_so_in_its_line_and_in_the_table(record: Recor
 @pytest.mark.parametrize("origin", TokenOrigin)
 def test_every_origin_of_a_token_has_a_name(record: Record, origin: TokenOrigin) -> None:
     trace = trace_of(record(["a"]))
-    words = token_words(replace(trace.tokens[0], origin=origin), trace.rules)
-    plain = token_words(replace(trace.tokens[0], origin=TokenOrigin.SAMPLED), trace.rules)
+    words = describe_token(replace(trace.tokens[0], origin=origin), trace.rules)
+    plain = describe_token(replace(trace.tokens[0], origin=TokenOrigin.SAMPLED), trace.rules)
     assert (words == plain) == (origin is TokenOrigin.SAMPLED)
 
 

@@ -14,7 +14,7 @@ from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.theme import Theme
 from ui.records.runs import Run
-from ui.words import guess_words
+from ui.words import draft_summary
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_timing_tab_says_what_guessing_did(timing: TimingTab, record: Record
     found = shown.run.finished.speculation
     timing.show_run(shown)
     assert found.accepted > 0
-    assert timing.guesses.text() == guess_words(found, shown.run.finished.usage.output_tokens)
+    assert timing.guesses.text() == draft_summary(found, shown.run.finished.usage.output_tokens)
     assert f"{found.accepted} of {found.guessed}" in timing.guesses.text()
     timing.show_run(None)
     assert timing.guesses.text() == ""

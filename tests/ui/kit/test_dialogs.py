@@ -1,4 +1,4 @@
-"""The helpers that tell and ask, fill menus, and read chosen files."""
+"""The helpers that tell and confirm, fill menus, and read chosen files."""
 
 import asyncio
 from pathlib import Path
@@ -9,8 +9,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.kit.dialogs import BoxButton, ask, ask_number, ask_text, report_failure, tell
-from ui.kit.menus import add_entry, copied_text, copy_text, empty_menu, literal, passing_menu
+from ui.kit.dialogs import BoxButton, confirm, prompt_number, prompt_text, show_error, show_message
+from ui.kit.menus import (
+    add_entry,
+    context_menu,
+    copied_text,
+    copy_text,
+    empty_menu,
+    escape_mnemonics,
+)
 from ui.kit.tasks import FileRefused, read_text
 
 
@@ -20,7 +27,7 @@ def _button(box: QMessageBox, words: str) -> QPushButton:
 
 
 def test_markup_in_a_message_box_is_shown_as_text(parent: QWidget) -> None:
-    box = tell(parent, "<b>x</b>", "<i>y</i>", title="About")
+    box = show_message(parent, "<b>x</b>", "<i>y</i>", title="About")
     assert box.isVisible()
     assert box.textFormat() is Qt.TextFormat.PlainText
     assert (box.text(), box.informativeText()) == ("<b>x</b>", "<i>y</i>")
@@ -30,14 +37,14 @@ def test_markup_in_a_message_box_is_shown_as_text(parent: QWidget) -> None:
 
 
 def test_a_failure_is_marked_as_one(parent: QWidget) -> None:
-    box = report_failure(parent, "It cannot be read.")
+    box = show_error(parent, "It cannot be read.")
     assert box.icon() is QMessageBox.Icon.Warning
     box.close()
 
 
 def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
     done: list[str] = []
-    box = ask(
+    box = confirm(
         parent,
         "Leave?",
         answers=[
@@ -53,7 +60,7 @@ def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
 
 def test_escape_cancels_a_question(parent: QWidget) -> None:
     done: list[str] = []
-    box = ask(parent, "Open?", answers=[BoxButton("Open", lambda: done.append("open"))])
+    box = confirm(parent, "Open?", answers=[BoxButton("Open", lambda: done.append("open"))])
     QTest.keyClick(box, Qt.Key.Key_Escape)
     assert not box.isVisible()
     assert not done
@@ -62,7 +69,7 @@ def test_escape_cancels_a_question(parent: QWidget) -> None:
 def test_a_question_can_prefer_to_do_nothing(parent: QWidget) -> None:
     done: list[str] = []
     answers = [BoxButton("Open", lambda: done.append("open"))]
-    box = ask(parent, "Open?", answers=answers, prefers_cancel=True)
+    box = confirm(parent, "Open?", answers=answers, prefers_cancel=True)
     assert box.defaultButton() is box.escapeButton()
     box.close()
     assert not done
@@ -73,7 +80,7 @@ def test_a_name_is_taken_without_the_space_around_it_and_nothing_is_no_name(
 ) -> None:
     given: list[str] = []
     for typed in ("  plain  ", "   "):
-        dialog = ask_text(parent, "Save as Preset", "Name.", given.append)
+        dialog = prompt_text(parent, "Save as Preset", "Name.", given.append)
         words = "some words of a person in one line"
         assert dialog.width() > dialog.fontMetrics().horizontalAdvance(words)
         dialog.setTextValue(typed)
@@ -83,7 +90,7 @@ def test_a_name_is_taken_without_the_space_around_it_and_nothing_is_no_name(
 
 def test_a_number_is_asked_for_between_its_bounds(parent: QWidget) -> None:
     given: list[int] = []
-    dialog = ask_number(parent, "End Token", "A token id:", given.append, least=0, most=9)
+    dialog = prompt_number(parent, "End Token", "A token id:", given.append, least=0, most=9)
     dialog.setIntValue(12)
     dialog.accept()
     assert given == [9]
@@ -119,9 +126,9 @@ def test_a_menu_that_is_filled_again_keeps_no_old_submenus(qtbot: QtBot, parent:
 
 
 def test_a_passing_menu_is_deleted_when_it_closes(qtbot: QtBot, parent: QWidget) -> None:
-    menu = passing_menu(parent, "Where it applies")
+    menu = context_menu(parent, "Where it applies")
     assert menu.accessibleName() == "Where it applies"
-    add_entry(menu, literal("Salt & pepper"), lambda: None)
+    add_entry(menu, escape_mnemonics("Salt & pepper"), lambda: None)
     assert menu.actions()[0].text() == "Salt && pepper"
     with qtbot.waitSignal(menu.destroyed, timeout=30_000):
         menu.popup(parent.pos())

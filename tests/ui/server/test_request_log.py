@@ -25,8 +25,8 @@ from ui.server.requests import (
     error_message,
     program_of,
     readable,
-    stop_words,
-    use_words,
+    stop_label,
+    usage_text,
 )
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
@@ -139,7 +139,7 @@ def test_a_request_that_is_being_answered_has_its_model_its_tokens_and_a_stop(
 
 
 def test_a_refused_request_shows_the_model_that_it_asked_for() -> None:
-    entry = ended(began(1), status=404, model="", asked_model="gpt-9", answers=())
+    entry = ended(began(1), status=404, model="", requested_model="gpt-9", answers=())
     assert cell(entry, RequestColumn.MODEL) == "gpt-9"
 
 
@@ -161,26 +161,26 @@ def test_a_program_is_named_as_people_know_it(agent: str, name: str) -> None:
 def test_who_uses_which_model_is_said_in_one_sentence() -> None:
     claude = began(1, agent="claude-cli/2.0", model="smol")
     other = began(2, agent="curl/8", model="qwen")
-    assert use_words([]) == ""
-    assert use_words([began(1), ended(began(2))]) == ""  # no model yet, or not any more
-    assert use_words([claude, replace(claude, id="x")]) == "claude-code is using smol"
-    assert use_words([claude, other]) == "claude-code and curl are using smol and qwen"
+    assert usage_text([]) == ""
+    assert usage_text([began(1), ended(began(2))]) == ""  # no model yet, or not any more
+    assert usage_text([claude, replace(claude, id="x")]) == "claude-code is using smol"
+    assert usage_text([claude, other]) == "claude-code and curl are using smol and qwen"
     many = [began(n, agent=f"app{n}x/1", model="smol") for n in range(3)]
-    assert use_words(many) == "3 apps are using smol"
+    assert usage_text(many) == "3 apps are using smol"
 
 
 @pytest.mark.parametrize("kind", StopKind)
 def test_every_way_to_stop_has_words(kind: StopKind) -> None:
     end = replace(END, stop=StopInfo(kind, 7 if kind is StopKind.STOP_TOKEN else None))
-    assert stop_words(ended(began(1), answers=(replace(ANSWER, finished=end),)))
+    assert stop_label(ended(began(1), answers=(replace(ANSWER, finished=end),)))
 
 
 def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
-    assert stop_words(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == "stop “END⏎” +2"
-    assert stop_words(ended(began(1), status=499, answers=())) == "client disconnected"
-    assert stop_words(ended(began(1), status=404, answers=())) == "refused"
-    assert stop_words(ended(began(1), status=503, answers=())) == "failed"
-    assert stop_words(ended(began(1), answers=())) == ""
+    assert stop_label(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == "stop “END⏎” +2"
+    assert stop_label(ended(began(1), status=499, answers=())) == "client disconnected"
+    assert stop_label(ended(began(1), status=404, answers=())) == "refused"
+    assert stop_label(ended(began(1), status=503, answers=())) == "failed"
+    assert stop_label(ended(began(1), answers=())) == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.ui.driving import eventually
 from tests.ui.server.test_request_log import Running, began, ended
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
-from ui.preferences import KeyPlace, Preferences, ServerPreferences
+from ui.preferences import KeyLocation, Preferences, ServerPreferences
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
@@ -50,11 +50,11 @@ class Control:
 class Keeper:
     """Keeps a key in memory."""
 
-    def __init__(self, place: KeyPlace = "none") -> None:
-        self.kept: KeyPlace = place
+    def __init__(self, place: KeyLocation = "none") -> None:
+        self.kept: KeyLocation = place
         self.error: OSError | None = None
 
-    async def place(self) -> KeyPlace:
+    async def place(self) -> KeyLocation:
         return self.kept
 
     async def renew(self) -> str:

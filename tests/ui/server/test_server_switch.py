@@ -44,7 +44,7 @@ async def test_a_taken_port_is_reported_and_the_switch_goes_back_to_off() -> Non
     switch.turn(True)
     await eventually(lambda: switch.stage == "failed")
     assert switch.message == "Port 8080 is already in use."
-    assert not switch.is_wanted
+    assert not switch.is_requested
 
 
 async def test_a_change_of_mind_while_starting_ends_in_off() -> None:

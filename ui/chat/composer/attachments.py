@@ -24,7 +24,7 @@ from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_files
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
-from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tool_tip, rescale
+from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tooltip, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
@@ -183,7 +183,7 @@ class FileChip(QFrame):
         self._words.setText(words)
         self.setAccessibleName(f"File {name}, {words}")
         self.setAccessibleDescription(more)
-        self.setToolTip(plain_tool_tip("\n".join(filter(None, (f"{name}, {words}", more)))))
+        self.setToolTip(plain_tooltip("\n".join(filter(None, (f"{name}, {words}", more)))))
         self.updateGeometry()
 
     def offer_cut(self, is_cut: bool) -> None:
@@ -267,7 +267,7 @@ class FilePreview(Popover):
     """
 
     chosen = Signal(object)
-    remove_wanted = Signal()
+    remove_requested = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -340,7 +340,7 @@ class FilePreview(Popover):
 
     def _remove(self) -> None:
         self.hide()
-        self.remove_wanted.emit()
+        self.remove_requested.emit()
 
     def _lay_out(self) -> None:
         rescale(self._name, 1.05)
@@ -433,7 +433,7 @@ class AttachmentRow(QWidget):
         if self._preview is None:
             self._preview = FilePreview(self)
             self._preview.chosen.connect(self._choose_pages)
-            self._preview.remove_wanted.connect(self._remove_shown)
+            self._preview.remove_requested.connect(self._remove_shown)
         return self._preview
 
     def attach(self, paths: Iterable[Path]) -> None:

@@ -26,11 +26,11 @@ from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
 from ui.kit import icons
 from ui.kit.buttons import IconButton
-from ui.kit.dialogs import ask_text, choose_file, choose_target
-from ui.kit.fields import NumberField, Slider, never_sideways
+from ui.kit.dialogs import choose_file, choose_target, prompt_text
+from ui.kit.fields import NumberField, Slider, disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, empty_menu, literal
+from ui.kit.menus import add_entry, empty_menu, escape_mnemonics
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
 from ui.records.codec import Preset
@@ -74,7 +74,7 @@ class PresetButton(QPushButton):
         menu, presets = self.menu_of_presets, self._presets
         empty_menu(menu)
         for preset in presets.all():
-            add_entry(menu, literal(preset.name), partial(self.chosen.emit, preset))
+            add_entry(menu, escape_mnemonics(preset.name), partial(self.chosen.emit, preset))
         if not presets.all():
             menu.addAction("No Presets Yet").setEnabled(False)
         menu.addSeparator()
@@ -82,7 +82,7 @@ class PresetButton(QPushButton):
         deleting = menu.addMenu("Delete")
         deleting.setEnabled(bool(presets.all()))
         for preset in presets.all():
-            add_entry(deleting, literal(preset.name), partial(presets.delete, preset.name))
+            add_entry(deleting, escape_mnemonics(preset.name), partial(presets.delete, preset.name))
         menu.addSeparator()
         add_entry(menu, "Import…", self._import)
         add_entry(menu, "Export All…", self._export)
@@ -92,7 +92,7 @@ class PresetButton(QPushButton):
             "Name of the preset. A preset with the same name is replaced. A preset contains the "
             "system prompt, sampling, limits and the stop list."
         )
-        ask_text(self._dialogs_on, "Save as Preset", question, self.save_wanted.emit)
+        prompt_text(self._dialogs_on, "Save as Preset", question, self.save_wanted.emit)
 
     def _import(self) -> None:
         choose_file(self._dialogs_on, "Import Presets", self._presets.import_from, _FILTERS)
@@ -305,7 +305,7 @@ class SettingsBasis:
         """Return what the model does by itself; None if there is no such number."""
         return self.own.get(name, _OFF.get(name))
 
-    def unset_words(self, name: str, usual: str) -> str:
+    def unset_text(self, name: str, usual: str) -> str:
         """Return the words for a setting that nobody chose."""
         if name == "max_tokens" and self.context_length:
             return f"No limit ({self.context_length:,})"
@@ -364,7 +364,7 @@ class SettingsPopover(Popover):
             "Instructions that the model reads before the conversation"
         )
         self.system_prompt.setTabChangesFocus(True)
-        never_sideways(self.system_prompt)
+        disable_horizontal_scrolling(self.system_prompt)
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = NumberField(
             "Maximum length, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
@@ -402,8 +402,8 @@ class SettingsPopover(Popover):
         self.about.setText(words)
         self.about.setVisible(bool(words))
         for name, control in self._fields().items():
-            usual = control.unset_words
-            control.setSpecialValueText(basis.unset_words(name, usual))
+            usual = control.unset_text
+            control.setSpecialValueText(basis.unset_text(name, usual))
         self._show_sources()
 
     def show_settings(self, settings: ConversationSettings) -> None:

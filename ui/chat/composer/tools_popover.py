@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.labels import clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
+from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
 from ui.kit.tasks import start_task
 from ui.kit.windows import Popover, move_within_screen
 from ui.records.tool_choice import ToolsInUse, approval_of
@@ -228,16 +228,16 @@ class ToolsPopover(Popover):
         self._refresh()
 
     def _offer(self) -> None:
-        menu = passing_menu(self, "What can be attached")
+        menu = context_menu(self, "What can be attached")
         empty_menu(menu)
         for server in self._toolbox.servers:
             if server.name not in self._choice.servers:
                 continue
             for resource in server.resources:
-                text = literal(f"{resource.title}  ({server.name})")
+                text = escape_mnemonics(f"{resource.title}  ({server.name})")
                 add_entry(menu, text, partial(self._want_resource, resource))
             for prompt in server.prompts:
-                text = literal(f"Prompt: {prompt.title}  ({server.name})")
+                text = escape_mnemonics(f"Prompt: {prompt.title}  ({server.name})")
                 add_entry(menu, text, partial(self._want_prompt, prompt))
         menu.popup(self.attach.mapToGlobal(QPoint(0, self.attach.height())))
 

@@ -15,7 +15,7 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.kit import icons
 from ui.kit.buttons import with_keys
 from ui.kit.colors import Colors
-from ui.kit.flow_text import Highlight, words_pattern
+from ui.kit.flow_text import Highlight, terms_pattern
 from ui.kit.following import Following
 from ui.kit.theme import current_theme, restyle
 from ui.records.conversations import WhenFull
@@ -34,7 +34,7 @@ class Query:
     @property
     def pattern(self) -> re.Pattern[str]:
         """The pattern that matches the text."""
-        return words_pattern((self.text,), self.has_case)
+        return terms_pattern((self.text,), self.has_case)
 
     def highlight(self, colors: Colors, current: int | None = None) -> Highlight:
         """Return the highlight of its places; ``current`` is the number of the current one."""
@@ -101,7 +101,7 @@ class FoundMarks:
         """Unfold the part with the current place of a message."""
         if self._query is not None and self._current is not None:
             current = self._current[1] if self._current[0] is slot.message else None
-            slot.unfold_place(self._query.highlight(current_theme().colors, current))
+            slot.unfold_match(self._query.highlight(current_theme().colors, current))
 
 
 _ICON_PX = 15
@@ -133,7 +133,7 @@ class JumpButton(QPushButton):
         """Whether text was added below the visible part."""
         return self._has_news
 
-    def show_place(self, is_end_seen: bool) -> None:
+    def show_match(self, is_end_seen: bool) -> None:
         """Show the button, or hide it once the reader is at the end."""
         if is_end_seen:
             self._tell(has_news=False)
@@ -291,7 +291,7 @@ class MessageColumn(QScrollArea):
         self._marks.choose_found(message, words)
         if slot.show_found(words) is None:
             # They may be in something that is folded: the reasoning, a call, a file.
-            slot.unfold_place(Highlight(tuple(words), current=0))
+            slot.unfold_match(Highlight(tuple(words), current=0))
             if slot.show_found(words) is None:
                 self._stack.mark(slot)
         self._place.go_to(slot)
@@ -451,7 +451,7 @@ class MessageColumn(QScrollArea):
             self._add_all(self._opened.conversation.messages[index:])
 
     def _show_place(self) -> None:
-        self.jump.show_place(self._place.is_end_seen)
+        self.jump.show_match(self._place.is_end_seen)
 
     def _append_text(self, run: Run, text: str) -> None:
         self.jump.tell_of_news()

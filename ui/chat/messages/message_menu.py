@@ -24,11 +24,11 @@ from ui.chat.messages.tool_cards import call_lines
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
-from ui.kit.dialogs import ask_about_file, report_failure
+from ui.kit.dialogs import confirm_file, show_error
 from ui.kit.flow_text import FlowText, block_texts, selected_text
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.style import markdown_style
-from ui.kit.menus import add_entry, copy_text, passing_menu
+from ui.kit.menus import add_entry, context_menu, copy_text
 from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, WhenFull
@@ -376,11 +376,11 @@ class MessageMenu(QObject):
         self._changes = changes
         self._parent = parent
         self.speech = Speech(self)
-        self.speech.failed.connect(partial(report_failure, parent))
+        self.speech.failed.connect(partial(show_error, parent))
 
     def show_at(self, view: MessageView, place: QPoint) -> None:
         """Open the menu of a message at a place of the screen."""
-        menu = passing_menu(self._parent, "Message")
+        menu = context_menu(self._parent, "Message")
         self.fill(menu, view, place)
         menu.popup(place)
 
@@ -572,7 +572,7 @@ class MessageHandling(QObject):
         folder = self._workspace.store.pictures_folder
         if folder is not None:
             what = "Recording" if picture.is_sound else "Picture"
-            ask_about_file(view, picture.name, folder / picture.kept_file, what)
+            confirm_file(view, picture.name, folder / picture.kept_file, what)
 
     def _rewrite(self, message: ConversationMessage, text: str) -> None:
         self.changes.rewrite(message, text)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.flow_text import FlowText, Highlight, mark_parts, unfold_place
+from ui.kit.flow_text import FlowText, Highlight, mark_parts, unfold_match
 from ui.kit.theme import current_theme
 from ui.records.conversations import ReadingPlace
 from ui.records.messages import ConversationMessage
@@ -54,10 +54,10 @@ class MessageSlot:
             return None
         return mark_parts(self.view.searched_parts(), wanted, self.view)
 
-    def unfold_place(self, wanted: Highlight) -> None:
+    def unfold_match(self, wanted: Highlight) -> None:
         """Unfold the part with the current place: thinking, a result, a file."""
         if self.view is not None:
-            unfold_place(self.view.searched_parts(), wanted)
+            unfold_match(self.view.searched_parts(), wanted)
 
 
 def estimated_height(message: ConversationMessage, line_px: int) -> int:

@@ -22,7 +22,7 @@ from engine import (
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import fitting_chars, summary_tokens
 from ui.records.requests import turns_of, without_tools
-from ui.words import failure_words
+from ui.words import describe_error
 
 
 class SummaryFailed(EngineError):
@@ -95,7 +95,7 @@ async def summary_of(
         try:
             text, finished = await answer_text(engine, request, tell)
         except EngineError as error:
-            raise SummaryFailed(failure_words(error)) from error
+            raise SummaryFailed(describe_error(error)) from error
         if finished.stop.kind is StopKind.CANCELLED:
             raise SummaryFailed("It was stopped.")
         if not text.strip() or finished.error:

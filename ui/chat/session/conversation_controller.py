@@ -65,7 +65,7 @@ from ui.records.tool_servers import QuestionReply
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox
-from ui.words import failure_words
+from ui.words import describe_error
 
 TICK_MS = 33
 # A running answer is saved at this interval: at most half a second of it is lost in a crash.
@@ -500,7 +500,7 @@ class ConversationController(QObject):
         except RequestCancelled:
             pass  # the answer ends as a stopped one
         except EngineError as error:
-            run.refusal = failure_words(error)
+            run.refusal = describe_error(error)
             run.state = RunState.REFUSED
         except asyncio.CancelledError:
             answer.cancel()
@@ -623,7 +623,7 @@ class ConversationController(QObject):
             )
             await self._engine.count_tokens(request)
         except EngineError as error:
-            run.left_out = replace(left_out, problem=failure_words(error))
+            run.left_out = replace(left_out, problem=describe_error(error))
             return fit.request
         finally:
             tell("")

@@ -15,7 +15,7 @@ from PySide6.QtCore import (
 )
 
 from engine import counted
-from ui.kit.labels import plain_tool_tip
+from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.conversations import (
     UNTITLED,
@@ -82,7 +82,7 @@ def _spoken(conversation: Conversation) -> str:
 _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     int(Qt.ItemDataRole.DisplayRole): _title,
     int(Qt.ItemDataRole.EditRole): _title,
-    int(Qt.ItemDataRole.ToolTipRole): lambda conversation: plain_tool_tip(conversation.title),
+    int(Qt.ItemDataRole.ToolTipRole): lambda conversation: plain_tooltip(conversation.title),
     int(Qt.ItemDataRole.AccessibleTextRole): _spoken,
     ConversationRole.TITLE: _title,
     ConversationRole.UPDATED_AT: lambda conversation: conversation.updated_at,

@@ -107,7 +107,7 @@ class OpenConversations(QObject):
         finally:
             self._is_releasing = False
         for opened in list(self._open.values())[:-MAX_OPEN]:
-            is_in_use = opened.is_busy or bool(opened.stops.half_typed)
+            is_in_use = opened.is_busy or bool(opened.stops.pending_input)
             if not is_in_use and self._release(opened.conversation):
                 del self._open[opened.conversation.id]
                 opened.deleteLater()

@@ -421,7 +421,7 @@ def column_widths(
     return tuple(widths)
 
 
-def shared_room(
+def distribute_width(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> tuple[float, ...]:
     """Return the widths of columns in a view of this width."""
@@ -432,7 +432,7 @@ def constraints(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> list[QTextLength]:
     """Return the widths of columns in Qt's form."""
-    widths = shared_room(columns, room_px, style)
+    widths = distribute_width(columns, room_px, style)
     return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
 
 

@@ -13,7 +13,7 @@ from PySide6.QtGui import (
     QTextFormat,
 )
 
-from ui.kit.labels import plain_tool_tip
+from ui.kit.labels import plain_tooltip
 from ui.kit.markdown.parser import formula_source
 from ui.kit.markdown.pictures import Drawn, Formula, Pictures, formula, picture
 from ui.kit.markdown.style import MarkdownStyle, text_width
@@ -160,7 +160,7 @@ class InlineWriter:
     def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
         form.setAnchor(True)
         form.setAnchorHref(target)
-        form.setToolTip(plain_tool_tip(target))
+        form.setToolTip(plain_tooltip(target))
         form.setForeground(QBrush(QColor(self._style.link)))
         form.setFontUnderline(True)
         return form
@@ -235,7 +235,7 @@ class InlineWriter:
     def _insert(self, drawn: Drawn, name: str, source: str, says: str) -> None:
         form = self._pictures.format(name, drawn, self._style.font, self._room_px)
         form.setProperty(SOURCE_PROPERTY, source)
-        form.setToolTip(plain_tool_tip(says))
+        form.setToolTip(plain_tooltip(says))
         self._cursor.insertImage(form)
 
     # -- measuring -------------------------------------------------------------------------

@@ -51,7 +51,7 @@ _MOST_CHARS = 2_000
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.
-MOST_PICTURE_BYTES = 10 << 20
+MAX_PICTURE_BYTES = 10 << 20
 _MOST_PIXELS = 50_000_000
 _WIDEST_EM, _HIGHEST_EM = 40, 28
 _BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
@@ -184,7 +184,7 @@ class Picture:
 def picture(address: str, em: float) -> Picture | None:
     """Return the picture that a data address contains; None for any other address."""
     data = _DATA.match(address)
-    if data is None or len(address) > MOST_PICTURE_BYTES * 4 // 3 + 100:
+    if data is None or len(address) > MAX_PICTURE_BYTES * 4 // 3 + 100:
         return None
     try:
         content = base64.b64decode(re.sub(r"\s", "", data["bytes"]), validate=True)
@@ -224,7 +224,7 @@ def decoded_image(content: bytes, most: QSizeF) -> QImage | None:
 def picture_from(path: Path, most: QSizeF) -> QImage | None:
     """Return the picture in a file, as ``decoded_image`` does; blocks, any thread."""
     try:
-        content = read_bounded(path, MOST_PICTURE_BYTES)
+        content = read_bounded(path, MAX_PICTURE_BYTES)
     except OSError:
         return None
     return decoded_image(content, most)

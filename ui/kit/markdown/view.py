@@ -20,8 +20,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
-from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets, word_places
-from ui.kit.markdown.block_writer import TAB_CHARS, constraints, shared_room
+from ui.kit.flow_text import FlowText, Highlight, anchor_position, find_terms, link_targets
+from ui.kit.markdown.block_writer import TAB_CHARS, constraints, distribute_width
 from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
@@ -313,7 +313,7 @@ def wide_parts(
     for decoration in decorations:
         needed = decoration.width_px
         if decoration.kind == "table":
-            needed = sum(shared_room(decoration.columns, width - decoration.left_px, style))
+            needed = sum(distribute_width(decoration.columns, width - decoration.left_px, style))
         if not needed or decoration.kind not in _WORDS or is_hidden(decoration):
             continue
         inset = style.code_pad_px if decoration.kind == "code" else 0
@@ -454,10 +454,10 @@ class MarkdownView(FlowText):
             self.render_rest()
         return super().highlight(wanted)
 
-    def unfold_place(self, wanted: Highlight) -> None:
+    def unfold_match(self, wanted: Highlight) -> None:
         """Show the parts that the current place is in, if they are folded."""
         self.render_rest()
-        places = word_places(self.document(), wanted.words, wanted.has_case)
+        places = find_terms(self.document(), wanted.words, wanted.has_case)
         if wanted.current is None or wanted.current >= len(places):
             return
         position = places[wanted.current][0]

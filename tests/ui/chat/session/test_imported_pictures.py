@@ -18,7 +18,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.workspace import Workspace
-from ui.kit.dialogs import ask_about_file
+from ui.kit.dialogs import confirm_file
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, kept_as, without_kept_files
 from ui.records.conversations import Conversation
@@ -300,7 +300,7 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
     qtbot.addWidget(view)
     view.show()
     path = tmp_path / file.kept_file
-    view.picture_wanted.connect(lambda one: ask_about_file(view, one.name, path, "Picture"))
+    view.picture_wanted.connect(lambda one: confirm_file(view, one.name, path, "Picture"))
 
     def answer(words: str) -> str:
         (chip,) = (one.chip for one in view.bubble.files)
