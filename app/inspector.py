@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.client import curl_line
+from api.conformance.probe.client import curl_command
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import Access
 from api.dialects.shared.dialect import Dialect
@@ -207,7 +207,7 @@ def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
     dialect = (
         WireDialect.MESSAGES if is_messages else WireDialect.CHAT
     )  # the path decides the headers
-    return curl_line(base_url + path, dialect, body, Access())
+    return curl_command(base_url + path, dialect, body, Access())
 
 
 def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.catalogue import Level
 from api.conformance.probe.report_files import (
     NotAReport,
     as_badge,
@@ -38,7 +39,7 @@ from api.conformance.probe.reports import (
     unknown_patterns,
 )
 from api.conformance.probe.run import Probing
-from api.conformance.probe.values import Level, OnProgress, ProbeOptions, Progress, Verdict
+from api.conformance.probe.values import OnProgress, ProbeOptions, Progress, Verdict
 from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
@@ -223,7 +224,7 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
 
 def _show(printer: Printer, progress: Progress) -> None:
     count = f"{progress.done}/{progress.total} " if progress.total else ""
-    left = "" if progress.left_s is None else f" {_in_words(progress.left_s)} left"
+    left = "" if progress.remaining_s is None else f" {_in_words(progress.remaining_s)} left"
     printer.status(f"{count}{progress.title} …{left}")
 
 

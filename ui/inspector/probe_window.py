@@ -71,7 +71,7 @@ _GROUPS = {
         "Not Judged",
         (
             *(CheckOutcome.FLAKY, CheckOutcome.UNDECIDED),
-            *(CheckOutcome.NOT_ASKED, CheckOutcome.SKIPPED),
+            *(CheckOutcome.NOT_RUN, CheckOutcome.SKIPPED),
         ),
     ),
     "held": ("Passed", (CheckOutcome.HELD,)),
@@ -108,7 +108,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
         CheckOutcome.FLAKY: (colors.limit, colors.limit_soft),
         CheckOutcome.UNDECIDED: (colors.limit, colors.limit_soft),
         CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
-        CheckOutcome.NOT_ASKED: (colors.limit, colors.limit_soft),
+        CheckOutcome.NOT_RUN: (colors.limit, colors.limit_soft),
     }
     chosen = [row for row in ordered(rows) if row.outcome in kept]
     failures = headings([row for row in chosen if row.outcome is CheckOutcome.FAILED])
@@ -230,9 +230,9 @@ def _now(progress: Progress) -> str:
     if not progress.total or progress.done >= progress.total:
         return f"{progress.title}…"
     place = f"Check {progress.done + 1} of {progress.total}: {progress.title}"
-    if progress.left_s is None:
+    if progress.remaining_s is None:
         return place
-    return f"{place}, about {duration(progress.left_s)} left"
+    return f"{place}, about {duration(progress.remaining_s)} left"
 
 
 def _sentence(words: str) -> str:

@@ -1,4 +1,4 @@
-"""Finds out which APIs a server speaks, and adapts requests to what it refuses."""
+"""Finds a server's base address, dialects and model, and adapts requests to its refusals."""
 
 import re
 from collections.abc import Sequence
@@ -8,136 +8,33 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from api.conformance.captures.frames import items, mapping, parse_json
+from api.conformance.captures.frames import objects, parse_json, parse_object
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.client import Budget, Client, Received, read_body
-from api.conformance.probe.dialects import DRIVERS, Driver, path_of
+from api.conformance.probe.client import Budget, Client, Received
+from api.conformance.probe.dialects import DRIVERS, Driver, request_path
 from api.conformance.probe.values import Access, Exchange, ProbeFailed, ProbeOptions
 from api.terminal_text import on_one_line
 
-# Adapts requests to what a server refuses, or advises the user which option to give.
-
 _REFUSED = (400, 404, 422)
-_TOO_SMALL = ("at least", "minimum", "greater", ">", "too small", "too low", "below", "less than")
-_MOST_SHORT_TOKENS = 1024
-_NEW_LIMIT = "max_completion_tokens"
-_SHOWN_CHARS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Adaptation:
-    """A changed way to send requests."""
-
-    driver: Driver
-    conclusion: str
-
-
-def adapted(driver: Driver, run: Exchange) -> Adaptation | None:
-    """Return an adaptation after a refusal; None if the error suggests none."""
-    if run.status not in _REFUSED or run.problem:
-        return None
-    said = said_by(run).lower()
-    if driver.dialect is WireDialect.CHAT and not driver.limit_name and _NEW_LIMIT in said:
-        return Adaptation(
-            replace(driver, limit_name=_NEW_LIMIT),
-            f"The limit is sent as {_NEW_LIMIT}: the server refuses max_tokens.",
-        )
-    for name in ("temperature", "stream_options"):
-        if name in said and name not in driver.left_out:
-            return Adaptation(
-                replace(driver, left_out=(*driver.left_out, name)),
-                f"{name} is left out: the server refuses the value that the probe sends.",
-            )
-    limit = driver.limit_name or driver.limit_path[-1]
-    if _adapting_names(said, limit) and any(word in said for word in _TOO_SMALL):
-        min_tokens = _least_in(said, driver.least_tokens)
-        if min_tokens is not None:
-            return Adaptation(
-                replace(driver, least_tokens=min_tokens),
-                f"Every request allows {min_tokens} tokens or more: the server refuses fewer.",
-            )
-    return None
-
-
-def names_the_model(run: Exchange) -> bool:
-    """Return whether a refusal is about the model's name."""
-    return run.status in _REFUSED and re.search(r"\bmodels?\b", said_by(run).lower()) is not None
-
-
-def may_be_the_model(run: Exchange) -> bool:
-    """Return whether a different model name might be accepted.
-
-    Some servers report an unknown model only as "not found".
-    """
-    if names_the_model(run):
-        return True
-    return run.status >= 400 and run.status not in (401, 403) and "error" in _object(run.text)
-
-
-def advice(run: Exchange) -> str:
-    """Return advice for a refusal, as the end of a sentence; empty for none."""
-    if run.status in (401, 403):
-        return f"; {run.status} asks for a key: give --api-key KEY, or --header NAME:VALUE"
-    if names_the_model(run):
-        return f"; {run.status} names the model: give --model NAME"
-    if "header" in said_by(run).lower():
-        return "; the answer speaks of a header: give --header NAME:VALUE"
-    return ""
-
-
-def why(run: Exchange) -> str:
-    """Describe what the server sent instead of an answer."""
-    if run.problem:
-        return run.problem if run.status < 300 else f"status {run.status}, {run.problem}"
-    return f"status {run.status}, {on_one_line(said_by(run) or 'an empty answer', _SHOWN_CHARS)}"
-
-
-def said_by(run: Exchange) -> str:
-    """Return the server's own error message."""
-    return run.capture.error or run.text
-
-
-def _adapting_names(said: str, limit: str) -> bool:
-    return limit.lower() in said or "max_tokens" in said or "max tokens" in said
-
-
-def _least_in(said: str, now: int) -> int | None:
-    """Return the smallest number in an error that could be the minimum; else a usual minimum."""
-    numbers = sorted(int(found) for found in re.findall(r"\b\d{1,4}\b", said))
-    larger = (number for number in numbers if now < number <= _MOST_SHORT_TOKENS)
-    usual = (number for number in (2, 16) if number > now)
-    return next(larger, None) or next(usual, None)
-
-
-def _object(text: str) -> dict[str, object]:
-    try:
-        return mapping(parse_json(text))
-    except ValueError:
-        return {}
-
-
-# Finds a server's base address, its dialects, and its model.
-
 _ABSENT = (404, 405, 501)
+_TOO_SMALL = ("at least", "minimum", "greater", ">", "too small", "too low", "below", "less than")
+# No server requires a larger limit; a larger number in its error is the context.
+_MAX_MIN_TOKENS = 1024
+_NEW_LIMIT = "max_completion_tokens"
 _ANY_MODEL = "default"
 _NO_MODEL = ""
-_MOST_MODELS = 2
-_MOST_ADAPTATIONS = 6
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# The first of several listed models may not be loaded.
+_MAX_MODELS = 2
+# One for each of the names, fields and limits below.
+_MAX_ADAPTATIONS = 6
+_MAX_NAME_CHARS = 500
 _LIST_TIMEOUT_S = 10.0
-_NAME_CHARS = 500
+_SHOWN_CHARS = 200
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A server's address, split into parts."""
-
-    base: str
-    dialect: WireDialect | None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
+class DetectedServer:
     """A server that answers."""
 
     client: Client
@@ -147,25 +44,56 @@ class Found:
     conclusions: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Tried:
-    """The result of trying one dialect."""
+def adapt(driver: Driver, run: Exchange) -> tuple[Driver, str] | None:
+    """Return another driver after a refusal, and a conclusion; None if the error suggests none."""
+    if run.status not in _REFUSED or run.problem:
+        return None
+    error = error_text(run).lower()
+    if driver.dialect is WireDialect.CHAT and not driver.limit_name and _NEW_LIMIT in error:
+        conclusion = f"The limit is sent as {_NEW_LIMIT}: the server refuses max_tokens."
+        return replace(driver, limit_name=_NEW_LIMIT), conclusion
+    for name in ("temperature", "stream_options"):
+        if name in error and name not in driver.omitted:
+            conclusion = f"{name} is left out: the server refuses the value that the probe sends."
+            return replace(driver, omitted=(*driver.omitted, name)), conclusion
+    limit = driver.limit_name or driver.limit_path[-1]
+    names = (limit.lower(), "max_tokens", "max tokens")
+    if any(name in error for name in names) and any(word in error for word in _TOO_SMALL):
+        # The smallest number in the error that could be the minimum; else a usual minimum.
+        numbers = sorted(int(number) for number in re.findall(r"\b\d{1,4}\b", error))
+        numbers = [number for number in numbers if number <= _MAX_MIN_TOKENS] + [2, 16]
+        larger = next((number for number in numbers if number > driver.min_tokens), None)
+        if larger is not None:
+            conclusion = f"Every request allows {larger} tokens or more: the server refuses fewer."
+            return replace(driver, min_tokens=larger), conclusion
+    return None
 
-    client: Client
-    run: Exchange
-    conclusions: list[str]
 
-    @property
-    def is_answer(self) -> bool:
-        """Whether the server speaks the dialect."""
-        return self.run.is_answer and bool(self.run.capture.events)
+def names_model(run: Exchange) -> bool:
+    """Whether a refusal is about the model's name."""
+    return run.status in _REFUSED and re.search(r"\bmodels?\b", error_text(run).lower()) is not None
 
 
-def place_of(url: str) -> Place:
-    """Split an address into parts."""
-    text = url if "://" in url else f"http://{url}"
+def advice(run: Exchange) -> str:
+    """Return advice for a refusal, as the end of a sentence; empty for none."""
+    if run.status in (401, 403):
+        return f"; {run.status} asks for a key: give --api-key KEY, or --header NAME:VALUE"
+    if names_model(run):
+        return f"; {run.status} names the model: give --model NAME"
+    if "header" in error_text(run).lower():
+        return "; the answer speaks of a header: give --header NAME:VALUE"
+    return ""
+
+
+def error_text(run: Exchange) -> str:
+    """Return the server's own error message."""
+    return run.capture.error or run.text
+
+
+def split_url(url: str) -> tuple[str, WireDialect | None]:
+    """Return the base address of a URL, and the dialect of its path if it has one."""
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         is_address = False
@@ -175,87 +103,91 @@ def place_of(url: str) -> Place:
     path = parts.path.rstrip("/")
     for driver in DRIVERS.values():
         if path.endswith(driver.path):
-            return Place(base + path.removesuffix(driver.path), driver.dialect)
-    return Place(base + path.removesuffix("/v1"), None)
+            return base + path.removesuffix(driver.path), driver.dialect
+    return base + path.removesuffix("/v1"), None
 
 
-async def found_server(
+async def detect_server(
     session: aiohttp.ClientSession, options: ProbeOptions, budget: Budget
-) -> Found:
+) -> DetectedServer:
     """Return the server, in the requested dialect or the first that it answers."""
-    place = place_of(options.url)
+    base, dialect = split_url(options.url)
     _check_headers(options)
-    wanted = options.dialect or place.dialect
-    drivers = [DRIVERS[wanted]] if wanted is not None else list(DRIVERS.values())
-    if options.model is not None:
-        models = [options.model]
-    else:
-        models = _candidates(await _listed_models(session, place.base, options))
-    answering: list[_Tried] = []
+    dialect = options.dialect or dialect
+    drivers = [DRIVERS[dialect]] if dialect is not None else list(DRIVERS.values())
+    models = [options.model] if options.model is not None else []
+    if not models:
+        listed = await _list_models(session, base, options)
+        if len(listed) == 1:
+            models = [*listed, _NO_MODEL]
+        else:
+            models = [_NO_MODEL, *(listed[:_MAX_MODELS] or [_ANY_MODEL])]
+    answering: list[tuple[Client, Exchange, list[str]]] = []
     refusals: list[str] = []
     for driver in drivers:
-        tried = await _tried(session, driver, place.base, models, options, budget)
-        run = tried.run
+        client, run, conclusions = await _try_driver(session, driver, base, models, options, budget)
         if run.status == 0:
-            raise ProbeFailed(f"{place.base} does not answer: {run.problem}")
-        if tried.is_answer:
-            answering.append(tried)
-        elif wanted is not None or run.status not in _ABSENT or names_the_model(run):
-            refusals.append(f"{tried.client.path}: {why(run)}{advice(run)}")
+            raise ProbeFailed(f"{base} does not answer: {run.problem}")
+        if _has_answered(run):
+            answering.append((client, run, conclusions))
+        elif dialect is not None or run.status not in _ABSENT or names_model(run):
+            error = on_one_line(error_text(run) or "an empty answer", _SHOWN_CHARS)
+            cause = f"status {run.status}, {run.problem or error}"
+            if run.problem and run.status < 300:
+                cause = run.problem
+            refusals.append(f"{client.path}: {cause}{advice(run)}")
     if not answering:
-        raise ProbeFailed(_nothing(place.base, refusals, options))
-    first = answering[0]
-    said = first.run.capture.model
-    return Found(
-        client=first.client,
-        others=tuple(other.client.driver.dialect for other in answering[1:]),
-        server=first.run.headers.get("server", ""),
-        model=said if not options.model and _is_name(said) and said else first.client.model,
-        conclusions=tuple(first.conclusions),
+        raise ProbeFailed(_no_dialect(base, refusals, options))
+    client, run, conclusions = answering[0]
+    model = run.capture.model
+    return DetectedServer(
+        client=client,
+        others=tuple(other.driver.dialect for other, _, _ in answering[1:]),
+        server=run.headers.get("server", ""),
+        model=model if not options.model and model and _is_name(model) else client.model,
+        conclusions=tuple(conclusions),
     )
 
 
-async def _tried(
+async def _try_driver(
     session: aiohttp.ClientSession,
     driver: Driver,
     base: str,
     models: Sequence[str],
     access: Access,
     budget: Budget,
-) -> _Tried:
+) -> tuple[Client, Exchange, list[str]]:
     """Send short requests with one model name after the other, adapting to refusals."""
     conclusions: list[str] = []
-    first: _Tried | None = None
+    first: tuple[Client, Exchange, list[str]] | None = None
     for number, model in enumerate(models):
-        for _ in range(_MOST_ADAPTATIONS):
+        for _ in range(_MAX_ADAPTATIONS):
             client = Client(session, driver, base, model=model, access=access, budget=budget)
-            run = await client.ask_shortly()
-            change = None if run.is_answer else adapted(driver, run)
+            run = await client.send_short()
+            change = None if run.is_answer else adapt(driver, run)
             if change is None:
                 break
-            driver = change.driver
-            conclusions.append(change.conclusion)
-        tried = _Tried(client, run, conclusions)
-        first = first or tried
-        if tried.is_answer or not may_be_the_model(run):
-            if tried.is_answer and number:
-                named = f"{model!r} is asked for" if model else "no model is named"
-                refused = first.run.status
-                conclusions.append(f"The model: {named}, for {models[0]!r} got status {refused}.")
-            return tried
+            driver, conclusion = change
+            conclusions.append(conclusion)
+        first = first or (client, run, conclusions)
+        if _has_answered(run) and number:
+            name = f"{model!r} is asked for" if model else "no model is named"
+            status = first[1].status
+            conclusions.append(f"The model: {name}, for {models[0]!r} got status {status}.")
+        if _has_answered(run) or not _may_be_model(run):
+            return client, run, conclusions
     assert first is not None
     return first
 
 
-def _candidates(listed: Sequence[str]) -> list[str]:
-    """Return the model names to try; of several listed models, the first may not be loaded."""
-    match listed:
-        case [only]:
-            return [only, _NO_MODEL]
-        case []:
-            return [_NO_MODEL, _ANY_MODEL]
-        case _:
-            return [_NO_MODEL, *listed[:_MOST_MODELS]]
+def _has_answered(run: Exchange) -> bool:
+    return run.is_answer and bool(run.capture.events)
+
+
+def _may_be_model(run: Exchange) -> bool:
+    """Whether another model name might be accepted: some servers report only "not found"."""
+    is_error = run.status >= 400 and run.status not in (401, 403)
+    return names_model(run) or (is_error and "error" in parse_object(run.text))
 
 
 def _check_headers(options: ProbeOptions) -> None:
@@ -267,7 +199,7 @@ def _check_headers(options: ProbeOptions) -> None:
             raise ProbeFailed(f"{name!r} is not a header that can be sent")
 
 
-async def _listed_models(
+async def _list_models(
     session: aiohttp.ClientSession, base: str, options: ProbeOptions
 ) -> list[str]:
     """Return the first models that the server lists; [] if it lists none."""
@@ -284,9 +216,9 @@ async def _listed_models(
                 allow_redirects=False,  # the key is for this server only
             ) as response:
                 received = Received()
-                if response.status != 200 or await read_body(response, received):
+                if response.status != 200 or await received.read(response):
                     continue
-            names = _detection_names(parse_json(received.content.decode("utf-8", "replace")))
+            names = _model_names(parse_json(received.content.decode("utf-8", "replace")))
             if names:
                 return names
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
@@ -294,24 +226,24 @@ async def _listed_models(
     return []
 
 
-def _detection_names(listed: Any) -> list[str]:
+def _model_names(listed: Any) -> list[str]:
     if not isinstance(listed, dict):
         return []
-    listing = items(listed.get("data")) + items(listed.get("models"))
-    names = [mapping(item).get("id") or mapping(item).get("name") for item in listing]
+    models = objects(listed.get("data")) + objects(listed.get("models"))
+    names = [model.get("id") or model.get("name") for model in models]
     # A server that lists in two forms at once names each model twice.
-    return list(dict.fromkeys(str(name) for name in names if _is_name(name)))[: _MOST_MODELS + 1]
+    return list(dict.fromkeys(str(name) for name in names if _is_name(name)))
 
 
 def _is_name(name: object) -> bool:
-    """Return whether this is safe as a model's name, which is sent with every request."""
-    return isinstance(name, str) and 0 < len(name) <= _NAME_CHARS and name.isprintable()
+    """Whether this is safe as a model's name, which is sent with every request."""
+    return isinstance(name, str) and 0 < len(name) <= _MAX_NAME_CHARS and name.isprintable()
 
 
-def _nothing(base: str, refusals: list[str], options: ProbeOptions) -> str:
+def _no_dialect(base: str, refusals: list[str], options: ProbeOptions) -> str:
     if refusals:
         return f"{base} answers no request. {'; '.join(refusals)}"
-    paths = ", ".join(path_of(driver, options.base_path) for driver in DRIVERS.values())
+    paths = ", ".join(request_path(driver, options.base_path) for driver in DRIVERS.values())
     return (
         f"{base} answers none of the dialects ({paths}); give the address without the path of an "
         "endpoint, or --base-path PATH where the API is not under /v1"

@@ -1,4 +1,4 @@
-"""The APIs that the probe speaks, as data: how each is asked, what it has, how it reports errors.
+"""The APIs that the probe speaks, as data: their requests, features, reasons and errors.
 
 Pure; any thread.
 """
@@ -11,12 +11,53 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from api.conformance.captures.frames import count
 from api.conformance.captures.values import CapturedEnding, WireDialect
-
-# One request, independent of any dialect, and how fields are put into a body.
 
 Body = dict[str, Any]
 Path = tuple[str, ...]
+
+CHAT, COMPLETIONS, MESSAGES = WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.MESSAGES
+RESPONSES, GENERATE, OLLAMA = WireDialect.RESPONSES, WireDialect.GENERATE, WireDialect.OLLAMA
+TOOL_PROMPT = "Call the tool note with the text: red green blue"
+STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
+TOOL_NAME = "note"
+# The vendor's smallest budget, and room for the answer above it.
+_THINKING_BUDGET, _THINKING_TOKENS = 1024, 1024 + 512
+_CALL_PROMPT = "Call the tool note with the text: red, and then do what it says."
+# Some servers require nine letters and digits.
+_CALL_ID = "call12345"
+_TOOL_DESCRIPTION = "Keeps a text."
+_PARAMETERS: Body = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+}
+_SCHEMA: Body = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("color", "shape", "size")},
+    "required": ["color", "shape", "size"],
+    "additionalProperties": False,
+}
+_OPTIONAL = ("frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed")
+# Fields that may be null according to the vendor.
+_NULLABLE: Mapping[WireDialect, Sequence[str]] = {
+    CHAT: (*_OPTIONAL, "stream_options", "top_logprobs", "top_p"),
+    COMPLETIONS: (*_OPTIONAL, "best_of", "echo", "stream_options", "suffix"),
+    RESPONSES: (
+        *("instructions", "metadata", "previous_response_id", "reasoning", "store", "top_p"),
+        "truncation",
+    ),
+}
+
+
+class ToolChoice(StrEnum):
+    """Whether a request that offers a tool requires a call of it."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+    NAMED = "named"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +65,17 @@ class Ask:
     """One request, independent of any dialect.
 
     Attributes:
-        prompt: What the user says.
+        prompt: The user's message.
         stops: The stops.
         max_tokens: The limit.
         is_streamed: Whether the answer is streamed.
         is_thinking: Whether the model thinks; None leaves it to the server.
         token_ids: Stop token ids.
         system: A system message; empty for none.
-        earlier: An earlier turn: what the user said, and the answer.
+        earlier: An earlier turn: the user's message and the answer.
         temperature: The temperature.
         seed: The seed, where the dialect has one.
-        counts: Whether a stream asks for its counts, where the dialect has an option for that.
+        includes_usage: Whether a stream has counts, where the dialect has an option for that.
     """
 
     prompt: str
@@ -47,217 +88,138 @@ class Ask:
     earlier: tuple[str, str] | None = None
     temperature: float = 0
     seed: int | None = None
-    counts: bool = True
+    includes_usage: bool = True
 
 
-def put(body: Body, path: Path, value: Any) -> None:
-    """Set a field, and create the objects around it."""
-    holder = body
-    for name in path[:-1]:
-        holder = holder.setdefault(name, {})
-    holder[path[-1]] = value
-
-
-# Whether an error's body has the form that its dialect prescribes.
+# Error objects.
 
 
 def is_messages_error(body: Any) -> bool:
-    """Return whether this is an error object of the Messages API."""
-    return isinstance(body, dict) and body.get("type") == "error" and _has_words(body, "type")
+    """Whether this is an error object of the Messages API."""
+    return isinstance(body, dict) and body.get("type") == "error" and is_openai_error(body)
 
 
 def is_openai_error(body: Any) -> bool:
-    """Return whether this is an error object as OpenAI sends it."""
-    return isinstance(body, dict) and _has_words(body, "type")
-
-
-def is_worded_error(body: Any) -> bool:
-    """Return whether this is an error object with a message, as several vendors send it."""
-    return isinstance(body, dict) and _has_words(body)
-
-
-def _has_words(body: Mapping[str, Any], *more: str) -> bool:
-    error = body.get("error")
-    names = ("message", *more)
-    return isinstance(error, dict) and all(isinstance(error.get(name), str) for name in names)
+    """Whether this is an error object as OpenAI sends it."""
+    return _has_error(body, "message", "type")
 
 
 def is_ollama_error(body: Any) -> bool:
-    """Return whether this is an error in words, as Ollama sends it."""
+    """Whether this is an error in a string, as Ollama sends it."""
     return isinstance(body, dict) and isinstance(body.get("error"), str)
 
 
 def is_generate_error(body: Any) -> bool:
-    """Return whether this is an error of SGLang's native API, which has two forms."""
-    return is_worded_error(body) or is_ollama_error(body)
+    """Whether this is an error of SGLang's native API, which has two forms."""
+    return _has_error(body, "message") or is_ollama_error(body)
 
 
-# Requests for features of some dialects: several choices, tools, structure, logprobs.
-#
-# Each function returns the changed body, or None if the dialect lacks the feature.
-
-TOOL_PROMPT = "Call the tool note with the text: red green blue"
-_CALL_PROMPT = "Call the tool note with the text: red, and then do what it says."
-STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
-
-TOOL_NAME = "note"
-# Some servers want nine letters and digits.
-_CALL_ID = "call12345"
-_WHAT = "Keeps a text."
-_PARAMETERS: Body = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}},
-    "required": ["text"],
-}
-_SCHEMA: Body = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("color", "shape", "size")},
-    "required": ["color", "shape", "size"],
-    "additionalProperties": False,
-}
+def _has_error(body: Any, *names: str) -> bool:
+    error = body.get("error") if isinstance(body, dict) else None
+    return isinstance(error, dict) and all(isinstance(error.get(name), str) for name in names)
 
 
-def with_choices(dialect: WireDialect, body: Body, count: int) -> Body | None:
-    """Return a request for several answers; None if the dialect lacks the feature."""
-    if dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS):
-        return {**body, "n": count}
-    return None
+# Features of some dialects; each function returns the changed body, or None without the feature.
+
+
+def with_choices(dialect: WireDialect, body: Body, number: int) -> Body | None:
+    """Request several answers."""
+    return {**body, "n": number} if dialect in (CHAT, COMPLETIONS) else None
 
 
 def with_logprobs(dialect: WireDialect, body: Body, tops: int = 1) -> Body | None:
-    """Return a request for the probabilities of the answer's tokens, and of others in their place.
-
-    Args:
-        dialect: The dialect.
-        body: The request.
-        tops: How many tokens are listed for each place; 1 lists those of the answer, and leaves
-            the others to the server's default.
-    """
-    match dialect:
-        case WireDialect.CHAT:
-            return {**body, "logprobs": True} | ({} if tops == 1 else {"top_logprobs": tops})
-        case WireDialect.COMPLETIONS:
-            return {**body, "logprobs": tops}
-        case _:
-            return None
+    """Request the log probabilities of the tokens, and of ``tops`` tokens at each position."""
+    if dialect is CHAT:
+        return {**body, "logprobs": True} | ({} if tops == 1 else {"top_logprobs": tops})
+    return {**body, "logprobs": tops} if dialect is COMPLETIONS else None
 
 
 def with_structure(dialect: WireDialect, body: Body) -> Body | None:
-    """Return a request for JSON of a given structure."""
-    match dialect:
-        case WireDialect.CHAT:
-            named = {"name": "thing", "strict": True, "schema": _SCHEMA}
-            return {**body, "response_format": {"type": "json_schema", "json_schema": named}}
-        case WireDialect.RESPONSES:
-            form = {"type": "json_schema", "name": "thing", "strict": True, "schema": _SCHEMA}
-            return {**body, "text": {"format": form}}
-        case WireDialect.OLLAMA:
-            return {**body, "format": _SCHEMA}
-        case _:
-            return None
+    """Request JSON of a given schema."""
+    named = {"name": "thing", "strict": True, "schema": _SCHEMA}
+    fields: dict[WireDialect, Body] = {
+        CHAT: {"response_format": {"type": "json_schema", "json_schema": named}},
+        RESPONSES: {"text": {"format": {"type": "json_schema", **named}}},
+        OLLAMA: {"format": _SCHEMA},
+    }
+    return {**body, **fields[dialect]} if dialect in fields else None
 
 
 def with_json(dialect: WireDialect, body: Body) -> Body | None:
-    """Return a request for any JSON object."""
-    match dialect:
-        case WireDialect.CHAT:
-            return {**body, "response_format": {"type": "json_object"}}
-        case WireDialect.RESPONSES:
-            return {**body, "text": {"format": {"type": "json_object"}}}
-        case WireDialect.OLLAMA:
-            return {**body, "format": "json"}
-        case _:
-            return None
+    """Request any JSON object."""
+    fields: dict[WireDialect, Body] = {
+        CHAT: {"response_format": {"type": "json_object"}},
+        RESPONSES: {"text": {"format": {"type": "json_object"}}},
+        OLLAMA: {"format": "json"},
+    }
+    return {**body, **fields[dialect]} if dialect in fields else None
 
 
 def with_parts(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
-    """Return a request whose prompt is a list of parts."""
-    match dialect:
-        case WireDialect.CHAT | WireDialect.MESSAGES:
-            said = {"role": "user", "content": [{"type": "text", "text": prompt}]}
-            return {**body, "messages": [*body["messages"][:-1], said]}
-        case WireDialect.RESPONSES:
-            parts = [{"type": "input_text", "text": prompt}]
-            return {**body, "input": [{"type": "message", "role": "user", "content": parts}]}
-        case _:
-            return None
-
-
-_MAY_BE_NULL = ("frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed")
-# What the vendor says may be null.
-_NULLABLE: Mapping[WireDialect, Sequence[str]] = {
-    WireDialect.CHAT: (*_MAY_BE_NULL, "stream_options", "top_logprobs", "top_p"),
-    WireDialect.COMPLETIONS: (*_MAY_BE_NULL, "best_of", "echo", "stream_options", "suffix"),
-    WireDialect.RESPONSES: (
-        *("instructions", "metadata", "previous_response_id", "reasoning", "store", "top_p"),
-        "truncation",
-    ),
-}
+    """Send the prompt as a list of parts."""
+    if dialect in (CHAT, MESSAGES):
+        message = {"role": "user", "content": [{"type": "text", "text": prompt}]}
+        return {**body, "messages": [*body["messages"][:-1], message]}
+    if dialect is RESPONSES:
+        parts = [{"type": "input_text", "text": prompt}]
+        return {**body, "input": [{"type": "message", "role": "user", "content": parts}]}
+    return None
 
 
 def with_nulls(dialect: WireDialect, body: Body) -> Body | None:
-    """Return a request with null for fields that it does not have otherwise."""
+    """Send null for optional fields."""
     names = _NULLABLE.get(dialect)
     return None if names is None else dict.fromkeys(names) | body
 
 
-class Choice(StrEnum):
-    """Whether a request that offers a tool wants a call of it."""
-
-    AUTO = "auto"
-    NONE = "none"
-    REQUIRED = "required"
-    NAMED = "named"
-
-
-def with_tool(dialect: WireDialect, body: Body, choice: Choice = Choice.AUTO) -> Body | None:
-    """Return a request that offers a tool; None if the dialect cannot, or has no such choice."""
-    function: dict[str, Any] = {
+def with_tool(
+    dialect: WireDialect, body: Body, choice: ToolChoice = ToolChoice.AUTO
+) -> Body | None:
+    """Offer a tool."""
+    function = {
         "name": TOOL_NAME,
-        "description": _WHAT,
+        "description": _TOOL_DESCRIPTION,
         "parameters": _PARAMETERS,
     }
-    match dialect:
-        case WireDialect.MESSAGES:
-            tool: Body = {"name": TOOL_NAME, "description": _WHAT, "input_schema": _PARAMETERS}
-            named: Body = {"type": "tool", "name": TOOL_NAME}
-            kinds: Body = {Choice.NONE: {"type": "none"}, Choice.REQUIRED: {"type": "any"}}
-        case WireDialect.CHAT:
-            tool = {"type": "function", "function": function}
-            named = {"type": "function", "function": {"name": TOOL_NAME}}
-            kinds = {Choice.NONE: "none", Choice.REQUIRED: "required"}
-        case WireDialect.RESPONSES:
-            tool = {"type": "function", **function}
-            named = {"type": "function", "name": TOOL_NAME}
-            kinds = {Choice.NONE: "none", Choice.REQUIRED: "required"}
-        case WireDialect.OLLAMA if choice is Choice.AUTO:
-            return {**body, "tools": [{"type": "function", "function": function}]}
-        case _:
-            return None
+    choices: Body = {ToolChoice.NONE: "none", ToolChoice.REQUIRED: "required"}
+    if dialect is MESSAGES:
+        tool: Body = {
+            "name": TOOL_NAME,
+            "description": _TOOL_DESCRIPTION,
+            "input_schema": _PARAMETERS,
+        }
+        choices = {ToolChoice.NONE: {"type": "none"}, ToolChoice.REQUIRED: {"type": "any"}}
+        choices[ToolChoice.NAMED] = {"type": "tool", "name": TOOL_NAME}
+    elif dialect is RESPONSES:
+        tool = {"type": "function", **function}
+        choices[ToolChoice.NAMED] = {"type": "function", "name": TOOL_NAME}
+    elif dialect is CHAT or (dialect is OLLAMA and choice is ToolChoice.AUTO):
+        tool = {"type": "function", "function": function}
+        choices[ToolChoice.NAMED] = {"type": "function", "function": {"name": TOOL_NAME}}
+    else:
+        return None
     offered = {**body, "tools": [tool]}
-    kinds |= {Choice.NAMED: named}
-    return offered if choice is Choice.AUTO else {**offered, "tool_choice": kinds[choice]}
+    return offered if choice is ToolChoice.AUTO else {**offered, "tool_choice": choices[choice]}
 
 
-def after_call(
+def with_tool_result(
     dialect: WireDialect, body: Body, prompt: str, answer: Mapping[str, Any] | None = None
 ) -> Body | None:
-    """Return a request in which the tool was called, and its result is what the user says.
+    """Return a request in which the tool was called, and its result is the user's message.
 
     Args:
         dialect: The dialect.
         body: The request without them.
         prompt: The result.
-        answer: A whole answer of the server with a call, which then stands in the request as it
-            is; None for a call that the probe makes up.
+        answer: A whole answer of the server with a call, which is part of the request unchanged;
+            None for a call that the probe makes up.
     """
     offered = with_tool(dialect, body)
     if offered is None:
         return None
     answer, arguments = answer or {}, {"text": "red"}
-    written = json.dumps(arguments)
-    asked: Body = {"role": "user", "content": _CALL_PROMPT}
-    if dialect is WireDialect.MESSAGES:
+    user: Body = {"role": "user", "content": _CALL_PROMPT}
+    if dialect is MESSAGES:
         call: Body = {"type": "tool_use", "id": _CALL_ID, "name": TOOL_NAME, "input": arguments}
         parts = answer.get("content") or [call]
         results = [
@@ -265,49 +227,48 @@ def after_call(
             for part in parts
             if part["type"] == call["type"]
         ]
-        said: Body = {"role": "assistant", "content": parts}
-        return {**offered, "messages": [asked, said, {"role": "user", "content": results}]}
-    if dialect is WireDialect.RESPONSES:
+        turns = [{"role": "assistant", "content": parts}, {"role": "user", "content": results}]
+        return {**offered, "messages": [user, *turns]}
+    if dialect is RESPONSES:
         call = {"type": "function_call", "call_id": _CALL_ID, "name": TOOL_NAME}
-        parts = answer.get("output") or [{**call, "arguments": written}]
+        parts = answer.get("output") or [{**call, "arguments": json.dumps(arguments)}]
         results = [
             {"type": "function_call_output", "call_id": part["call_id"], "output": prompt}
             for part in parts
             if part["type"] == call["type"]
         ]
-        return {**offered, "input": [asked, *parts, *results]}
-    if dialect is WireDialect.CHAT:
-        function = {"name": TOOL_NAME, "arguments": written}
+        return {**offered, "input": [user, *parts, *results]}
+    if dialect is CHAT:
+        function = {"name": TOOL_NAME, "arguments": json.dumps(arguments)}
         call = {"id": _CALL_ID, "type": "function", "function": function}
-        said = {"role": "assistant", "content": None, "tool_calls": [call]}
-        said = answer["choices"][0]["message"] if answer else said
+        message: Body = {"role": "assistant", "content": None, "tool_calls": [call]}
+        message = answer["choices"][0]["message"] if answer else message
         results = [
             {"role": "tool", "tool_call_id": each["id"], "content": prompt}
-            for each in said["tool_calls"]
+            for each in message["tool_calls"]
         ]
     else:
         call = {"function": {"name": TOOL_NAME, "arguments": arguments}}
-        said = answer.get("message") or {"role": "assistant", "content": "", "tool_calls": [call]}
+        message = {"role": "assistant", "content": "", "tool_calls": [call]}
+        message = answer.get("message") or message
         result = {"role": "tool", "tool_name": TOOL_NAME, "content": prompt}
-        results = [result] * len(said["tool_calls"])
-    return {**offered, "messages": [asked, said, *results]}
+        results = [result] * len(message["tool_calls"])
+    return {**offered, "messages": [user, message, *results]}
 
 
 # The body of a request in each dialect, without its stops.
 
 
 def _turns(ask: Ask, *, has_system: bool = True) -> list[Body]:
-    """Return the messages of a request, the system's among them if the dialect has it there."""
+    """Return the messages of a request; the system's is among them if the dialect has it there."""
     turns = [("system", ask.system)] if ask.system and has_system else []
     if ask.earlier is not None:
         turns += [("user", ask.earlier[0]), ("assistant", ask.earlier[1])]
     return [{"role": role, "content": text} for role, text in (*turns, ("user", ask.prompt))]
 
 
-def messages_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to the Messages API."""
+def _messages_body(ask: Ask) -> Body:
     body: Body = {
-        "model": model,
         "max_tokens": ask.max_tokens,
         "temperature": ask.temperature,
         "messages": _turns(ask, has_system=False),
@@ -316,55 +277,38 @@ def messages_body(ask: Ask, model: str) -> Body:
     if ask.system:
         body["system"] = ask.system
     if ask.is_thinking is not None:
-        enabled = {"type": "enabled", "budget_tokens": 1024}
+        enabled = {"type": "enabled", "budget_tokens": _THINKING_BUDGET}
         body["thinking"] = enabled if ask.is_thinking else {"type": "disabled"}
-        if ask.is_thinking:
-            # The vendor requires a limit above the budget, and allows no temperature.
-            body["max_tokens"] = max(ask.max_tokens, 1024 + 512)
+    if ask.is_thinking:
+        # The vendor requires a limit above the budget.
+        body["max_tokens"] = max(ask.max_tokens, _THINKING_TOKENS)
     return body
 
 
-def chat_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to Chat Completions."""
+def _openai_body(ask: Ask) -> Body:
     body: Body = {
-        "model": model,
         "max_tokens": ask.max_tokens,
         "temperature": ask.temperature,
-        "messages": _turns(ask),
-        **_openai_stream(ask),
+        "stream": ask.is_streamed,
     }
+    if ask.is_streamed and ask.includes_usage:
+        body["stream_options"] = {"include_usage": True}
+    return body | ({} if ask.seed is None else {"seed": ask.seed})
+
+
+def _chat_body(ask: Ask) -> Body:
+    body = {**_openai_body(ask), "messages": _turns(ask)}
     if ask.is_thinking is not None:
         body["chat_template_kwargs"] = {"enable_thinking": ask.is_thinking}
-    return body | _seed(ask)
+    return body
 
 
-def completions_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to Completions."""
-    return {
-        "model": model,
-        "max_tokens": ask.max_tokens,
-        "temperature": ask.temperature,
-        "prompt": ask.prompt,
-        **_openai_stream(ask),
-        **_seed(ask),
-    }
+def _completions_body(ask: Ask) -> Body:
+    return {**_openai_body(ask), "prompt": ask.prompt}
 
 
-def _seed(ask: Ask) -> Body:
-    return {} if ask.seed is None else {"seed": ask.seed}
-
-
-def _openai_stream(ask: Ask) -> Body:
-    if not ask.is_streamed:
-        return {"stream": False}
-    options: Body = {"stream_options": {"include_usage": True}} if ask.counts else {}
-    return {"stream": True, **options}
-
-
-def responses_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to the Responses API."""
+def _responses_body(ask: Ask) -> Body:
     body: Body = {
-        "model": model,
         "max_output_tokens": ask.max_tokens,
         "temperature": ask.temperature,
         "input": ask.prompt if ask.earlier is None else _turns(ask, has_system=False),
@@ -377,8 +321,7 @@ def responses_body(ask: Ask, model: str) -> Body:
     return body
 
 
-def generate_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to SGLang's ``/generate``."""
+def _generate_body(ask: Ask) -> Body:
     return {
         "text": ask.prompt,
         "sampling_params": {"temperature": ask.temperature, "max_new_tokens": ask.max_tokens},
@@ -386,44 +329,66 @@ def generate_body(ask: Ask, model: str) -> Body:
     }
 
 
-def ollama_body(ask: Ask, model: str) -> Body:
-    """Return the body of a request to Ollama's ``/api/chat``."""
-    body: Body = {
-        "model": model,
-        "messages": _turns(ask),
-        "stream": ask.is_streamed,
-        "options": {
-            "temperature": ask.temperature,
-            "num_predict": ask.max_tokens,
-            **_seed(ask),
-        },
-    }
-    if ask.is_thinking is not None:
-        body["think"] = ask.is_thinking
-    return body
+def _ollama_body(ask: Ask) -> Body:
+    options: Body = {"temperature": ask.temperature, "num_predict": ask.max_tokens}
+    if ask.seed is not None:
+        options["seed"] = ask.seed
+    body: Body = {"messages": _turns(ask), "stream": ask.is_streamed, "options": options}
+    return body | ({} if ask.is_thinking is None else {"think": ask.is_thinking})
 
 
-# A dialect as the probe uses it: one value that makes its requests.
+# Drivers.
 
 
-def _at(body: Any, path: Path) -> Any:
+def value_at(body: Any, path: Path) -> Any:
+    """Return the value at a path of names; None if there is none."""
     for name in path:
         body = body.get(name) if isinstance(body, dict) else None
     return body
 
 
+def set_at(body: Body, path: Path, value: Any) -> None:
+    """Set a field, and create the objects around it."""
+    holder = body
+    for name in path[:-1]:
+        holder = holder.setdefault(name, {})
+    holder[path[-1]] = value
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Makes requests in one dialect."""
+    """Makes requests in one dialect.
+
+    Attributes:
+        dialect: The dialect.
+        path: The path of requests.
+        make: Makes the body of a request without model and stops.
+        stop_path: The path of the stops in a body.
+        limit_path: The path of the limit.
+        prompt_path: The path of the prompt.
+        is_error: Whether a body is the dialect's error object.
+        reason_names: The spelling of each ending.
+        ids_path: The path of stop token ids, if the dialect has them.
+        takes_string: Whether one stop may stand without a list.
+        can_think: Whether requests can switch thinking on and off.
+        has_chat_template: Whether the server puts the prompt into a template.
+        names_stop: Whether answers name the stop that matched.
+        are_stops_standard: Whether the vendor has stops.
+        limit_name: Another name of the limit that the server requires; empty for none.
+        min_tokens: The smallest limit that the server accepts.
+        vendor_min_tokens: The smallest limit that the vendor accepts.
+        omitted: Fields that the server refuses.
+        streams_by_default: Whether a request that does not mention it gets a stream.
+    """
 
     dialect: WireDialect
     path: str
-    make: Callable[[Ask, str], Body]
+    make: Callable[[Ask], Body]
     stop_path: Path
     limit_path: Path
     prompt_path: Path
-    is_envelope: Callable[[Any], bool]
-    words: Mapping[CapturedEnding, str]
+    is_error: Callable[[Any], bool]
+    reason_names: Mapping[CapturedEnding, str]
     ids_path: Path | None = None
     takes_string: bool = True
     can_think: bool = True
@@ -431,111 +396,98 @@ class Driver:
     names_stop: bool = False
     are_stops_standard: bool = True
     limit_name: str = ""
-    least_tokens: int = 1
-    vendor_least_tokens: int = 1
-    left_out: tuple[str, ...] = ()
+    min_tokens: int = 1
+    vendor_min_tokens: int = 1
+    omitted: tuple[str, ...] = ()
     streams_by_default: bool = False
 
     def body(self, ask: Ask, model: str) -> Body:
         """Return the body of a request; an empty model name leaves the field out."""
-        if ask.max_tokens < self.least_tokens:
-            ask = replace(ask, max_tokens=self.least_tokens)
-        body = self.make(ask, model)
-        if not model:
-            body.pop("model", None)
-        for name in self.left_out:
+        body = self.make(replace(ask, max_tokens=max(ask.max_tokens, self.min_tokens)))
+        if model and self.dialect is not GENERATE:
+            body = {"model": model, **body}
+        for name in self.omitted:
             for holder in (body, *(part for part in body.values() if isinstance(part, dict))):
                 holder.pop(name, None)
         if self.limit_name:
-            put(body, self._limit_path, body.pop(self.limit_path[-1]))
+            set_at(body, self._limit_path, body.pop(self.limit_path[-1]))
         if ask.stops:
-            put(body, self.stop_path, list(ask.stops))
+            set_at(body, self.stop_path, list(ask.stops))
             if not self.are_stops_standard:
                 # A server that knows the extension also knows how to report the stop that matched.
-                put(body, ("fullstop",), {"report": True})
+                body["fullstop"] = {"report": True}
         if ask.token_ids and self.ids_path is not None:
-            put(body, self.ids_path, list(ask.token_ids))
+            set_at(body, self.ids_path, list(ask.token_ids))
         return body
 
     def with_reason_named(self, sentence: str) -> str:
-        """Return a sentence about the reason with the name that the dialect has for it."""
-        name = self.words[CapturedEnding.NATURAL].partition(" ")[0]
+        """Return a sentence about the reason with the name of the dialect's field."""
+        name = self.reason_names[CapturedEnding.NATURAL].partition(" ")[0]
         if name in sentence:
             return sentence
         return re.sub(r"\breason\b(?! is| of)", f"reason ({name})", sentence, count=1)
 
-    def asks_for_stream(self, body: Any) -> bool:
-        """Return whether a request wants a stream; many leave that to the API's default."""
+    def requests_stream(self, body: Any) -> bool:
+        """Whether a request is for a stream, if need be by the API's default."""
         return isinstance(body, dict) and bool(body.get("stream", self.streams_by_default))
 
     def has_several_prompts(self, body: Any) -> bool:
-        """Return whether a request has a list of prompts, each of which gets an answer."""
-        return not self.has_chat_template and isinstance(_at(body, self.prompt_path), list)
+        """Whether a request has a list of prompts, each of which gets an answer."""
+        return not self.has_chat_template and isinstance(value_at(body, self.prompt_path), list)
 
-    def stops_in(self, body: Body) -> Any:
+    def raw_stops(self, body: Body) -> Any:
         """Return the stops of a request in any form; None if it has none."""
-        return _at(body, self.stop_path)
+        return value_at(body, self.stop_path)
 
-    def stops_of(self, body: Body) -> tuple[str, ...]:
+    def stops(self, body: Body) -> tuple[str, ...]:
         """Return the stops of a request that are strings and not empty."""
-        stops = self.stops_in(body)
+        stops = self.raw_stops(body)
         listed = stops if isinstance(stops, list) else [stops]
         return tuple(stop for stop in listed if isinstance(stop, str) and stop)
 
-    def limit_in(self, body: Body) -> Any:
-        """Return the limit of a request, by any of its names."""
-        newer = _at(body, (*self.limit_path[:-1], "max_completion_tokens"))
-        return _at(body, self._limit_path) if newer is None else newer
+    def limit(self, body: Any) -> int | None:
+        """Return the limit of a request, by any of its names; None if it is no whole number."""
+        newer = value_at(body, (*self.limit_path[:-1], "max_completion_tokens"))
+        return count(value_at(body, self._limit_path) if newer is None else newer)
 
-    def has_stops(self, body: Body) -> bool:
-        """Return whether a request has stops in any form."""
-        return self.stops_in(body) not in (None, [], ())
-
-    def with_stop(self, body: Body, value: Any) -> Body:
+    def with_stops(self, body: Body, value: Any) -> Body:
         """Return the body with any value, even a wrong one, as the stops."""
-        changed = copy.deepcopy(body)
-        put(changed, self.stop_path, value)
-        return changed
-
-    def limit_of(self, body: Body) -> int | None:
-        """Return the limit of a request; None if it is no whole number."""
-        holder: Any = body
-        for name in self._limit_path:
-            holder = holder.get(name) if isinstance(holder, dict) else None
-        return holder if isinstance(holder, int) and not isinstance(holder, bool) else None
+        return _with_value(body, self.stop_path, value)
 
     def with_limit(self, body: Body, value: Any) -> Body:
         """Return the body with any value, even a wrong one, as the limit."""
-        changed = copy.deepcopy(body)
-        put(changed, self._limit_path, value)
-        return changed
+        return _with_value(body, self._limit_path, value)
+
+    def with_prompt(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, even a wrong one, as the prompt."""
+        return _with_value(body, self.prompt_path, value)
 
     @property
     def _limit_path(self) -> Path:
         return (*self.limit_path[:-1], self.limit_name or self.limit_path[-1])
 
-    def with_prompt(self, body: Body, value: Any) -> Body:
-        """Return the body with any value, even a wrong one, as the prompt."""
-        changed = copy.deepcopy(body)
-        put(changed, self.prompt_path, value)
-        return changed
+
+def _with_value(body: Body, path: Path, value: Any) -> Body:
+    changed = copy.deepcopy(body)
+    set_at(changed, path, value)
+    return changed
 
 
-def headers(
+def request_headers(
     dialect: WireDialect, api_key: str | None, more: Sequence[tuple[str, str]] = ()
 ) -> dict[str, str]:
     """Return the headers of a request, names in lower case."""
     found = {"content-type": "application/json"}
-    if dialect is WireDialect.MESSAGES:
+    if dialect is MESSAGES:
         found["anthropic-version"] = "2023-06-01"
-        if api_key:
-            found["x-api-key"] = api_key
+    if dialect is MESSAGES and api_key:
+        found["x-api-key"] = api_key
     if api_key:
         found["authorization"] = f"Bearer {api_key}"
     return found | {name.lower(): value for name, value in more}
 
 
-def path_of(driver: Driver, base_path: str | None) -> str:
+def request_path(driver: Driver, base_path: str | None) -> str:
     """Return the path of requests, with ``/v1`` replaced if another base path is given."""
     if base_path is None:
         return driver.path
@@ -543,10 +495,10 @@ def path_of(driver: Driver, base_path: str | None) -> str:
     return begin + driver.path.removeprefix("/v1")
 
 
-def words_of(
-    field: str, natural: str, stop: str, limit: str, *, tool: str = ""
+def _reason_names(
+    field: str, natural: str, stop: str, limit: str, tool: str = ""
 ) -> dict[CapturedEnding, str]:
-    """Return how a dialect spells each ending in one field."""
+    """Return the spelling of each ending in one field."""
     return {
         CapturedEnding.NATURAL: f'{field} "{natural}"',
         CapturedEnding.STOP: f'{field} "{stop}"',
@@ -556,93 +508,81 @@ def words_of(
     }
 
 
-# The table of the dialects that can be probed.
-
-_FINISH_REASONS = words_of("finish_reason", "stop", "stop", "length", tool="tool_calls")
-_STATUSES = words_of("status", "completed", "completed", "incomplete") | {
-    CapturedEnding.LIMIT: 'status "incomplete" with reason "max_output_tokens"'
-}
-_GENERATE_REASONS = words_of("finish_reason type", "stop", "stop", "length") | {
-    CapturedEnding.STOP: 'finish_reason type "stop" with the stop as "matched"'
-}
-
+_FINISH_REASONS = _reason_names("finish_reason", "stop", "stop", "length", "tool_calls")
 DRIVERS: dict[WireDialect, Driver] = {
-    one.dialect: one
-    for one in (
-        Driver(
-            WireDialect.MESSAGES,
-            path="/v1/messages",
-            make=messages_body,
-            stop_path=("stop_sequences",),
-            limit_path=("max_tokens",),
-            prompt_path=("messages",),
-            is_envelope=is_messages_error,
-            words=words_of(
-                "stop_reason", "end_turn", "stop_sequence", "max_tokens", tool="tool_use"
-            ),
-            takes_string=False,
-            names_stop=True,
-        ),
-        Driver(
-            WireDialect.CHAT,
-            path="/v1/chat/completions",
-            make=chat_body,
-            stop_path=("stop",),
-            limit_path=("max_tokens",),
-            prompt_path=("messages",),
-            is_envelope=is_openai_error,
-            words=_FINISH_REASONS,
-            ids_path=("stop_token_ids",),
-        ),
-        Driver(
-            WireDialect.RESPONSES,
-            path="/v1/responses",
-            make=responses_body,
-            stop_path=("stop",),
-            limit_path=("max_output_tokens",),
-            prompt_path=("input",),
-            is_envelope=is_openai_error,
-            words=_STATUSES,
-            are_stops_standard=False,
-            vendor_least_tokens=16,
-        ),
-        Driver(
-            WireDialect.OLLAMA,
-            path="/api/chat",
-            make=ollama_body,
-            stop_path=("options", "stop"),
-            limit_path=("options", "num_predict"),
-            prompt_path=("messages",),
-            is_envelope=is_ollama_error,
-            words=words_of("done_reason", "stop", "stop", "length"),
-            streams_by_default=True,
-        ),
-        Driver(
-            WireDialect.GENERATE,
-            path="/generate",
-            make=generate_body,
-            stop_path=("sampling_params", "stop"),
-            limit_path=("sampling_params", "max_new_tokens"),
-            prompt_path=("text",),
-            is_envelope=is_generate_error,
-            words=_GENERATE_REASONS,
-            ids_path=("sampling_params", "stop_token_ids"),
-            can_think=False,
-            has_chat_template=False,
-            names_stop=True,
-        ),
-        Driver(
-            WireDialect.COMPLETIONS,
-            path="/v1/completions",
-            make=completions_body,
-            stop_path=("stop",),
-            limit_path=("max_tokens",),
-            prompt_path=("prompt",),
-            is_envelope=is_openai_error,
-            words=_FINISH_REASONS,
-            ids_path=("stop_token_ids",),
-            can_think=False,
-            has_chat_template=False,
-        ),
-    )
+    MESSAGES: Driver(
+        MESSAGES,
+        "/v1/messages",
+        _messages_body,
+        ("stop_sequences",),
+        ("max_tokens",),
+        ("messages",),
+        is_messages_error,
+        _reason_names("stop_reason", "end_turn", "stop_sequence", "max_tokens", "tool_use"),
+        takes_string=False,
+        names_stop=True,
+    ),
+    CHAT: Driver(
+        CHAT,
+        "/v1/chat/completions",
+        _chat_body,
+        ("stop",),
+        ("max_tokens",),
+        ("messages",),
+        is_openai_error,
+        _FINISH_REASONS,
+        ids_path=("stop_token_ids",),
+    ),
+    RESPONSES: Driver(
+        RESPONSES,
+        "/v1/responses",
+        _responses_body,
+        ("stop",),
+        ("max_output_tokens",),
+        ("input",),
+        is_openai_error,
+        _reason_names("status", "completed", "completed", "incomplete")
+        | {CapturedEnding.LIMIT: 'status "incomplete" with reason "max_output_tokens"'},
+        are_stops_standard=False,
+        vendor_min_tokens=16,
+    ),
+    OLLAMA: Driver(
+        OLLAMA,
+        "/api/chat",
+        _ollama_body,
+        ("options", "stop"),
+        ("options", "num_predict"),
+        ("messages",),
+        is_ollama_error,
+        _reason_names("done_reason", "stop", "stop", "length"),
+        streams_by_default=True,
+    ),
+    GENERATE: Driver(
+        GENERATE,
+        "/generate",
+        _generate_body,
+        ("sampling_params", "stop"),
+        ("sampling_params", "max_new_tokens"),
+        ("text",),
+        is_generate_error,
+        _reason_names("finish_reason type", "stop", "stop", "length")
+        | {CapturedEnding.STOP: 'finish_reason type "stop" with the stop as "matched"'},
+        ids_path=("sampling_params", "stop_token_ids"),
+        can_think=False,
+        has_chat_template=False,
+        names_stop=True,
+    ),
+    COMPLETIONS: Driver(
+        COMPLETIONS,
+        "/v1/completions",
+        _completions_body,
+        ("stop",),
+        ("max_tokens",),
+        ("prompt",),
+        is_openai_error,
+        _FINISH_REASONS,
+        ids_path=("stop_token_ids",),
+        can_think=False,
+        has_chat_template=False,
+    ),
 }

@@ -1,89 +1,76 @@
-"""Judges answers against what was expected, and arranges failures of one kind.
+"""Judges answers by the answer to the same prompt without stops.
 
 Pure; any thread.
 """
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from api.conformance.captures.values import CapturedEnding, first_occurrence
+from api.conformance.probe.catalogue import Level
 from api.conformance.probe.dialects import Driver
 from api.conformance.probe.plan import StopCase
-from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Level
+from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fault
 
-# Judges an answer by comparing it with the answer to the same prompt without stops.
-
-# How much of an answer must come after a stop, so that its cost shows whether it was generated.
-_LEAST_CUT = 0.35
-_LEAST_TOKENS = 8
-_LEAST_S = 1.0
-# A longer part of a text is not repeated in a sentence.
-_SHOWN_CHARS = 60
 STOP_ONLY_HIDDEN = "stop_only_hidden"
+NATURAL_ENDINGS = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP)
+# A stop's cost shows only if enough of the answer comes after it, and it has tokens and time.
+_MIN_CUT_SHARE = 0.35
+_MIN_TOKENS = 8
+_MIN_S = 1.0
+# A sentence quotes no longer text.
+_SHOWN_CHARS = 60
+# The comparison of two long texts takes too long.
+_MAX_COMPARED_CHARS = 5_000
 _ANSWER = "an answer"
 _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
+# No model answers so by chance: the text is right but for the effect of a stop.
+_STRUCTURAL = ("prefix_leaked", "half_character", "stop_cut_out")
+# Not judged by the text of one answer.
+_INDEPENDENT = ("errors.", "form.", "stream.", "hang_up.", "server.")
+_LEVELS = tuple(Level)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A fault without its context.
-
-    A certain one needs no second look: no correct server ever answers so, also not one whose
-    answers differ from time to time.
-    """
-
-    code: str
-    sentence: str
-    expected: str = ""
-    got: str = ""
-    baseline: str = ""
-    is_certain: bool = False
-
-
-def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
-    """Return the problems of an answer; [] if it is correct."""
+def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Fault]:
+    """Return the faults of an answer; [] if it is correct."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]
-    text_fault = _text(case, run)
+    text_fault = _judge_text(case, run)
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
         # A wrong reason or cost would only follow from this fault.
         return [text_fault]
-    said = (_reason(case, run, driver), _matched(case, run, driver))
+    reasons = (_judge_reason(case, run, driver), _judge_matched(case, run, driver))
     if text_fault is not None:
-        return [one for one in (text_fault, *said) if one is not None]
+        return [fault for fault in (text_fault, *reasons) if fault is not None]
     # Where the text is right, no luck of the model explains another reason.
-    certain = [replace(one, is_certain=True) for one in said if one is not None]
-    cost = _cost(case, run)
+    certain = [replace(fault, is_certain=True) for fault in reasons if fault is not None]
+    cost = _judge_cost(case, run)
     return certain if cost is None else [*certain, cost]
 
 
-def no_answer(run: Exchange) -> Judgement | None:
-    """Return the problem of a request without an answer."""
+def no_answer(run: Exchange) -> Fault | None:
+    """Return the fault of a request without an answer."""
     if run.problem:
-        return Judgement("no_answer", f"There was no answer: {run.problem}.", _ANSWER, run.problem)
+        return Fault("no_answer", f"There was no answer: {run.problem}.", _ANSWER, run.problem)
     if run.status >= 500:
         sentence = f"The server failed with status {run.status}."
-        return Judgement("server_error", sentence, _ANSWER, run.text[:200])
+        return Fault("server_error", sentence, _ANSWER, run.text[:200])
     if run.status != 200:
         sentence = f"The request was refused with status {run.status}."
-        return Judgement("refused", sentence, _ANSWER, run.text[:200])
+        return Fault("refused", sentence, _ANSWER, run.text[:200])
     if run.capture.error is not None:
         sentence = "The answer broke off with an error."
-        return Judgement("server_error", sentence, _ANSWER, run.capture.error[:200])
+        return Fault("server_error", sentence, _ANSWER, run.capture.error[:200])
     if run.is_streamed and _is_error_alone(run):
         sentence = "The request was refused by an event of its stream, but with status 200."
-        expected = "the status of an error"
-        return Judgement("error_as_answer", sentence, expected, run.capture.events[0].raw[:200])
+        shown = run.capture.events[0].raw[:200]
+        return Fault("error_as_answer", sentence, "the status of an error", shown)
     if run.capture.ending is CapturedEnding.ERROR:
         sentence = "The request got status 200 and an answer whose reason is an error."
-        return Judgement(
-            "error_as_answer",
-            sentence,
-            "an answer, or the status of an error",
-            str(run.capture.reason),
-        )
+        expected = "an answer, or the status of an error"
+        return Fault("error_as_answer", sentence, expected, str(run.capture.reason))
     return None
 
 
@@ -96,120 +83,111 @@ def _is_error_alone(run: Exchange) -> bool:
     return isinstance(value, dict) and list(value) == ["error"]
 
 
-def misprinted(text: str, tokens: int | None, run: Exchange) -> list[Judgement]:
-    """Judge a text beside another of as many tokens: none of it may be lost, and nothing added."""
-    got, usage = run.capture.text, run.capture.usage
-    if tokens is None or usage is None or usage.output_tokens != tokens or tokens < _LEAST_TOKENS:
+def compare_texts(text: str, tokens: int | None, run: Exchange) -> list[Fault]:
+    """Judge a text beside another of as many tokens: no part may be lost or added."""
+    got = run.capture.text
+    if tokens is None or run.capture.output_tokens != tokens or tokens < _MIN_TOKENS:
         return []
-    if got.strip() == text.strip() or max(len(got), len(text)) > 5_000:
+    if got.strip() == text.strip() or max(len(got), len(text)) > _MAX_COMPARED_CHARS:
         return []
     if is_among(got, text):
-        said = f"The answer has its {tokens} tokens, but a part of its text is missing."
-        return [Judgement("text_lost", said, text, got, is_certain=True)]
+        sentence = f"The answer has its {tokens} tokens, but a part of its text is missing."
+        return [Fault("text_lost", sentence, text, got, is_certain=True)]
     if is_among(text, got):
-        said = f"The answer has its {tokens} tokens, but more text than these."
-        return [Judgement("text_added", said, text, got, is_certain=True)]
+        sentence = f"The answer has its {tokens} tokens, but more text than these."
+        return [Fault("text_added", sentence, text, got, is_certain=True)]
     return []
 
 
 def is_among(part: str, text: str) -> bool:
-    """Return whether the characters of a text are in another one, in their order."""
+    """Whether the characters of a text are in another one, in their order."""
     characters = iter(text)
     return all(char in characters for char in part)
 
 
-def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
-    """Return the problems of an answer that do not depend on its expected text."""
+def invariants(case: StopCase, run: Exchange) -> list[Fault]:
+    """Return the faults of an answer that do not depend on its expected text."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]
-    capture, judgements = run.capture, []
+    capture, faults = run.capture, []
     inside = first_occurrence(capture.text, case.stops)
     if inside is not None:
-        judgements.append(
-            Judgement(
-                "stop_ignored",
-                f"The answer contains the stop {inside.stop!r}.",
-                "the text before the stop",
-                capture.text,
-                is_certain=True,
-            )
-        )
+        sentence = f"The answer contains the stop {inside.stop!r}."
+        expected = "the text before the stop"
+        faults.append(Fault("stop_ignored", sentence, expected, capture.text, is_certain=True))
     if isinstance(capture.matched, str) and capture.matched not in case.stops:
-        judgements.append(_wrong_sequence("one of the stops", capture.matched, is_certain=True))
-    return judgements
+        wrong = _wrong_sequence("one of the stops", capture.matched)
+        faults.append(replace(wrong, is_certain=True))
+    return faults
 
 
-def _text(case: StopCase, run: Exchange) -> Judgement | None:
+def _judge_text(case: StopCase, run: Exchange) -> Fault | None:
     got, expected, full = run.capture.text, case.text, case.baseline.text
     # Text of white space alone may be left out: some APIs allow none.
     if got == expected or not (got.strip() or expected.strip()):
         return None
     is_named = run.capture.matched == case.matched
     if got == expected + (case.matched or "") and (is_named or _has_fewer_tokens(case, run)):
-        # At the very end, only the named stop or the tokens tell whether it was shown or ignored.
+        # At the very end, only the named stop or the tokens show whether it was shown or ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
-        return Judgement("stop_included", sentence, expected, got, full, is_certain=True)
+        return Fault("stop_included", sentence, expected, got, full, is_certain=True)
     tail = got.removeprefix(expected)
     if any(found.code == "text_retracted" for found in run.capture.findings) and tail != got:
         sentence = f"The stream shows {tail!r}, the beginning of the stop, and takes it back."
-        return Judgement("text_retracted", sentence, expected, got, full, is_certain=True)
+        return Fault("text_retracted", sentence, expected, got, full, is_certain=True)
     if (spilled := thinking_in_text(case.baseline.thinking, expected, run)) is not None:
         return spilled
     code, sentence = _difference(case, got, expected, full, run.capture.matched)
     is_certain = first_occurrence(got, case.stops) is not None or code in _STRUCTURAL
-    return Judgement(code, sentence, expected, got, full, is_certain)
+    return Fault(code, sentence, expected, got, full, is_certain)
 
 
-# No model answers so by chance: the text is the right one, but for what stops do to a text.
-_STRUCTURAL = ("prefix_leaked", "half_character", "stop_cut_out")
-
-
-def thinking_in_text(thinking: str, expected: str, run: Exchange) -> Judgement | None:
-    """Return that the end of the thinking is in the text before what is expected there."""
+def thinking_in_text(thinking: str, expected: str, run: Exchange) -> Fault | None:
+    """Return the fault of a text that begins with the end of the thinking."""
     got = run.capture.text
     head = got[: len(got) - len(expected)] if got.endswith(expected) else ""
     parted = "".join((run.capture.thinking + head).split())
     if not head.strip() or parted != "".join(thinking.split()):
         return None
-    said = f"The text begins with a part of the thinking: {head!r}."
-    return Judgement("thinking_in_text", said, expected, got, is_certain=True)
+    sentence = f"The text begins with a part of the thinking: {head!r}."
+    return Fault("thinking_in_text", sentence, expected, got, is_certain=True)
 
 
 def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:
-    full_tokens = case.baseline.tokens_in(is_streamed=run.is_streamed)
-    tokens = run.capture.usage.output_tokens if run.capture.usage is not None else None
-    return tokens is not None and full_tokens is not None and tokens < full_tokens
+    full, tokens = case.baseline.tokens_in(is_streamed=run.is_streamed), run.capture.output_tokens
+    return tokens is not None and full is not None and tokens < full
 
 
 def _difference(
     case: StopCase, got: str, expected: str, full: str, named: object
 ) -> tuple[str, str]:
+    """Return the code and the sentence of a text that is not the expected one."""
     stop = case.matched
     if stop is None:
         if expected.startswith(got):
             lost = expected[len(got) :]
             is_held = any(known.startswith(lost) for known in case.stops)
             code = "held_text_lost" if is_held else "text_lost"
-            return code, f"{_count(expected, got)} missing from the answer."
+            return code, f"{_count(lost)} missing from the answer."
         return "text_differs", "No stop could fire, but the text differs."
-    if got != expected and got.rstrip("\ufffd") == expected.rstrip("\ufffd"):
+    if got.rstrip("\ufffd") == expected.rstrip("\ufffd"):
         return "half_character", f"Before the stop {stop!r} half a character is left as U+FFFD."
     if got == full and case.end == len(full):
         return "stop_ignored", f"The answer ends with the stop {stop!r}: ignored, or shown."
     if got == full:
         return "stop_ignored", f"The stop {stop!r} was ignored."
     cut_out = "stop_cut_out", f"The stop {stop!r} was cut out, but the text continues after it."
-    if got in _without(full, case.stops):
+    if got in _without_stops(full, case.stops):
         return cut_out
-    if got != expected and got == expected.rstrip():
+    if got == expected.rstrip():
         return "space_trimmed", "The white space before the stop is missing."
-    tail = got[len(expected) :] if got.startswith(expected) else None
+    tail = got[len(expected) :] if got.startswith(expected) else ""
     if tail == stop:
         return "stop_included", f"The answer ends with the stop {stop!r}."
-    if tail is not None and tail.startswith(stop):
+    if tail.startswith(stop):
         return "text_after_stop", "The answer contains the stop and text after it."
-    is_leaked = bool(tail) and any(known.startswith(tail or "") for known in case.stops)
+    is_leaked = bool(tail) and any(known.startswith(tail) for known in case.stops)
     for other in case.stops if named != stop or not is_leaked else ():
         at = full.find(other)
         if at >= 0 and other != stop and got == full[:at]:
@@ -222,17 +200,32 @@ def _difference(
     if tail and full[case.end :].startswith(tail):
         return cut_out
     if expected.startswith(got):
-        return "text_lost", f"{_count(expected, got)} missing before the stop."
-    if first_occurrence(got, (stop,)) is not None:
+        return "text_lost", f"{_count(expected[len(got) :])} missing before the stop."
+    if stop in got:
         return "stop_ignored", f"The stop {stop!r} was ignored: the answer contains it."
     if tail:
         return "text_differs", "The answer goes on with other text where the stop ends it."
     return "text_differs", "The text before the stop differs from the answer without it."
 
 
-def stream_differs(whole: str, streamed: str, noun: str = "The streamed answer") -> Judgement:
-    """Return that a stream always has another text than the whole answer, and where."""
-    said = f"{noun} differs from the whole one, each time."
+def _count(lost: str) -> str:
+    return "1 character is" if len(lost) == 1 else f"{len(lost)} characters are"
+
+
+def _without_stops(text: str, stops: Sequence[str]) -> tuple[str, str]:
+    """Return the text with its stops cut out: everywhere, and the first one only."""
+    first = first_occurrence(text, stops)
+    once = text if first is None else text[: first.start] + text[first.end :]
+    kept, tail = "", text
+    while (occurrence := first_occurrence(tail, stops)) is not None:
+        kept += tail[: occurrence.start]
+        tail = tail[occurrence.end :]
+    return kept + tail, once
+
+
+def stream_differs(whole: str, streamed: str, noun: str = "The streamed answer") -> Fault:
+    """Return the fault of a stream that always has another text than the whole answer."""
+    sentence = f"{noun} differs from the whole one, each time."
     begin, shorter = 0, min(len(whole), len(streamed))
     while begin < shorter and whole[begin] == streamed[begin]:
         begin += 1
@@ -240,172 +233,122 @@ def stream_differs(whole: str, streamed: str, noun: str = "The streamed answer")
     while end < shorter - begin and whole[-1 - end] == streamed[-1 - end]:
         end += 1
     lost, added = whole[begin : len(whole) - end], streamed[begin : len(streamed) - end]
-    place = "at its beginning" if not begin else f"after {whole[:begin][-12:]!r}"
+    where = "at its beginning" if not begin else f"after {whole[:begin][-12:]!r}"
     if not (whole.strip() and streamed.strip()):
         empty, other = ("streamed", "whole") if whole.strip() else ("whole", "streamed")
-        said = f"The {empty} answer is empty: it has no text, which the {other} one has, each time."
+        sentence = f"The {empty} answer is empty: it has no text, which the {other} one has, "
+        sentence += "each time."
     elif added[:1] == "\ufffd" and lost:
-        said = f"{said[:-1]}: U+FFFD stands in it for the character {lost[0]!r}."
+        sentence = f"{sentence[:-1]}: U+FFFD stands in it for the character {lost[0]!r}."
     elif not added and len(lost) <= _SHOWN_CHARS:
-        said = f"{said[:-1]}: {lost!r} is missing {place}."
+        sentence = f"{sentence[:-1]}: {lost!r} is missing {where}."
     elif not lost and len(added) <= _SHOWN_CHARS:
-        said = f"{said[:-1]}: {added!r} is added {place}."
-    return Judgement("stream_differs", said, whole, streamed, whole)
+        sentence = f"{sentence[:-1]}: {added!r} is added {where}."
+    return Fault("stream_differs", sentence, whole, streamed, whole)
 
 
-def _count(expected: str, got: str) -> str:
-    lost = len(expected) - len(got)
-    return "1 character is" if lost == 1 else f"{lost} characters are"
-
-
-def _without(text: str, stops: Sequence[str]) -> tuple[str, ...]:
-    """Return the text with its stops cut out: everywhere, and the first one only."""
-    once = first_occurrence(text, stops)
-    everywhere = text
-    occurrence = once
-    kept = ""
-    while occurrence is not None:
-        kept += everywhere[: occurrence.start]
-        everywhere = everywhere[occurrence.end :]
-        occurrence = first_occurrence(everywhere, stops)
-    first = text if once is None else text[: once.start] + text[once.end :]
-    return (kept + everywhere, first)
-
-
-def _reason(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
-    ending, reason = run.capture.ending, run.capture.reason
-    wanted = CapturedEnding.STOP if case.matched is not None else case.baseline.ending
-    words = driver.words.get(wanted, str(wanted)) if wanted is not None else "a reason"
+def _judge_reason(case: StopCase, run: Exchange, driver: Driver) -> Fault | None:
+    ending, reason = run.capture.ending, str(run.capture.reason)
+    due = CapturedEnding.STOP if case.matched is not None else case.baseline.ending
+    name = driver.reason_names.get(due, str(due)) if due is not None else "a reason"
     if ending is None:
-        return Judgement("reason_missing", "The answer gives no reason for its end.", words, "none")
+        return Fault("reason_missing", "The answer gives no reason for its end.", name, "none")
     if case.matched is None:
-        if ending is wanted or {ending, wanted} <= {
-            CapturedEnding.NATURAL,
-            CapturedEnding.NATURAL_OR_STOP,
-        }:
+        if ending is due or (ending in NATURAL_ENDINGS and due in NATURAL_ENDINGS):
             return None
-        return Judgement(
-            "wrong_reason", "No stop fired, but the reason has changed.", words, str(reason)
-        )
+        return Fault("wrong_reason", "No stop fired, but the reason has changed.", name, reason)
     if ending in _STOPPED:
         return None
-    return Judgement(
-        "wrong_reason", "A stop fired, but the reason says otherwise.", words, str(reason)
-    )
+    return Fault("wrong_reason", "A stop fired, but the reason says otherwise.", name, reason)
 
 
-def _matched(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
+def _judge_matched(case: StopCase, run: Exchange, driver: Driver) -> Fault | None:
     capture = run.capture
-    if case.matched is not None and capture.ending not in _STOPPED:
-        return None  # the wrong or missing reason is the fault; the named stop follows from it
     if case.matched is None:
-        if isinstance(capture.matched, str):
-            return _wrong_sequence("no stop named", capture.matched)
+        is_named = isinstance(capture.matched, str)
+        return _wrong_sequence("no stop named", capture.matched) if is_named else None
+    # A wrong or missing reason is the fault; the named stop follows from it.
+    if capture.ending not in _STOPPED or capture.matched == case.matched:
         return None
-    if not (driver.names_stop or capture.reports_match) or capture.matched == case.matched:
+    if not (driver.names_stop or capture.reports_match):
         return None
     if capture.matched is None:
-        return Judgement(
-            "sequence_null", "The answer does not name the stop that fired.", case.matched, "null"
-        )
+        sentence = "The answer does not name the stop that fired."
+        return Fault("sequence_null", sentence, case.matched, "null")
     return _wrong_sequence(case.matched, capture.matched)
 
 
-def _wrong_sequence(expected: str, got: object, *, is_certain: bool = False) -> Judgement:
+def _wrong_sequence(expected: str, got: object) -> Fault:
     sentence = "The answer names a stop that did not fire."
-    return Judgement("wrong_sequence", sentence, expected, str(got), is_certain=is_certain)
+    return Fault("wrong_sequence", sentence, expected, str(got))
 
 
-def _cost(case: StopCase, run: Exchange) -> Judgement | None:
+def _judge_cost(case: StopCase, run: Exchange) -> Fault | None:
     """Judge by tokens whether generation ended with the text."""
-    if not _is_cut_early(case):
+    full, tokens = case.baseline.tokens_in(is_streamed=run.is_streamed), run.capture.output_tokens
+    if (
+        not _is_cut_early(case)
+        or tokens is None
+        or full is None
+        or not tokens >= full >= _MIN_TOKENS
+    ):
         return None
-    usage = run.capture.usage
-    tokens = usage.output_tokens if usage is not None else None
-    full_tokens = case.baseline.tokens_in(is_streamed=run.is_streamed)
-    if tokens is not None and full_tokens is not None and tokens >= full_tokens >= _LEAST_TOKENS:
-        return Judgement(
-            STOP_ONLY_HIDDEN,
-            "The text is cut, but as many tokens were generated as without the stop.",
-            f"fewer than {full_tokens} tokens",
-            f"{tokens} tokens",
-        )
-    return None
+    sentence = "The text is cut, but as many tokens were generated as without the stop."
+    return Fault(STOP_ONLY_HIDDEN, sentence, f"fewer than {full} tokens", f"{tokens} tokens")
 
 
-def took_as_long(case: StopCase, run: Exchange) -> list[Judgement]:
+def judge_duration(case: StopCase, run: Exchange) -> list[Fault]:
     """Judge by time whether generation ended with the text.
 
     The answer without stops has to be of the same minute: a machine that others use becomes slower
     and faster.
     """
     full = case.baseline
-    if not _is_cut_early(case) or _tokens_are_few(case, run):
+    if not _is_cut_early(case) or _has_plausible_tokens(case, run):
         return []
     # A queue before the first token says nothing about the generation.
     full_s, own_s = full.total_s - full.wait_s, run.total_s - full.wait_s
-    if full_s < _LEAST_S or own_s < full_s * 0.9:
+    if full_s < _MIN_S or own_s < full_s * 0.9:
         return []
-    return [
-        Judgement(
-            STOP_ONLY_HIDDEN,
-            "The text is cut, but the answer took as long as without the stop.",
-            f"much less than {full.total_s:.1f} s",
-            f"{run.total_s:.1f} s",
-        )
-    ]
+    sentence = "The text is cut, but the answer took as long as without the stop."
+    expected = f"much less than {full.total_s:.1f} s"
+    return [Fault(STOP_ONLY_HIDDEN, sentence, expected, f"{run.total_s:.1f} s")]
 
 
 def _is_cut_early(case: StopCase) -> bool:
-    return case.matched is not None and case.end <= len(case.baseline.text) * (1 - _LEAST_CUT)
+    return case.matched is not None and case.end <= len(case.baseline.text) * (1 - _MIN_CUT_SHARE)
 
 
-def _tokens_are_few(case: StopCase, run: Exchange) -> bool:
+def _has_plausible_tokens(case: StopCase, run: Exchange) -> bool:
     """Whether more tokens are counted than the text has, yet fewer than without the stop.
 
-    Who counts the tokens of the stop, which nobody sees, and no more, has generated no more.
+    A server that counts the tokens of the stop, and no more, has generated no more.
     """
-    full, usage = case.baseline, run.capture.usage
-    tokens = usage.output_tokens if usage is not None else None
-    full_tokens = full.tokens_in(is_streamed=run.is_streamed)
-    if tokens is None or full_tokens is None:
+    full, tokens = case.baseline.tokens_in(is_streamed=run.is_streamed), run.capture.output_tokens
+    if tokens is None or full is None:
         return False
-    seen_tokens = full_tokens * len(case.text) / len(full.text)
-    return tokens > max(1.2 * seen_tokens, seen_tokens + 4)
-
-
-# Arranges failures: a failure of the same kind as one before it is shown under that one.
-
-# A stop that affects later requests cuts all their answers.
-_HIDING = ("stop_sticks",)
-# Cases that are not judged by the text of one answer.
-_UNHIDDEN = ("errors.", "form.", "stream.", "hang_up.", "server.")
-_BINDING = tuple(Level)
+    visible = full * len(case.text) / len(case.baseline.text)
+    return tokens > max(1.2 * visible, visible + 4)
 
 
 def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
     """Return the id of the first check that failed in the same way; empty if none did.
 
     Checks are ordered from simple to special. A fault that a simple check shows in all modes needs
-    no second place in a report, unless it is more binding there.
+    no second section in a report, unless it is more binding there.
     """
     if result.outcome is not CheckOutcome.FAILED:
         return ""
-    ways = _ways(result)
+    kinds = {(fault.code, fault.mode) for fault in result.faults}
     for other in earlier:
-        if _hides(other) and not result.code.startswith(_UNHIDDEN):
+        other_kinds = {(fault.code, fault.mode) for fault in other.faults}
+        # A stop that affects later requests cuts all their answers.
+        is_sticky = any(code == "stop_sticks" for code, _ in other_kinds) and not other.cause
+        if is_sticky and not result.code.startswith(_INDEPENDENT):
             return other.code
-        if other.cause or _BINDING.index(other.level) > _BINDING.index(result.level):
+        is_more_binding = _LEVELS.index(other.level) > _LEVELS.index(result.level)
+        if other.cause or is_more_binding or other.outcome is not CheckOutcome.FAILED:
             continue
-        if other.outcome is CheckOutcome.FAILED and ways <= _ways(other):
+        if kinds <= other_kinds:
             return other.code
     return ""
-
-
-def _hides(result: CheckResult) -> bool:
-    """Return whether a fault makes later answers useless as evidence."""
-    return not result.cause and any(fault.code in _HIDING for fault in result.faults)
-
-
-def _ways(result: CheckResult) -> set[tuple[str, str]]:
-    return {(fault.code, fault.mode) for fault in result.faults}

@@ -1,4 +1,4 @@
-"""Plans a run: finds places for stops in a plain answer of the server.
+"""Chooses stops from the plain answers of a server, so that the effect of each is known.
 
 Pure; any thread.
 """
@@ -11,9 +11,18 @@ from api.conformance.captures.values import Capture, CapturedEnding, first_occur
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.values import Exchange, Fault
 
-# A server's answers without stops, and their parts that never change.
-
-LEAST_CHARACTERS = 12
+# A shorter answer has no text for stops.
+MIN_CHARS = 12
+# Occurs in no answer.
+NEVER = "#~never~"
+# A stop begins in this part of an answer, so that text is before and after it.
+_FIRST_SHARE, _LAST_SHARE = 0.15, 0.6
+# A few large pieces of a stream do not show its tokens.
+_MIN_PIECES = 4
+_MAX_CANDIDATES = 64
+_MAX_END_CHARS = 12
+_JOINER = "\u200d"
+_NO_CHARACTER = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +34,9 @@ class Baseline:
         text: The text of the whole answer.
         stable: The text that all its answers have in common.
         thinking: The thinking before it.
-        bounds: The ends of a stream's pieces; () if they say nothing about tokens.
+        bounds: The ends of a stream's pieces; () if they do not show the tokens.
         tokens: The tokens of the whole answer.
-        ending: Why it ended.
+        ending: Its ending.
         is_repeatable: Whether the same request gets the same text.
         total_s: How long it took.
         wait_s: How long an answer of one token takes.
@@ -50,6 +59,11 @@ class Baseline:
     streamed_text: str | None = None
     streamed_tokens: int | None = None
 
+    @property
+    def modes(self) -> tuple[bool, ...]:
+        """The modes in which texts are compared: not in streams that always differ."""
+        return (False, True) if self.streamed_text is None else (False,)
+
     def text_in(self, *, is_streamed: bool) -> str:
         """Return the answer in one mode."""
         if is_streamed and self.streamed_text is not None:
@@ -71,7 +85,34 @@ class Baseline:
     @property
     def is_usable(self) -> bool:
         """Whether there is enough text to choose stops from."""
-        return len(self.stable.strip()) >= LEAST_CHARACTERS
+        return len(self.stable.strip()) >= MIN_CHARS
+
+    @property
+    def offsets(self) -> range:
+        """The offsets at which a stop may begin."""
+        size = len(self.stable)
+        return range(max(1, int(size * _FIRST_SHARE)), max(2, int(size * _LAST_SHARE)))
+
+    def is_first(self, start: int, end: int) -> bool:
+        """Whether this is the first occurrence of a text."""
+        return self.stable.find(self.stable[start:end]) == start
+
+    def is_solid(self, start: int, end: int) -> bool:
+        """Whether a text has no white space at its ends and occurs here first."""
+        chosen = self.stable[start:end]
+        return (
+            end <= len(self.stable)
+            and is_plain(chosen[0])
+            and is_plain(chosen[-1])
+            and _NO_CHARACTER not in chosen
+            and self.is_first(start, end)
+        )
+
+    def pieces(self, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield those pieces of a stream from which stops may be chosen."""
+        for begin, end in pairwise((0, *ends)):
+            if begin in self.offsets and end <= len(self.stable):
+                yield begin, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,81 +123,12 @@ class Baselines:
     runs: tuple[Exchange, ...]
     faults: tuple[Fault, ...]
     conclusions: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
+    variations: tuple[str, ...] = ()
 
     @property
     def is_deterministic(self) -> bool:
         """Whether every prompt got the same answer each time."""
         return all(baseline.is_repeatable for baseline in self.usable)
-
-
-def bounds(capture: Capture) -> tuple[int, ...]:
-    """Return the ends of a stream's pieces; a few large pieces say nothing about tokens."""
-    ends: list[int] = []
-    seen = 0
-    for event in capture.events:
-        if event.text:
-            seen += len(event.text)
-            ends.append(seen)
-    return tuple(ends) if len(ends) >= 4 else ()
-
-
-# Finds the offsets of an answer at which stops can be chosen.
-
-_FROM, _TO = 0.15, 0.6
-
-
-def places(given: Baseline) -> range:
-    """Return the offsets at which a stop may begin; some text must be before and after it."""
-    size = len(given.stable)
-    return range(max(1, int(size * _FROM)), max(2, int(size * _TO)))
-
-
-def pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield those pieces of a stream from which stops may be chosen."""
-    allowed = places(given)
-    begin = 0
-    for end in ends:
-        if begin in allowed and end <= len(given.stable):
-            yield begin, end
-        begin = end
-
-
-def word_ends(text: str) -> tuple[int, ...]:
-    """Return the ends of words; a word includes the space before it, as in most tokenizers."""
-    return (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
-
-
-def is_plain(char: str) -> bool:
-    """Return whether a character is neither white space nor invisible."""
-    return char.isprintable() and not char.isspace() and char != "\ufffd"
-
-
-def is_solid(given: Baseline, start: int, end: int) -> bool:
-    """Return whether a text has no white space at its ends and occurs here first."""
-    chosen = given.stable[start:end]
-    return (
-        end <= len(given.stable)
-        and is_plain(chosen[0])
-        and is_plain(chosen[-1])
-        and "\ufffd" not in chosen
-        and is_first(given, start, end)
-    )
-
-
-def is_first(given: Baseline, start: int, end: int) -> bool:
-    """Return whether this is the first occurrence of a text."""
-    return given.stable.find(given.stable[start:end]) == start
-
-
-# Chooses stops from answers without stops, so that the effect of each is known.
-
-# Looked at for each kind and answer.
-_MOST_CHOSEN = 64
-# Occurs in no answer.
-NEVER = "#~never~"
-_JOINER = "\u200d"
-_LONGEST_END = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +175,22 @@ class StopCase:
         end = len(text) if occurrence is None else occurrence.start
         behind = self.baseline.text[len(self.text) :]
         if occurrence is not None and self.text != text[:end] and behind != text[end:]:
-            return None  # this is another place, or nobody knows which
+            return None
         return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
 
 
-_Chosen = tuple[str, ...]
-_Choose = Callable[[Baseline], Iterator[_Chosen]]
+def bounds(capture: Capture) -> tuple[int, ...]:
+    """Return the ends of a stream's pieces; () if these are too few to show its tokens."""
+    ends: list[int] = []
+    for event in capture.events:
+        if event.text:
+            ends.append(len(event.text) + (ends[-1] if ends else 0))
+    return tuple(ends) if len(ends) >= _MIN_PIECES else ()
+
+
+def is_plain(char: str) -> bool:
+    """Whether a character is neither white space nor invisible."""
+    return char.isprintable() and not char.isspace() and char != _NO_CHARACTER
 
 
 def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
@@ -217,286 +199,30 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
     Stops that occur in the answer alone come first: some servers stop in the thinking, too.
     """
     cases: list[StopCase] = []
-    for code, choose, why in _KINDS:
+    for code, (choose, why) in _KINDS.items():
         found = [
             _case(code, baseline, stops, why)
             for baseline in baselines
-            for stops in islice(choose(baseline), _MOST_CHOSEN)
-            if not any(stop in baseline.inline_thinking or "\ufffd" in stop for stop in stops)
+            for stops in islice(choose(baseline), _MAX_CANDIDATES)
+            if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
         ]
         case = min(found, key=lambda each: each.is_thought, default=None)
-        if case is not None:
-            cases.append(case)
+        cases += [] if case is None else [case]
     return cases
 
 
-def missing(cases: Sequence[StopCase]) -> list[str]:
+def missing_kinds(cases: Sequence[StopCase]) -> list[str]:
     """Return the codes of the kinds for which no answer has suitable stops."""
-    there = {case.code for case in cases}
-    return [code for code, _, _ in _KINDS if code not in there]
-
-
-def _case(code: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
-    occurrence = first_occurrence(baseline.text, stops)
-    text = baseline.text if occurrence is None else baseline.text[: occurrence.start]
-    is_thought = any(stop in baseline.thinking for stop in stops)
-    return StopCase(
-        code, baseline, stops, text, occurrence.stop if occurrence else None, why, is_thought
-    )
-
-
-# -- choosing ---------------------------------------------------------------------------------
-
-
-def _one_character(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        if is_plain(given.stable[start]) and is_first(given, start, start + 1):
-            yield (given.stable[start],)
-
-
-def _token_ends(given: Baseline) -> tuple[tuple[int, ...], ...]:
-    """Return where tokens end, as the pieces of a stream show it, or as most tokenizers do it.
-
-    A server may send many tokens as one piece, or one in several; tokens seldom cross words.
-    """
-    is_counted = given.tokens is not None and abs(given.tokens - len(given.bounds)) <= 1
-    return (given.bounds,) if is_counted else (given.bounds, word_ends(given.stable))
-
-
-def _inside_token(given: Baseline) -> Iterator[_Chosen]:
-    for begin, end in chain.from_iterable(pieces(given, ends) for ends in _token_ends(given)):
-        # Neither the first nor the last character of a piece; else at least not the first.
-        for start, stop in ((begin + 1, end - 1), (begin + 1, end)):
-            if start < stop and is_solid(given, start, stop):
-                yield (given.stable[start:stop],)
-                break
-
-
-def _begins_inside(given: Baseline) -> Iterator[_Chosen]:
-    for ends in _token_ends(given):
-        for (begin, end), (_, after) in pairwise(pieces(given, ends)):
-            for start, stop in product(range(begin + 1, end), range(end + 1, after + 2)):
-                if is_solid(given, start, stop):
-                    yield (given.stable[start:stop],)
-                    break
-
-
-def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
-    for ends in _token_ends(given):
-        for here, there in pairwise(end for _, end in pieces(given, ends)):
-            # A word includes the space before it.
-            for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
-                if start > 0 and is_solid(given, start, stop):
-                    yield (given.stable[start:stop],)
-                    break
-
-
-def _across_newline(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        chosen = given.stable[start : start + 3]
-        is_across = len(chosen) == 3 and [char == "\n" for char in chosen] == [False, True, False]
-        if is_across and is_first(given, start, start + 3):
-            yield (chosen,)
-
-
-def _leading_space(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        chosen = given.stable[start : start + 2]
-        is_led = len(chosen) == 2 and chosen[0] == " " and is_plain(chosen[1])
-        if is_led and is_first(given, start, start + 2):
-            yield (chosen,)
-
-
-def _trailing_space(given: Baseline) -> Iterator[_Chosen]:
-    # Without its white space the stop occurs earlier, so that who cuts it stops there.
-    for start, length in product(range(1, len(given.stable)), (1, 2, 3)):
-        end = start + length
-        solid, space = given.stable[start:end], given.stable[end : end + 1]
-        is_led = space.isspace() and is_plain(solid[0]) and is_plain(solid[-1])
-        if is_led and not is_first(given, start, end) and is_first(given, start, end + 1):
-            yield (solid + space,)
-
-
-def _overlapping(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        first, second = given.stable[start : start + 3], given.stable[start + 2 : start + 5]
-        stops = (second, first)
-        if len(second) == 3 and _fires(given, stops, first, start):
-            yield stops
-
-
-def _shadowed(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        short, long = given.stable[start : start + 2], given.stable[start : start + 4]
-        stops = (long, short)
-        if len(long) == 4 and _fires(given, stops, short, start):
-            yield stops
-
-
-def _nested(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        short = given.stable[start + 1 : start + 3]
-        stops = (given.stable[start : start + 3] + NEVER, short)
-        is_clean = len(short) == 2 and is_solid(given, start, start + 3)
-        if is_clean and is_first(given, start + 1, start + 3):
-            yield stops
-
-
-def _after_space(given: Baseline) -> Iterator[_Chosen]:
-    for start in places(given):
-        if given.stable[start - 1] == " " and is_solid(given, start, start + 2):
-            yield (given.stable[start : start + 2],)
-
-
-def _among_others(given: Baseline) -> Iterator[_Chosen]:
-    for (chosen,) in _one_character(given):
-        yield (f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3")
-
-
-def _alike(given: Baseline) -> Iterator[_Chosen]:
-    # Longer than any token, so that a part of it could be left.
-    for length in (9, 7, 5):
-        for start in places(given):
-            chosen = given.stable[start : start + length]
-            if len(chosen) == length and is_solid(given, start, start + length):
-                yield (chosen + NEVER, chosen, chosen[:-1] + NEVER)
-
-
-def _recurring_prefix(given: Baseline) -> Iterator[_Chosen]:
-    counts = {char: given.text.count(char) for char in set(given.text) if char != "\ufffd"}
-    often = max(counts, key=lambda char: (counts[char], char), default="")
-    if often and given.is_repeatable:
-        yield (often + NEVER,)
-
-
-def _held_at_the_end(given: Baseline) -> Iterator[_Chosen]:
-    if given.is_repeatable and len(given.text) >= 2 and "\ufffd" not in given.text[-2:]:
-        yield (given.text[-2:] + NEVER,)
-
-
-def _last_characters(given: Baseline) -> Iterator[_Chosen]:
-    text = given.text
-    if not given.is_repeatable or given.ending is CapturedEnding.LIMIT or "\ufffd" in text:
-        return
-    for length in range(1, min(_LONGEST_END, len(text))):
-        if text.find(text[-length:]) == len(text) - length:
-            yield (text[-length:],)
-
-
-def _alike_at_the_end(given: Baseline) -> Iterator[_Chosen]:
-    for (last,) in _last_characters(given):
-        yield (last + NEVER, last)
-
-
-def _very_first(given: Baseline) -> Iterator[_Chosen]:
-    # White space before it may be that of the prompt, which no stop can match.
-    first = given.stable.lstrip()[0]
-    if is_plain(first):
-        yield (first,)
-
-
-def _unicode(given: Baseline) -> Iterator[_Chosen]:
-    for start, char in enumerate(given.stable):
-        if start and not char.isascii() and is_plain(char) and is_first(given, start, start + 1):
-            yield (char,)
-
-
-def _ideograph(given: Baseline) -> Iterator[_Chosen]:
-    for (char,) in _unicode(given):
-        if 0x2E80 < ord(char) <= 0xFFFF:
-            yield (char,)
-
-
-def _emoji(given: Baseline) -> Iterator[_Chosen]:
-    for (char,) in _unicode(given):
-        if ord(char) > 0xFFFF:
-            yield (char,)
-
-
-def _joined(given: Baseline) -> Iterator[_Chosen]:
-    # The second half of what is shown as one character.
-    for at, char in enumerate(given.stable):
-        half = given.stable[at + 1 : at + 2]
-        if at and char == _JOINER and half and is_first(given, at + 1, at + 2):
-            yield (half,)
-
-
-def _after_emoji(given: Baseline) -> Iterator[_Chosen]:
-    # Beyond the basic plane: two units of UTF-16, four bytes of UTF-8.
-    first = next((at for at, char in enumerate(given.stable) if ord(char) > 0xFFFF), None)
-    for start in range(len(given.stable)):
-        if first is not None and start > first + 1 and is_solid(given, start, start + 2):
-            yield (given.stable[start : start + 2],)
-
-
-def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
-    """Whether a stop fires before the others, at its offset, without white space around it."""
-    occurrence = first_occurrence(given.stable, stops)
-    is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
-    is_there = all(stop in given.stable for stop in stops)
-    return (
-        occurrence is not None
-        and is_clean
-        and is_there
-        and (occurrence.stop, occurrence.start) == (wanted, start)
-        and len(set(stops)) == len(stops)
-    )
-
-
-_KINDS: tuple[tuple[str, _Choose, str], ...] = (
-    ("one_character", _one_character, ""),
-    ("inside_token", _inside_token, ""),
-    ("begins_inside", _begins_inside, ""),
-    ("across_tokens", _across_tokens, ""),
-    ("across_newline", _across_newline, ""),
-    ("leading_space", _leading_space, ""),
-    ("trailing_space", _trailing_space, ""),
-    (
-        "overlapping",
-        _overlapping,
-        "the one whose last character comes first",
-    ),
-    (
-        "shadowed",
-        _shadowed,
-        "the shorter one is complete before the longer one can be",
-    ),
-    ("nested", _nested, "the longer one around it is never complete"),
-    ("after_space", _after_space, ""),
-    ("among_others", _among_others, ""),
-    ("alike", _alike, "the others that begin like it are never complete"),
-    ("recurring_prefix", _recurring_prefix, ""),
-    ("held_at_the_end", _held_at_the_end, ""),
-    ("last_characters", _last_characters, ""),
-    ("alike_at_the_end", _alike_at_the_end, "the longer one is never complete"),
-    ("very_first", _very_first, ""),
-    ("unicode", _unicode, ""),
-    ("ideograph", _ideograph, ""),
-    ("emoji", _emoji, ""),
-    ("joined", _joined, ""),
-    ("after_emoji", _after_emoji, ""),
-)
+    known = {case.code for case in cases}
+    return [code for code in _KINDS if code not in known]
 
 
 def consecutive_cases(given: Baseline) -> Iterator[tuple[StopCase, StopCase]]:
     """Yield two cases each, whose stops are completed by consecutive pieces of the stream."""
-    if not given.is_repeatable:
-        return
-    cases = (_within(given, begin, end) for begin, end in pieces(given, given.bounds))
+    cases = (_case_within(given, begin, end) for begin, end in given.pieces(given.bounds))
     for first, second in pairwise(cases):
-        if first is not None and second is not None:
+        if first is not None and second is not None and given.is_repeatable:
             yield first, second
-
-
-def _within(given: Baseline, begin: int, end: int) -> StopCase | None:
-    """Return a case whose stop is within a piece and occurs in the answer alone."""
-    thinking = given.thinking + given.inline_thinking
-    for start, stop in product(range(begin, end), range(begin + 1, end + 1)):
-        if start < stop and is_solid(given, start, stop):
-            chosen = given.stable[start:stop]
-            if chosen not in thinking:
-                return StopCase("within", given, (chosen,), given.text[:start], chosen)
-    return None
 
 
 def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase | None:
@@ -505,16 +231,246 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
     Where every character of the answer occurs in the thinking, too, the stop has two to four. A
     stop that occurs in both is chosen last, and only if the server does not stop in the thinking.
     """
-    if not given.is_repeatable:
-        return None
-    thoughts = [given.thinking + given.inline_thinking]
-    thoughts += [given.inline_thinking] if is_thinking_safe else []
-    for thinking in thoughts:
-        for length in (1, 2, 3, 4):
-            for at in (*places(given), *range(1, len(given.stable))):
-                end = at + length
-                stop = given.stable[at:end]
-                is_new = len(stop) == length and stop not in thinking and is_first(given, at, end)
-                if is_new and stop[0].isalnum() and stop[-1].isalnum() and "\ufffd" not in stop:
-                    return StopCase("simple", given, (stop,), given.text[:at], stop)
+    thoughts = [given.thinking + given.inline_thinking] if given.is_repeatable else []
+    if is_thinking_safe and given.is_repeatable:
+        thoughts.append(given.inline_thinking)
+    for thinking, length in product(thoughts, (1, 2, 3, 4)):
+        for at in (*given.offsets, *range(1, len(given.stable))):
+            stop = given.stable[at : at + length]
+            is_new = (
+                len(stop) == length and stop not in thinking and given.is_first(at, at + length)
+            )
+            if is_new and stop[0].isalnum() and stop[-1].isalnum() and _NO_CHARACTER not in stop:
+                return StopCase("simple", given, (stop,), given.text[:at], stop)
     return None
+
+
+def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str) -> StopCase:
+    occurrence = first_occurrence(baseline.text, stops)
+    text = baseline.text if occurrence is None else baseline.text[: occurrence.start]
+    is_thought = any(stop in baseline.thinking for stop in stops)
+    matched = occurrence.stop if occurrence else None
+    return StopCase(code, baseline, stops, text, matched, why, is_thought)
+
+
+def _case_within(given: Baseline, begin: int, end: int) -> StopCase | None:
+    """Return a case whose stop is within a piece and occurs in the answer alone."""
+    thinking = given.thinking + given.inline_thinking
+    for start, stop in product(range(begin, end), range(begin + 1, end + 1)):
+        chosen = given.stable[start:stop]
+        if start < stop and given.is_solid(start, stop) and chosen not in thinking:
+            return StopCase("within", given, (chosen,), given.text[:start], chosen)
+    return None
+
+
+# The kinds of stops: each function yields candidates from one answer.
+
+_Candidates = Iterator[tuple[str, ...]]
+
+
+def _one_character(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        if is_plain(given.stable[start]) and given.is_first(start, start + 1):
+            yield (given.stable[start],)
+
+
+def _token_ends(given: Baseline) -> tuple[tuple[int, ...], ...]:
+    """Return where tokens end, as the pieces of a stream show it, or as most tokenizers do it.
+
+    A server may send many tokens as one piece, or one in several; tokens seldom cross words, and
+    begin with the space before a word.
+    """
+    text = given.stable
+    words = (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
+    is_counted = given.tokens is not None and abs(given.tokens - len(given.bounds)) <= 1
+    return (given.bounds,) if is_counted else (given.bounds, words)
+
+
+def _first_solid(given: Baseline, ranges: Iterator[tuple[int, int]]) -> _Candidates:
+    found = (pair for pair in ranges if 0 < pair[0] < pair[1] and given.is_solid(*pair))
+    for start, end in islice(found, 1):
+        yield (given.stable[start:end],)
+
+
+def _inside_token(given: Baseline) -> _Candidates:
+    for begin, end in chain.from_iterable(map(given.pieces, _token_ends(given))):
+        # Neither the first nor the last character of a piece; else at least not the first.
+        yield from _first_solid(given, iter(((begin + 1, end - 1), (begin + 1, end))))
+
+
+def _begins_inside(given: Baseline) -> _Candidates:
+    for ends in _token_ends(given):
+        for (begin, end), (_, after) in pairwise(given.pieces(ends)):
+            ranges = product(range(begin + 1, end), range(end + 1, after + 2))
+            yield from _first_solid(given, ranges)
+
+
+def _across_tokens(given: Baseline) -> _Candidates:
+    for ends in _token_ends(given):
+        for here, there in pairwise(end for _, end in given.pieces(ends)):
+            ranges = ((here - 1, end) for end in (there + 1, here + 1, here + 2))
+            yield from _first_solid(given, ranges)
+
+
+def _across_newline(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        chosen = given.stable[start : start + 3]
+        is_across = [char == "\n" for char in chosen] == [False, True, False]
+        if is_across and given.is_first(start, start + 3):
+            yield (chosen,)
+
+
+def _leading_space(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        chosen = given.stable[start : start + 2]
+        is_led = len(chosen) == 2 and chosen[0] == " " and is_plain(chosen[1])
+        if is_led and given.is_first(start, start + 2):
+            yield (chosen,)
+
+
+def _trailing_space(given: Baseline) -> _Candidates:
+    # Without its white space the stop occurs earlier, so a server that trims it stops there.
+    for start, length in product(range(1, len(given.stable)), (1, 2, 3)):
+        end = start + length
+        solid, space = given.stable[start:end], given.stable[end : end + 1]
+        is_led = space.isspace() and is_plain(solid[0]) and is_plain(solid[-1])
+        if is_led and not given.is_first(start, end) and given.is_first(start, end + 1):
+            yield (solid + space,)
+
+
+def _overlapping(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        first, second = given.stable[start : start + 3], given.stable[start + 2 : start + 5]
+        if len(second) == 3 and _fires(given, (second, first), first, start):
+            yield second, first
+
+
+def _shadowed(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        short, long = given.stable[start : start + 2], given.stable[start : start + 4]
+        if len(long) == 4 and _fires(given, (long, short), short, start):
+            yield long, short
+
+
+def _fires(given: Baseline, stops: tuple[str, str], matched: str, start: int) -> bool:
+    """Whether a stop fires before the others, at its offset, without white space around it."""
+    occurrence = first_occurrence(given.stable, stops)
+    is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
+    is_known = all(stop in given.stable for stop in stops) and stops[0] != stops[1]
+    is_match = occurrence is not None and (occurrence.stop, occurrence.start) == (matched, start)
+    return is_match and is_clean and is_known
+
+
+def _nested(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        short = given.stable[start + 1 : start + 3]
+        is_clean = len(short) == 2 and given.is_solid(start, start + 3)
+        if is_clean and given.is_first(start + 1, start + 3):
+            yield given.stable[start : start + 3] + NEVER, short
+
+
+def _after_space(given: Baseline) -> _Candidates:
+    for start in given.offsets:
+        if given.stable[start - 1] == " " and given.is_solid(start, start + 2):
+            yield (given.stable[start : start + 2],)
+
+
+def _among_others(given: Baseline) -> _Candidates:
+    for (chosen,) in _one_character(given):
+        yield f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3"
+
+
+def _alike(given: Baseline) -> _Candidates:
+    # Longer than any token, so that a part of it could leak.
+    for length, start in product((9, 7, 5), given.offsets):
+        chosen = given.stable[start : start + length]
+        if len(chosen) == length and given.is_solid(start, start + length):
+            yield chosen + NEVER, chosen, chosen[:-1] + NEVER
+
+
+def _recurring_prefix(given: Baseline) -> _Candidates:
+    counts = {char: given.text.count(char) for char in set(given.text) - {_NO_CHARACTER}}
+    often = max(counts, key=lambda char: (counts[char], char), default="")
+    if often and given.is_repeatable:
+        yield (often + NEVER,)
+
+
+def _held_at_the_end(given: Baseline) -> _Candidates:
+    end = given.text[-2:]
+    if given.is_repeatable and len(end) == 2 and _NO_CHARACTER not in end:
+        yield (end + NEVER,)
+
+
+def _last_characters(given: Baseline) -> _Candidates:
+    text = given.text
+    is_ended = given.is_repeatable and given.ending is not CapturedEnding.LIMIT
+    for length in range(1, min(_MAX_END_CHARS, len(text))):
+        is_first = text.find(text[-length:]) == len(text) - length
+        if is_first and is_ended and _NO_CHARACTER not in text:
+            yield (text[-length:],)
+
+
+def _alike_at_the_end(given: Baseline) -> _Candidates:
+    for (last,) in _last_characters(given):
+        yield last + NEVER, last
+
+
+def _very_first(given: Baseline) -> _Candidates:
+    # White space before it may be that of the prompt, which no stop can match.
+    first = given.stable.lstrip()[0]
+    if is_plain(first):
+        yield (first,)
+
+
+def _beyond_ascii(low: int, high: int) -> Callable[[Baseline], _Candidates]:
+    def choose(given: Baseline) -> _Candidates:
+        for start, char in enumerate(given.stable):
+            is_known = start and low <= ord(char) <= high and is_plain(char)
+            if is_known and given.is_first(start, start + 1):
+                yield (char,)
+
+    return choose
+
+
+def _joined(given: Baseline) -> _Candidates:
+    # The second half of one visible character.
+    for at, char in enumerate(given.stable):
+        half = given.stable[at + 1 : at + 2]
+        if at and char == _JOINER and half and given.is_first(at + 1, at + 2):
+            yield (half,)
+
+
+def _after_emoji(given: Baseline) -> _Candidates:
+    # Beyond the basic plane: two units of UTF-16, four bytes of UTF-8.
+    size = len(given.stable)
+    first = next((at for at, char in enumerate(given.stable) if ord(char) > 0xFFFF), size)
+    for start in range(first + 2, size):
+        if given.is_solid(start, start + 2):
+            yield (given.stable[start : start + 2],)
+
+
+_KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
+    "one_character": (_one_character, ""),
+    "inside_token": (_inside_token, ""),
+    "begins_inside": (_begins_inside, ""),
+    "across_tokens": (_across_tokens, ""),
+    "across_newline": (_across_newline, ""),
+    "leading_space": (_leading_space, ""),
+    "trailing_space": (_trailing_space, ""),
+    "overlapping": (_overlapping, "the one whose last character comes first"),
+    "shadowed": (_shadowed, "the shorter one is complete before the longer one can be"),
+    "nested": (_nested, "the longer one around it is never complete"),
+    "after_space": (_after_space, ""),
+    "among_others": (_among_others, ""),
+    "alike": (_alike, "the others that begin like it are never complete"),
+    "recurring_prefix": (_recurring_prefix, ""),
+    "held_at_the_end": (_held_at_the_end, ""),
+    "last_characters": (_last_characters, ""),
+    "alike_at_the_end": (_alike_at_the_end, "the longer one is never complete"),
+    "very_first": (_very_first, ""),
+    "unicode": (_beyond_ascii(0x80, 0x10FFFF), ""),
+    "ideograph": (_beyond_ascii(0x2E80, 0xFFFF), ""),
+    "emoji": (_beyond_ascii(0x10000, 0x10FFFF), ""),
+    "joined": (_joined, ""),
+    "after_emoji": (_after_emoji, ""),
+}

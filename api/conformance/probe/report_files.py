@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from api.conformance.captures.frames import items, mapping
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.references import Topic, reference
 from api.conformance.probe.reports import (
@@ -32,12 +32,10 @@ from api.conformance.probe.reports import (
     summary,
 )
 from api.conformance.probe.values import (
-    Case,
     CheckOutcome,
     CheckResult,
     Exchange,
     Fault,
-    Level,
     Report,
     Verdict,
     tool_name,
@@ -90,9 +88,15 @@ def _data_result(result: CheckResult) -> dict[str, Any]:
     return {
         **fields,
         "reference": dataclasses.asdict(reference) if reference is not None else None,
-        "faults": [dataclasses.asdict(fault) for fault in result.faults],
+        "faults": [_fault_data(fault) for fault in result.faults],
         "exchanges": [_exchange(exchange) for exchange in result.exchanges],
     }
+
+
+def _fault_data(fault: Fault) -> dict[str, Any]:
+    values = dataclasses.asdict(fault)
+    del values["is_certain"]
+    return values
 
 
 def _exchange(exchange: Exchange) -> dict[str, Any]:
@@ -205,7 +209,7 @@ def _test(suite: ProbeSuite, report: Report, result: CheckResult) -> Element:
         SubElement(test, "failure", message=message, type="unexpected pass")
     elif result.outcome is CheckOutcome.FAILED:
         SubElement(test, "skipped", message=f"{_why_not(suite, report, result)}: {said}")
-    elif result.outcome is CheckOutcome.NOT_ASKED:
+    elif result.outcome is CheckOutcome.NOT_RUN:
         SubElement(test, "error", message=said, type="not asked")
     elif result.outcome in _SKIPPED:
         SubElement(test, "skipped", message=f"{WORDS[result.outcome]}: {said}")
@@ -486,10 +490,10 @@ table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid #8884; padding: .35rem .6rem; text-align: left;
   vertical-align: top; }
 .failed { color: #c62828; font-weight: 600; } .held { color: #2e7d32; }
-.undecided, .flaky, .not_asked, .incomplete, .not.judged, .interrupted { color: #9a6700; }
+.undecided, .flaky, .not_run, .incomplete, .not.judged, .interrupted { color: #9a6700; }
 .skipped { opacity: .6; }
 @media (prefers-color-scheme: dark) { .failed { color: #ff8a80; } .held { color: #81c784; }
-  .undecided, .flaky, .not_asked, .incomplete, .not.judged, .interrupted { color: #ffcc66; } }
+  .undecided, .flaky, .not_run, .incomplete, .not.judged, .interrupted { color: #ffcc66; } }
 .verdict { font-size: 1.1rem; font-weight: 600; }
 details { margin: .4rem 0; } summary { cursor: pointer; }
 code { background: #8881; border-radius: 4px; padding: 0 .25em; }

@@ -239,10 +239,10 @@ WORDS = {
     CheckOutcome.FLAKY: "Flaky",
     CheckOutcome.UNDECIDED: "Unclear",
     CheckOutcome.SKIPPED: "Skipped",
-    CheckOutcome.NOT_ASKED: "Not asked",
+    CheckOutcome.NOT_RUN: "Not asked",
 }
 _ORDER = (
-    *(CheckOutcome.FAILED, CheckOutcome.NOT_ASKED, CheckOutcome.FLAKY),
+    *(CheckOutcome.FAILED, CheckOutcome.NOT_RUN, CheckOutcome.FLAKY),
     *(CheckOutcome.UNDECIDED, CheckOutcome.HELD, CheckOutcome.SKIPPED),
 )
 _SEEN_WIDTH = 90
@@ -268,7 +268,7 @@ def as_markdown(report: Report) -> str:
 def summary(report: Report) -> str:
     """Return the result in a sentence or two."""
     held = sum(result.outcome is CheckOutcome.HELD for result in report.results)
-    failed, left_out = len(report.failed), len(report.not_asked)
+    failed, left_out = len(report.failed), len(report.not_run)
     judged = held + failed
     if failed:
         said = f"{failed} of {judged} checks failed"

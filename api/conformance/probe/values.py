@@ -1,10 +1,10 @@
-"""What a run of the probe is made of: its questions, its exchanges with a server, its findings.
+"""Values of a probe: its options, exchanges with a server, faults, results and reports.
 
 Pure; any thread.
 """
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from api.conformance.captures.values import Capture, WireDialect
-from api.conformance.probe.references import Reference, Topic, reference
+from api.conformance.probe.catalogue import Level
+from api.conformance.probe.references import Reference
 
-# The name of the probing program in reports. Installed as a part of the application, or by itself.
+# Levels whose failures count by default.
+COUNTING = frozenset({Level.SPECIFICATION, Level.EXTENSION})
+# The probe is installed as a part of the application, or by itself.
 _DISTRIBUTIONS = ("fullstop-chat", "fullstop-probe")
 
 
@@ -28,79 +31,16 @@ def tool_name() -> str:
     return "fullstop probe"
 
 
-# The catalogue's values: what a case checks, how binding it is, and its reference.
-
-
-class Level(StrEnum):
-    """How binding a case is.
-
-    A specification is in the reference of the dialect's vendor. An extension is in common use but
-    in no vendor's reference. An opinion is what users expect, without any reference.
-    """
-
-    SPECIFICATION = "specification"
-    EXTENSION = "extension"
-    OPINION = "opinion"
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One thing that a probe checks.
-
-    Attributes:
-        code: A stable id for programs.
-        title: What is checked.
-        rule: What a server must do, in our words.
-        topic: What the vendor's sentence is about; None if no vendor states the rule.
-        level: How binding it is where the vendor states it.
-        is_quick: Whether ``--quick`` runs it.
-        may_harm: Whether its requests may harm a server; these run last, after all dialects.
-        opinions: Of an opinion, the faults that it is about; others are as binding as elsewhere.
-            Of a specification, the faults that are opinions where the vendor does not state it.
-    """
-
-    code: str
-    title: str
-    rule: str
-    topic: Topic | None
-    level: Level = Level.SPECIFICATION
-    is_quick: bool = False
-    may_harm: bool = False
-    opinions: tuple[str, ...] = ()
-
-    def reference_in(self, dialect: WireDialect) -> Reference | None:
-        """Return the reference of the dialect's vendor, or None."""
-        return None if self.topic is None else reference(dialect, self.topic)
-
-    def level_in(self, dialect: WireDialect, codes: Iterable[str] = ()) -> Level:
-        """Return the level in a dialect; a rule that its vendor does not state is an extension.
-
-        Args:
-            dialect: The dialect.
-            codes: The faults that were found.
-        """
-        found = set(codes)
-        is_opinion = bool(self.opinions) and found <= set(self.opinions)
-        if self.level is not Level.SPECIFICATION and (is_opinion or not self.opinions):
-            return self.level
-        if self.reference_in(dialect) is not None:
-            return Level.SPECIFICATION
-        return Level.OPINION if found and is_opinion else Level.EXTENSION
-
-
-# How a server is reached: its key, headers, certificates and time limits.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What every request to a server needs in addition to its dialect.
+    """The key, headers, certificates and time limits of the requests to a server.
 
     Attributes:
         api_key: The key that the server requires, or None.
         headers: Headers in addition to those of the dialect.
         base_path: Replaces ``/v1`` in every path; None keeps the paths.
         timeout_s: How long one answer may take.
-        longest_wait_s: The longest single wait for a busy server.
+        max_wait_s: The longest single wait for a busy server.
         grace_s: How long a connection may stay open after the end of its stream.
         is_insecure: Whether untrusted certificates are accepted.
         ca_file: Certificates to trust, in a PEM file; None for those of the system.
@@ -110,7 +50,7 @@ class Access:
     headers: tuple[tuple[str, str], ...] = ()
     base_path: str | None = None
     timeout_s: float = 60.0
-    longest_wait_s: float = 60.0
+    max_wait_s: float = 60.0
     grace_s: float = 5.0
     is_insecure: bool = False
     ca_file: Path | None = None
@@ -126,9 +66,6 @@ class Access:
         return not self.is_insecure
 
 
-# One request of a probe and its answer.
-
-
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A request and its answer."""
@@ -141,7 +78,7 @@ class Exchange:
     total_s: float = 0.0
     first_s: float | None = None
     is_streamed: bool = False
-    is_left_open: bool = False
+    is_open: bool = False
     is_batch: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -162,9 +99,6 @@ class Exchange:
         return 400 <= self.status < 500 and not self.problem
 
 
-# The options of a probe and its results.
-
-
 class ProbeFailed(Exception):
     """The probe could not begin: no API answers; the message says what to do."""
 
@@ -182,7 +116,7 @@ class CheckOutcome(StrEnum):
     FLAKY = "flaky"
     SKIPPED = "skipped"
     UNDECIDED = "undecided"
-    NOT_ASKED = "not asked"
+    NOT_RUN = "not asked"
 
 
 class Verdict(StrEnum):
@@ -196,13 +130,9 @@ class Verdict(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-# What fails unless it is asked otherwise: what a vendor states, and what servers have in common.
-COUNTING = frozenset({Level.SPECIFICATION, Level.EXTENSION})
-
-
 @dataclass(frozen=True, slots=True)
 class ProbeOptions(Access):
-    """What to probe, how to reach it, and within which limits.
+    """The server to probe and the limits of the probe.
 
     Attributes:
         url: The server's address; the path of an endpoint may be part of it.
@@ -237,27 +167,30 @@ class ProbeOptions(Access):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that a server did wrong in one check.
+    """A fault of a server in one check.
 
     Attributes:
         code: A stable code for programs.
-        sentence: What is wrong, for a person.
-        mode: How the answer was requested; empty if that does not matter.
+        sentence: The message for the user.
         expected: The expected text.
         got: The actual text.
-        curl: Commands that repeat what the probe did.
         baseline: The text without stops, if known.
-        exchange: Which exchange of its result shows it.
+        is_certain: Whether no correct server ever answers so, even if its answers vary: such a
+            fault needs no second request.
+        mode: How the answer was requested; empty if that does not matter.
+        curl: Commands that repeat the requests.
+        exchange: The index of the exchange of its result that shows it.
         is_intermittent: Whether the same request was answered correctly, too.
     """
 
     code: str
     sentence: str
-    mode: str = ""
     expected: str = ""
     got: str = ""
-    curl: str = ""
     baseline: str = ""
+    is_certain: bool = False
+    mode: str = ""
+    curl: str = ""
     exchange: int | None = None
     is_intermittent: bool = False
 
@@ -270,10 +203,10 @@ class CheckResult:
         code: A stable id for programs, such as ``stop.one_character``.
         title: What is checked.
         outcome: Its outcome.
-        sentence: The result, for a person.
+        sentence: The result for the user.
         faults: The faults, if it failed.
         level: How binding it is in this dialect.
-        rule: What a server must do, in our words.
+        rule: The rule, in our words.
         reference: Where the dialect's vendor states it; None if it does not.
         cause: The id of the check under which reports show this one; empty if it stands alone.
         exchanges: The raw requests and answers.
@@ -351,7 +284,7 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Whether all checks were asked."""
-        return not self.not_asked and not self.cut_short
+        return not self.not_run and not self.cut_short
 
     @property
     def unjudged(self) -> tuple[CheckResult, ...]:
@@ -387,9 +320,9 @@ class Report:
         return tuple(failure for failure in self._failures() if failure.level not in self.levels)
 
     @property
-    def not_asked(self) -> tuple[CheckResult, ...]:
+    def not_run(self) -> tuple[CheckResult, ...]:
         """The checks that were left out because the probe was cut short."""
-        return tuple(result for result in self.results if result.outcome is CheckOutcome.NOT_ASKED)
+        return tuple(result for result in self.results if result.outcome is CheckOutcome.NOT_RUN)
 
     @property
     def fault_codes(self) -> frozenset[str]:
@@ -400,10 +333,6 @@ class Report:
             if not failure.cause
             for fault in failure.faults
         )
-
-    def shown_under(self, code: str) -> tuple[CheckResult, ...]:
-        """Return the results that reports show under another check's failure."""
-        return tuple(result for result in self.results if result.cause == code)
 
     def _failures(self) -> tuple[CheckResult, ...]:
         return tuple(result for result in self.results if result.outcome is CheckOutcome.FAILED)
@@ -418,14 +347,14 @@ class Progress:
         total: All checks, as far as known.
         title: The title of the current check.
         result: The latest result, if there is one.
-        left_s: How much longer it will take, as far as known.
+        remaining_s: The expected time to the end, as far as known.
     """
 
     done: int
     total: int
     title: str
     result: CheckResult | None = field(default=None)
-    left_s: float | None = None
+    remaining_s: float | None = None
 
 
 OnProgress = Callable[[Progress], None]

@@ -1,1 +1,1 @@
-"""The checks of a probe."""
+"""The checks of the probe, by subject."""

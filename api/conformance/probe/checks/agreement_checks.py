@@ -1,4 +1,4 @@
-"""Checks all answers of a probe beside each other: what belongs to the same text is the same.
+"""Compares all answers of a probe: the same text has the same reason and counts in each.
 
 Sends no requests.
 """
@@ -6,52 +6,52 @@ Sends no requests.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from api.conformance.captures.frames import count
-from api.conformance.captures.values import CapturedEnding, WireDialect, first_occurrence
+from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.checks.check import (
     Check,
-    CheckSetting,
-    Seen,
-    asked_in,
-    fault,
-    now_and_then,
+    CheckContext,
+    Evaluation,
+    as_intermittent,
+    question_of,
     undecided,
 )
+from api.conformance.probe.dialects import CHAT, COMPLETIONS, MESSAGES, value_at
 from api.conformance.probe.judgement import (
     STOP_ONLY_HIDDEN,
-    Judgement,
+    compare_texts,
     invariants,
     is_among,
     judge,
-    misprinted,
 )
 from api.conformance.probe.plan import Baseline, StopCase, bounds
 from api.conformance.probe.values import Exchange, Fault
 
 _ENDED = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP, CapturedEnding.STOP)
-_LEAST_CHARACTERS = 6
+# A shorter text may be the answer to several prompts.
+_MIN_MIXED_CHARS = 6
 # Servers that make several tokens a step make some behind a stop.
-_MOST_BEHIND = 3
-# A text that more requests than these get is not that of one of them.
-_MAX_MIXED = 3
-# So many answers must say the same before another one is wrong.
-_FEWEST = 3
+_MAX_TOKENS_BEHIND = 3
+# So many answers must agree before another one is wrong.
+_MIN_AGREEING = 3
+# A model or a busy machine may do so once.
+_CHANCE = ("stream_differs", "another_stop_won", STOP_ONLY_HIDDEN, "no_answer", "server_error")
+_TOOL_RESULTS = ('"role": "tool"', '"tool_result"', '"function_call_output"')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Answer:
-    """One answer, and what was asked for."""
+    """One answer and its request."""
 
     run: Exchange
     question: str
-    words: str
+    prompt: str
     stops: tuple[str, ...]
     limit: int | None
-    tokens: int | None
     input_tokens: int | None
     choices: int
     has_ids: bool
@@ -62,41 +62,86 @@ class _Answer:
         return self.run.capture.text
 
     @property
+    def tokens(self) -> int | None:
+        return self.run.capture.output_tokens
+
+    @property
+    def total(self) -> int:
+        return (self.tokens or 0) + (self.input_tokens or 0)
+
+    @property
     def ending(self) -> CapturedEnding | None:
         return self.run.capture.ending
 
     @property
-    def is_several(self) -> bool:
-        return self.choices > 1
+    def is_single(self) -> bool:
+        """Whether it has one choice that no token id ended."""
+        return self.choices == 1 and not self.has_ids
 
     @property
-    def whole_key(self) -> tuple[Hashable, ...]:
-        """What belongs to the same text."""
+    def text_key(self) -> Hashable:
+        """A key that answers of the same tokens share."""
         capture = self.run.capture
         others = tuple(choice.text for choice in capture.choices)
-        said = (self.text, capture.thinking, capture.tool_calls, others)
         # Another limit may end the same text after more tokens, which have none.
         limit = self.limit if self.ending is CapturedEnding.LIMIT else None
-        return (self.question, said, self.stops, limit)
+        content = (self.text, capture.thinking, capture.tool_calls, others)
+        return (self.question, content, self.stops, limit)
 
 
-# -- the conditions, as a finding names them -----------------------------------------------------
+def _answers(ctx: CheckContext) -> Iterator[_Answer]:
+    driver = ctx.driver
+    for run in ctx.client.exchanges:
+        is_other_mode = run.is_streamed is not run.capture.is_streamed
+        if not run.is_answer or not isinstance(run.body, dict) or is_other_mode:
+            continue
+        limit = driver.limit(run.body)
+        yield _Answer(
+            run,
+            question_of(driver, run.body),
+            _prompt_text(value_at(run.body, driver.prompt_path)),
+            driver.stops(run.body),
+            limit,
+            _input_tokens(run),
+            count(run.body.get("n")) or 1,
+            "stop_token_ids" in json.dumps(run.body),
+            _traits(run, driver.raw_stops(run.body), limit),
+        )
 
 
-def _traits(setting: CheckSetting, run: Exchange, stops: Any, limit: int | None) -> frozenset[str]:
+def _prompt_text(prompt: Any) -> str:
+    """Return the user's message, however a request spells it."""
+    if isinstance(prompt, list):
+        prompt = prompt[-1] if prompt else ""
+    if isinstance(prompt, dict):
+        names = (name for name in ("content", "text", "output") if name in prompt)
+        return _prompt_text(prompt.get(next(names, ""), ""))
+    return str(prompt)
+
+
+def _input_tokens(run: Exchange) -> int | None:
+    """Return the tokens of the prompt, cached ones included."""
+    usage = run.capture.usage
+    if usage is None or usage.input_tokens is None or run.capture.dialect is not MESSAGES:
+        return None if usage is None else usage.input_tokens
+    created = re.search(r'"cache_creation_input_tokens": ?(\d+)', run.text)
+    return usage.input_tokens + (usage.cached_tokens or 0) + int(created[1] if created else 0)
+
+
+# Conditions, as a fault names them.
+
+
+def _traits(run: Exchange, stops: Any, limit: int | None) -> frozenset[str]:
     body, capture = run.body, run.capture
     raw = json.dumps(body, ensure_ascii=False)
-    usage = capture.usage
-    claims: dict[str, bool] = {
+    has_system = bool({"system", "instructions"} & body.keys()) or '"role": "system"' in raw
+    traits = {
         "when streamed": run.is_streamed,
         "in whole answers": not run.is_streamed,
-        "with a system message": bool({"system", "instructions"} & body.keys())
-        or '"role": "system"' in raw,
+        "with a system message": has_system,
         "with tools": "tools" in body,
         "with a call": bool(capture.tool_calls),
-        "after the result of a tool": any(
-            name in raw for name in ('"role": "tool"', '"tool_result"', '"function_call_output"')
-        ),
+        "after the result of a tool": any(name in raw for name in _TOOL_RESULTS),
         "in a second turn": '"role": "assistant"' in raw,
         "with thinking": bool(capture.thinking),
         "with logprobs": bool(body.get("logprobs")),
@@ -113,377 +158,282 @@ def _traits(setting: CheckSetting, run: Exchange, stops: Any, limit: int | None)
         "where a stop ends the answer": bool(stops) and capture.ending in _ENDED,
         "with counts asked for": "stream_options" in body,
         "without counts asked for": run.is_streamed and "stream_options" not in body,
-        "in answers of more than 300 tokens": usage is not None
-        and (usage.output_tokens or 0) > 300,
+        "in answers of more than 300 tokens": (capture.output_tokens or 0) > 300,
         "beyond ASCII": not capture.text.isascii(),
     }
-    return frozenset(name for name, holds in claims.items() if holds)
+    return frozenset(name for name, holds in traits.items() if holds)
 
 
-def _where(wrong: Sequence[_Answer], right: Iterable[_Answer]) -> str:
-    """Return what the wrong answers have in common, and no right one has."""
+def _where(wrong: Sequence[_Answer], right: Sequence[_Answer]) -> str:
+    """Return the conditions that all wrong answers share, and no right one."""
     common = frozenset.intersection(*(answer.traits for answer in wrong))
-    others: Counter[str] = Counter()
-    number = 0
-    for answer in right:
-        others.update(answer.traits)
-        number += 1
+    others = Counter(trait for answer in right for trait in answer.traits)
     alone = sorted(name for name in common if not others[name])
     if alone:
         return f"Only {alone[0]}: "
-    if len(wrong) > 1:
-        rare = sorted(name for name in common if others[name] < number / 2)
-        return f"{' and '.join(rare[:2]).capitalize()}: " if rare else ""
-    return ""
+    rare = sorted(name for name in common if others[name] < len(right) / 2)
+    return f"{' and '.join(rare[:2]).capitalize()}: " if rare and len(wrong) > 1 else ""
 
 
-# -- the answers ---------------------------------------------------------------------------------
+# Rules: each yields wrong answers and their faults.
+
+_Wrong = Iterator[tuple[_Answer, Fault]]
 
 
-def _answers(setting: CheckSetting) -> list[_Answer]:
-    driver = setting.client.driver
-    found = []
-    for run in setting.client.exchanges:
-        is_other = run.is_streamed is not run.capture.is_streamed
-        if not run.is_answer or not isinstance(run.body, dict) or is_other:
-            continue
-        stops, limit = driver.stops_in(run.body), driver.limit_in(run.body)
-        said: Any = run.body
-        for name in driver.prompt_path:
-            said = said.get(name) if isinstance(said, dict) else None
-        usage = run.capture.usage
-        found.append(
-            _Answer(
-                run,
-                asked_in(driver, run.body),
-                _words(said),
-                driver.stops_of(run.body),
-                limit if isinstance(limit, int) else None,
-                usage.output_tokens if usage is not None else None,
-                _prompt_tokens(driver.dialect, run),
-                count(run.body.get("n")) or 1,
-                "stop_token_ids" in json.dumps(run.body),
-                _traits(setting, run, stops, limit if isinstance(limit, int) else None),
-            )
-        )
-    return found
-
-
-def _words(said: Any) -> str:
-    """Return what the user says, however a request spells it."""
-    if isinstance(said, list):
-        said = said[-1] if said else ""
-    if isinstance(said, dict):
-        named = (said[name] for name in ("content", "text", "output") if name in said)
-        return _words(next(named, ""))
-    return str(said)
-
-
-def _prompt_tokens(dialect: WireDialect, run: Exchange) -> int | None:
-    """Return the tokens of the prompt, those in a cache included."""
-    usage = run.capture.usage
-    if usage is None or usage.input_tokens is None:
-        return None
-    if dialect is not WireDialect.MESSAGES:
-        return usage.input_tokens
-    created = re.search(r'"cache_creation_input_tokens": ?(\d+)', run.text)
-    return usage.input_tokens + (usage.cached_tokens or 0) + int(created[1] if created else 0)
-
-
-# -- the rules -----------------------------------------------------------------------------------
-
-_Wrong = tuple[_Answer, Judgement]
-
-
-def _uncounted(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge whether all answers have counts where most of their mode have them."""
-    found: list[_Wrong] = []
-    is_asked = setting.client.driver.dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS)
+def _missing_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """All answers have counts if most of their mode have them."""
+    on_request = ctx.dialect in (CHAT, COMPLETIONS)
     # Elsewhere streams have counts as whole answers have.
-    for modes in ((False,), (True,)) if is_asked else ((False, True),):
+    for modes in ((False,), (True,)) if on_request else ((False, True),):
         alike = [
             answer
             for answer in answers
             if answer.run.is_streamed in modes
-            and ("without counts asked for" not in answer.traits or not is_asked)
+            and not (on_request and "without counts asked for" in answer.traits)
         ]
         counted = [answer for answer in alike if answer.tokens is not None]
-        usages = [(answer, answer.run.capture.usage) for answer in counted]
-        without_prompt = [
-            answer for answer, usage in usages if usage is None or usage.input_tokens is None
-        ]
-        if len(without_prompt) < len(counted):
-            said = "The tokens of the prompt are not counted, which other answers do."
-            verdict = Judgement("prompt_uncounted", said, "counts of tokens", "none")
-            found += [(answer, verdict) for answer in without_prompt]
-        if len(counted) < _FEWEST or (is_asked and 2 * len(counted) <= len(alike)):
-            continue
-        said = "The answer has no counts, which others have."
-        verdict = Judgement("usage_missing", said, "counts of tokens", "none")
-        found += [(answer, verdict) for answer in alike if answer.tokens is None]
-    return found
+        promptless = [answer for answer in counted if answer.input_tokens is None]
+        if len(promptless) < len(counted):
+            sentence = "The tokens of the prompt are not counted, which other answers do."
+            fault = Fault("prompt_uncounted", sentence, "counts of tokens", "none")
+            yield from ((answer, fault) for answer in promptless)
+        is_usual = not on_request or 2 * len(counted) > len(alike)
+        if len(counted) >= _MIN_AGREEING and is_usual:
+            sentence = "The answer has no counts, which others have."
+            fault = Fault("usage_missing", sentence, "counts of tokens", "none")
+            yield from ((answer, fault) for answer in alike if answer.tokens is None)
 
 
-def _unlike(
-    answers: Iterable[_Answer],
-    key: Callable[[_Answer], Hashable],
-    value: Callable[[_Answer], int | None],
-) -> list[tuple[_Answer, int]]:
-    """Return the answers whose count is not that of most answers with the same key."""
-    groups: dict[Hashable, list[_Answer]] = {}
-    for answer in answers:
-        if value(answer) is not None:
-            groups.setdefault(key(answer), []).append(answer)
-    found = []
+def _outliers(
+    answers: Iterable[_Answer], keyed: Iterable[tuple[Hashable, int | None]]
+) -> Iterator[tuple[_Answer, int, int]]:
+    """Yield the answers whose count is not the most common one of their key, and that count."""
+    groups: dict[Hashable, list[tuple[_Answer, int]]] = {}
+    for answer, (key, value) in zip(answers, keyed, strict=True):
+        if value is not None:
+            groups.setdefault(key, []).append((answer, value))
     for group in groups.values():
-        counts = Counter(value(answer) for answer in group)
+        counts = Counter(value for _, value in group)
         usual, times = counts.most_common(1)[0]
         # Of two that differ, the stream is shown.
         if times * 2 == len(group) and len(counts) == 2:
-            wholes = [value(answer) for answer in group if not answer.run.is_streamed]
-            usual = wholes[0] if wholes else usual
-        found += [(answer, usual or 0) for answer in group if value(answer) != usual]
-    return found
+            usual = next((value for one, value in group if not one.run.is_streamed), usual)
+        yield from ((answer, value, usual) for answer, value in group if value != usual)
 
 
-def _prompts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge whether the same prompt has the same count of tokens."""
-    found: list[_Wrong] = []
-    for answer, usual in _unlike(
-        answers,
-        lambda answer: (answer.question, answer.choices),
-        lambda answer: answer.input_tokens,
-    ):
-        # Some servers count only what is not in their cache.
-        if (answer.input_tokens or 0) * 2 <= usual and answer.input_tokens:
-            continue
-        said = "The same prompt has another count of tokens in other answers."
-        got = f"{answer.input_tokens} tokens"
-        found.append((answer, Judgement("usage_prompt", said, f"{usual} tokens", got)))
-    return found
+def _prompt_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """The same prompt has the same count of tokens."""
+    keyed = (((answer.question, answer.choices), answer.input_tokens) for answer in answers)
+    for answer, tokens, usual in _outliers(answers, keyed):
+        # Some servers count only the tokens that are not in their cache.
+        if not 0 < tokens * 2 <= usual:
+            sentence = "The same prompt has another count of tokens in other answers."
+            yield answer, Fault("usage_prompt", sentence, f"{usual} tokens", f"{tokens} tokens")
 
 
-def _counts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge whether the same text has the same count of tokens."""
+def _text_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """The same text has the same count of tokens."""
     comparable = [answer for answer in answers if not answer.has_ids]
-    found: list[_Wrong] = []
-    for answer, usual in _unlike(
-        comparable, lambda answer: answer.whole_key, lambda answer: answer.tokens
-    ):
-        said = "The same text has another count of tokens in other answers."
-        verdict = Judgement("usage_differs", said, f"{usual} tokens", f"{answer.tokens} tokens")
-        found.append((answer, verdict))
-    return found
+    keyed = ((answer.text_key, answer.tokens) for answer in comparable)
+    for answer, tokens, usual in _outliers(comparable, keyed):
+        sentence = "The same text has another count of tokens in other answers."
+        yield answer, Fault("usage_differs", sentence, f"{usual} tokens", f"{tokens} tokens")
 
 
-def _spelled(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge the counts of answers that a stop ended by the pieces of a stream without stops.
+def _stop_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """An answer that a stop ended has the tokens of its text, as the pieces of a stream show it.
 
-    Where each token is a piece of the stream, a text has at least its own pieces. How much more is
-    generated than the stop is the server's choice, within reason.
+    How much more is generated than the stop is the server's choice, within reason.
     """
-    fulls, ends = _fulls(answers), {}
+    fulls, ends = _full_answers(answers), {}
     for answer in answers:
         full, pieces = fulls.get(answer.question), bounds(answer.run.capture)
         if full is not None and answer.text == full.text and len(pieces) == answer.tokens:
             ends[answer.question] = pieces
-    found: list[_Wrong] = []
     for answer in answers:
-        pieces, full = ends.get(answer.question, ()), fulls.get(answer.question)
-        tokens, thinking = answer.tokens, answer.run.capture.thinking
-        is_known = pieces and full is not None and not answer.is_several and not answer.has_ids
-        if not is_known or tokens is None or thinking or answer.ending not in _ENDED:
+        full, pieces = fulls.get(answer.question), ends.get(answer.question, ())
+        tokens = answer.tokens
+        is_comparable = answer.is_single and answer.ending in _ENDED
+        if full is None or not pieces or tokens is None or not is_comparable:
             continue
-        occurrence = first_occurrence(full.text if full is not None else "", answer.stops)
-        if occurrence is None or answer.text != full.text[: occurrence.start]:  # type: ignore[union-attr]
+        found = first_occurrence(full.text, answer.stops)
+        if answer.run.capture.thinking or found is None or answer.text != full.text[: found.start]:
             continue
         # A stop takes a token, too.
-        least = max(1, sum(end <= occurrence.start for end in pieces))
-        most = sum(end < occurrence.end for end in pieces) + 1
-        if least <= tokens <= 1.5 * most + _MOST_BEHIND:
-            continue
-        said = "The count of tokens does not fit the text before the stop."
-        verdict = Judgement("usage_differs", said, f"{least} to {most} tokens", f"{tokens} tokens")
-        found.append((answer, verdict))
-    return found
+        fewest = max(1, sum(end <= found.start for end in pieces))
+        largest = sum(end < found.end for end in pieces) + 1
+        if not fewest <= tokens <= 1.5 * largest + _MAX_TOKENS_BEHIND:
+            sentence = "The count of tokens does not fit the text before the stop."
+            expected = f"{fewest} to {largest} tokens"
+            yield answer, Fault("usage_differs", sentence, expected, f"{tokens} tokens")
 
 
-def _limits(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge whether answers that the limit is said to end have as many tokens as it allows."""
+def _limits(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """An answer that the limit is said to end has as many tokens as it allows."""
     known = [
-        answer
+        (answer, answer.tokens, answer.limit)
         for answer in answers
-        if answer.tokens is not None and answer.limit is not None and not answer.is_several
+        if answer.tokens is not None and answer.limit is not None and answer.choices == 1
     ]
-    limited = [answer for answer in known if answer.ending is CapturedEnding.LIMIT]
-    exact = [answer for answer in limited if answer.tokens == answer.limit]
-    # Where the context is full there is no room for more, whatever the limit allows.
-    room = max((_total(answer) for answer in known), default=0)
-    found: list[_Wrong] = []
-    for answer in limited if len(exact) >= max(_FEWEST, len(limited) / 2) else ():
-        tokens, limit = answer.tokens or 0, answer.limit or 0
-        if tokens < limit and _total(answer) < room:
-            said = "The limit is named as the reason, but fewer tokens are counted."
-            wanted, got = f"{limit} tokens, or another reason", f"{tokens} tokens"
-            found.append((answer, Judgement("limit_miscounted", said, wanted, got)))
-    for answer in known:
-        tokens, limit = answer.tokens or 0, answer.limit or 0
-        if tokens > limit >= setting.client.driver.least_tokens:
-            said = "The answer has more tokens than the limit allows."
-            got = f"{tokens} tokens"
-            found.append((answer, Judgement("limit_ignored", said, f"at most {limit}", got)))
-    return found
+    limited = [each for each in known if each[0].ending is CapturedEnding.LIMIT]
+    exact = sum(tokens == limit for _, tokens, limit in limited)
+    # Where the context is full there is no space for more, whatever the limit allows.
+    largest = max((answer.total for answer, _, _ in known), default=0)
+    is_usual = exact >= max(_MIN_AGREEING, len(limited) / 2)
+    for answer, tokens, limit in limited if is_usual else ():
+        if tokens < limit and answer.total < largest:
+            sentence = "The limit is named as the reason, but fewer tokens are counted."
+            expected = f"{limit} tokens, or another reason"
+            yield answer, Fault("limit_miscounted", sentence, expected, f"{tokens} tokens")
+    for answer, tokens, limit in known:
+        if tokens > limit >= ctx.driver.min_tokens:
+            sentence = "The answer has more tokens than the limit allows."
+            yield answer, Fault("limit_ignored", sentence, f"at most {limit}", f"{tokens} tokens")
 
 
-def _total(answer: _Answer) -> int:
-    return (answer.tokens or 0) + (answer.input_tokens or 0)
-
-
-def _reasons(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge whether answers have a reason, and one that fits the others."""
-    words = setting.client.driver.words
-    found: list[_Wrong] = []
-    said_all = [answer for answer in answers if answer.ending is not None]
-    if 2 * len(said_all) > len(answers):
-        said = "The answer gives no reason for its end."
-        missing = Judgement("reason_missing", said, words[CapturedEnding.NATURAL], "none")
-        found += [(answer, missing) for answer in answers if answer.ending is None]
-    fulls = _fulls(answers)
-    for answer in said_all:
-        capture = answer.run.capture
-        if answer.ending is CapturedEnding.TOOL and not capture.tool_calls:
-            said = "The reason is a call, but the answer has none."
-            found.append((answer, Judgement("wrong_reason", said, "a call", str(capture.reason))))
-        full = fulls.get(answer.question)
-        if full is None or answer.is_several or answer.has_ids:
+def _reasons(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """Answers have a reason, and one that fits the others."""
+    names, fulls = ctx.driver.reason_names, _full_answers(answers)
+    given = [answer for answer in answers if answer.ending is not None]
+    if 2 * len(given) > len(answers):
+        sentence = "The answer gives no reason for its end."
+        missing = Fault("reason_missing", sentence, names[CapturedEnding.NATURAL], "none")
+        yield from ((answer, missing) for answer in answers if answer.ending is None)
+    for answer in given:
+        capture, full = answer.run.capture, fulls.get(answer.question)
+        got, has_call = str(capture.reason), bool(capture.tool_calls)
+        if answer.ending is CapturedEnding.TOOL and not has_call:
+            sentence = "The reason is a call, but the answer has none."
+            yield answer, Fault("wrong_reason", sentence, "a call", got)
+        if full is None or not answer.is_single:
             continue
         is_cut = full.text.startswith(answer.text) and full.text != answer.text
         is_fired = first_occurrence(full.text, answer.stops) is not None
         # A model that varies may end earlier by itself.
-        is_cut &= not setting.is_varying
-        if is_cut and not is_fired and answer.ending in _ENDED and not capture.tool_calls:
-            said = "The answer is cut, but the reason says otherwise."
-            limit = words[CapturedEnding.LIMIT]
-            found.append((answer, Judgement("wrong_reason", said, limit, str(capture.reason))))
-        if (
-            full.text == answer.text
-            and full.ending in _ENDED
-            and answer.ending is CapturedEnding.LIMIT
-            and answer.tokens is not None
-            and answer.tokens < (answer.limit or 0)
-        ):
-            said = "The answer ended by itself before the limit, which is named as the reason."
-            natural = words[CapturedEnding.NATURAL]
-            found.append((answer, Judgement("wrong_reason", said, natural, str(capture.reason))))
-    return found
+        is_comparable = not ctx.is_varying and not is_fired and not has_call
+        if is_cut and is_comparable and answer.ending in _ENDED:
+            sentence = "The answer is cut, but the reason says otherwise."
+            yield answer, Fault("wrong_reason", sentence, names[CapturedEnding.LIMIT], got)
+        is_limit = answer.ending is CapturedEnding.LIMIT and full.ending in _ENDED
+        is_below = answer.tokens is not None and answer.tokens < (answer.limit or 0)
+        if full.text == answer.text and is_limit and is_below:
+            sentence = "The answer ended by itself before the limit, which is named as the reason."
+            yield answer, Fault("wrong_reason", sentence, names[CapturedEnding.NATURAL], got)
 
 
-def _fulls(answers: Sequence[_Answer]) -> dict[str, _Answer]:
-    """Return for each question an answer without stops that most others like it agree with."""
+def _full_answers(answers: Sequence[_Answer]) -> dict[str, _Answer]:
+    """Return the most common answer without stops to each question, if most have its text."""
     groups: dict[str, list[_Answer]] = {}
     for answer in answers:
-        is_plain = not answer.stops and not answer.has_ids and not answer.is_several
+        is_plain = not answer.stops and answer.is_single
         if is_plain and answer.text and not answer.run.capture.tool_calls:
             groups.setdefault(answer.question, []).append(answer)
     found: dict[str, _Answer] = {}
     for question, group in groups.items():
         largest = max(answer.limit or 0 for answer in group)
         longest = [answer for answer in group if (answer.limit or 0) == largest]
-        texts = Counter(answer.text for answer in longest)
-        text, times = texts.most_common(1)[0]
+        text, times = Counter(answer.text for answer in longest).most_common(1)[0]
         if times > 1 and 2 * times > len(longest):
             found[question] = next(answer for answer in longest if answer.text == text)
     return found
 
 
-def _usual(answers: Sequence[_Answer]) -> dict[str, str]:
-    """Return the most frequent answer to each prompt that was asked several times."""
-    texts: dict[str, Counter[str]] = {}
+def _texts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """Texts have no fault that no model makes by chance."""
+    if not ctx.main.is_repeatable or ctx.is_varying:
+        return
+    fulls = _full_answers(answers)
+    prompts: dict[str, set[str]] = {}
     for answer in answers:
-        if not answer.stops and not answer.has_ids:
-            texts.setdefault(answer.words, Counter())[answer.text] += 1
-    found = {words: counts.most_common(1)[0] for words, counts in texts.items()}
-    return {words: text for words, (text, times) in found.items() if times >= _FEWEST}
-
-
-def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
-    """Judge texts by what no model does by chance."""
-    driver, fulls = setting.client.driver, _fulls(answers)
-    known: dict[str, set[str]] = {}
+        if answer.ending in _ENDED and len(answer.text.strip()) >= _MIN_MIXED_CHARS:
+            prompts.setdefault(answer.text, set()).add(answer.prompt)
     for answer in answers:
-        if answer.ending in _ENDED and len(answer.text.strip()) >= _LEAST_CHARACTERS:
-            known.setdefault(answer.text, set()).add(answer.words)
-    usual = _usual(answers) if setting.is_varying else {}
-    found: list[_Wrong] = []
-    for answer in answers:
-        full = fulls.get(answer.question)
-        if full is None or answer.is_several or answer.has_ids or answer.run.capture.tool_calls:
-            continue
-        if not setting.main.is_repeatable or (
-            answer.run.is_streamed and setting.main.streamed_text is not None
-        ):
+        full, run = fulls.get(answer.question), answer.run
+        is_other_stream = run.is_streamed and ctx.main.streamed_text is not None
+        if full is None or not answer.is_single or run.capture.tool_calls or is_other_stream:
             continue
         if full.run.capture.thinking and answer.stops:
             continue
-        given = Baseline(
-            setting.main.ask,
-            full.text,
-            full.text,
-            tokens=full.tokens,
-            streamed_tokens=full.tokens,
-            ending=full.ending,
-        )
-        occurrence = first_occurrence(full.text, answer.stops)
-        is_own = full.text.startswith(answer.text)
-        if setting.is_varying and setting.is_variation(answer.run, is_text_wrong=False):
-            continue
-        others = known.get(answer.text, set()) - {answer.words}
-        if setting.is_varying:
-            # What several get now and then, and nobody usually, is no answer to another request.
-            others = {words for words in others if usual.get(words) == answer.text}
-            is_own |= len(known.get(answer.text, ())) > _MAX_MIXED
-        if not is_own and others:
-            said = "The answer is that of another request."
-            found.append((answer, Judgement("mixed_up", said, full.text, answer.text)))
+        others = prompts.get(answer.text, set()) - {answer.prompt}
+        if not full.text.startswith(answer.text) and others:
+            sentence = "The answer is that of another request."
+            yield answer, Fault("mixed_up", sentence, full.text, answer.text)
         elif answer.stops and answer.ending is not CapturedEnding.LIMIT:
-            text = full.text if occurrence is None else full.text[: occurrence.start]
-            stop = None if occurrence is None else occurrence.stop
+            tokens = full.tokens
+            given = Baseline(
+                ctx.main.ask,
+                full.text,
+                full.text,
+                tokens=tokens,
+                streamed_tokens=tokens,
+                ending=full.ending,
+            )
+            found = first_occurrence(full.text, answer.stops)
+            text = full.text if found is None else full.text[: found.start]
+            stop = None if found is None else found.stop
             case = StopCase("any", given, answer.stops, text, stop)
-            verdicts = [*judge(case, answer.run, driver), *invariants(case, answer.run)]
-            found += [(answer, one) for one in verdicts if setting.is_certain(answer.run, one)]
+            for fault in (*judge(case, run, ctx.driver), *invariants(case, run)):
+                if fault.is_certain:
+                    yield answer, fault
         elif not answer.stops and answer.ending in _ENDED and full.ending in _ENDED:
-            found += [(answer, one) for one in misprinted(full.text, full.tokens, answer.run)]
-    return found
+            yield from ((answer, one) for one in compare_texts(full.text, full.tokens, run))
 
 
-# Which kinds of fault a rule finds; if another check has found one of these, it has said so better.
-_RULES: tuple[tuple[Callable[[CheckSetting, Sequence[_Answer]], list[_Wrong]], str], ...] = (
+# Each rule with the codes of the faults with which another check has reported the same better.
+_RULES: tuple[tuple[Callable[[CheckContext, Sequence[_Answer]], _Wrong], str], ...] = (
     (_texts, r"^(?!usage)"),
     (_reasons, r"^(?!usage)"),
     (_limits, r"limit|usage|tokens|lost|reason|stop_only"),
-    (_counts, r"usage|limit|stop_only|text|lost"),
-    (_spelled, r"usage|limit|stop_only|text|lost|hidden"),
-    (_prompts, r"usage"),
-    (_uncounted, r"usage|missing"),
+    (_text_counts, r"usage|limit|stop_only|text|lost"),
+    (_stop_counts, r"usage|limit|stop_only|text|lost|hidden"),
+    (_prompt_counts, r"usage"),
+    (_missing_counts, r"usage|missing"),
 )
 
 
-def _now_and_then(setting: CheckSetting) -> Fault | None:
+async def _agree(ctx: CheckContext) -> Evaluation:
+    """The same text has the same reason and counts in all answers, whatever the request has."""
+    answers = list(_answers(ctx))
+    if not answers:
+        raise undecided("There are no answers that could be compared.")
+    faults: dict[str, Fault] = {}
+    for rule, alike in _RULES:
+        if any(re.search(alike, code) for code in ctx.found):
+            continue
+        wrong: dict[str, list[tuple[_Answer, Fault]]] = {}
+        for answer, fault in rule(ctx, answers):
+            if fault.code not in ctx.found:
+                wrong.setdefault(fault.code, []).append((answer, fault))
+        for code, cases in wrong.items():
+            guilty = [answer for answer, _ in cases]
+            right = [answer for answer in answers if answer not in guilty]
+            answer, fault = cases[0]
+            sentence = _where(guilty, right) + fault.sentence
+            found = ctx.fault(answer.run, replace(fault, sentence=sentence))
+            if any(other.run.body == answer.run.body for other in right):
+                found = as_intermittent(found)
+            faults.setdefault(code, found)
+    if not faults and (torn := _intermittent(ctx)) is not None:
+        faults[torn.code] = torn
+    return Evaluation(f"{len(answers)} answers were compared", tuple(faults.values()))
+
+
+def _intermittent(ctx: CheckContext) -> Fault | None:
     """Return the fault of several answers to requests that were answered correctly, too.
 
     Another text is no fault, because models vary; one with the tokens of the right text is, if it
     is that text but for a part.
     """
     torn = [
-        (run, verdict)
-        for run, verdict, right in setting.odd
-        if verdict.code not in _OF_LUCK and _is_torn(run, right)
+        (run, fault)
+        for run, fault, right in ctx.intermittent
+        if fault.code not in _CHANCE and _is_torn(run, right)
     ]
-    if len(torn) < 2 or any(run in setting.client.broken for run, _ in torn):
+    if len(torn) < 2 or any(run in ctx.client.broken for run, _ in torn):
         return None
-    run, verdict = torn[0]
-    said = f"In {len(torn)} answers now and then: {verdict.sentence}"
-    return now_and_then(fault(setting.client, run, replace(verdict, sentence=said)))
+    run, fault = torn[0]
+    sentence = f"In {len(torn)} answers now and then: {fault.sentence}"
+    return as_intermittent(ctx.fault(run, replace(fault, sentence=sentence)))
 
 
 def _is_torn(run: Exchange, right: Exchange) -> bool:
@@ -491,44 +441,7 @@ def _is_torn(run: Exchange, right: Exchange) -> bool:
     if one.text == other.text or not (run.is_answer and right.is_answer):
         return True
     is_part = is_among(one.text, other.text) or is_among(other.text, one.text)
-    return is_part and None is not _tokens(run) == _tokens(right)
-
-
-def _tokens(run: Exchange) -> int | None:
-    return run.capture.usage.output_tokens if run.capture.usage is not None else None
-
-
-# What a model or a busy machine may do once.
-_OF_LUCK = ("stream_differs", "another_stop_won", STOP_ONLY_HIDDEN, "no_answer", "server_error")
-
-
-async def _agree(setting: CheckSetting) -> Seen:
-    """The same text has the same reason and counts in all answers, whatever the request has."""
-    answers = _answers(setting)
-    if not answers:
-        return undecided("There are no answers that could be compared.")
-    faults: dict[str, Fault] = {}
-    for rule, alike in _RULES:
-        if any(re.search(alike, code) for code in setting.found):
-            continue
-        wrong: dict[str, list[_Wrong]] = {}
-        for answer, verdict in rule(setting, answers):
-            if verdict.code in setting.found:
-                continue
-            wrong.setdefault(verdict.code, []).append((answer, verdict))
-        for code, cases in wrong.items():
-            guilty = [answer for answer, _ in cases]
-            places = {id(answer) for answer in guilty}
-            right = [answer for answer in answers if id(answer) not in places]
-            answer, verdict = cases[0]
-            sentence = _where(guilty, right) + verdict.sentence
-            found = fault(setting.client, answer.run, replace(verdict, sentence=sentence))
-            if any(other.run.body == answer.run.body for other in right):
-                found = now_and_then(found)
-            faults.setdefault(code, found)
-    if not faults and (torn := _now_and_then(setting)) is not None:
-        faults[torn.code] = torn
-    return Seen(f"{len(answers)} answers were compared", tuple(faults.values()))
+    return is_part and None is not one.output_tokens == other.output_tokens
 
 
 AGREEMENT_CHECKS = (Check("answers.agree", _agree),)

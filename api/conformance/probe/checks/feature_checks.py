@@ -1,721 +1,568 @@
-"""Checks of features beside stops: several choices, logprobs, tools, structured output."""
+"""Checks of choices, logprobs, structured output, and of requests with optional fields."""
 
-import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.frames import items, mapping, parse_json
-from api.conformance.captures.values import (
-    Capture,
-    CapturedCall,
-    CapturedChoice,
-    CapturedEnding,
-    WireDialect,
-)
+from api.conformance.captures.diagnosis import is_object
+from api.conformance.captures.frames import items, mapping, objects, parse_json, parse_object
+from api.conformance.captures.values import Capture, CapturedChoice, CapturedEnding
 from api.conformance.probe.checks.check import (
+    VARIES,
     Check,
-    CheckSetting,
-    Findings,
-    Seen,
+    CheckContext,
+    Evaluation,
+    Judge,
+    Recorder,
+    require_repeatable,
+    require_stops,
     skipped,
     undecided,
-    without_premise,
+    without_cost,
 )
-from api.conformance.probe.checks.limit_checks import limited
-from api.conformance.probe.checks.request_checks import Situation, judged_in, modes
+from api.conformance.probe.checks.request_checks import SYSTEM, Situation, check_situation
+from api.conformance.probe.checks.thinking_checks import THINKING_TOKENS
+from api.conformance.probe.checks.tool_checks import (
+    CALL_TOKENS,
+    first_call,
+    judge_call,
+    tool_ask,
+    tool_body,
+)
 from api.conformance.probe.dialects import (
+    COMPLETIONS,
+    GENERATE,
+    OLLAMA,
     STRUCTURE_PROMPT,
-    TOOL_NAME,
-    TOOL_PROMPT,
     Ask,
     Body,
-    Choice,
-    Driver,
-    after_call,
     with_choices,
+    with_json,
     with_logprobs,
+    with_nulls,
+    with_parts,
     with_structure,
-    with_tool,
 )
-from api.conformance.probe.judgement import Judgement, no_answer
-from api.conformance.probe.plan import Baseline
-from api.conformance.probe.values import Exchange
-
-# Checks several choices.
+from api.conformance.probe.judgement import no_answer
+from api.conformance.probe.plan import Baseline, StopCase
+from api.conformance.probe.values import Exchange, Fault
 
 _CHOICES = 2
-MANY_TOKENS = 256
-_TEMPERATURE = 0.7
+_TOPS = 2
+_TEMPERATURE, _SEED = 0.7, 11
 
 
-async def _several(setting: CheckSetting) -> Exchange | Seen:
-    """Return an answer of several choices; else why there is none.
+# Several choices.
 
-    Some servers give several only where they are sampled.
-    """
-    if "choices" not in setting.shared:
-        run: Exchange | None = None
+
+def _choices_body(ctx: CheckContext, ask: Ask) -> Body | None:
+    temperature: float = ctx.shared.get("choices_temperature", 0.0)
+    body = ctx.body(replace(ask, temperature=temperature))
+    return with_choices(ctx.dialect, body, _CHOICES)
+
+
+async def _first_choices(ctx: CheckContext) -> Exchange:
+    """Return an answer of several choices; some servers give several only where they sample."""
+    if "choices" not in ctx.shared:
         for temperature in (0.0, _TEMPERATURE):
-            setting.shared["choices_temperature"] = temperature
-            body = of_several(setting, setting.main.ask)
+            ctx.shared["choices_temperature"] = temperature
+            body = _choices_body(ctx, ctx.main.ask)
             if body is None:
-                setting.shared["choices"] = skipped("The dialect has one choice only.")
+                raise skipped("The dialect has one choice only.")
+            run = await ctx.client.send(body)
+            ctx.shared["choices"] = run
+            if not run.is_refusal or "temperature" in ctx.driver.omitted:
                 break
-            run = await setting.client.send(body)
-            said = f"Several choices are refused with status {run.status}."
-            setting.shared["choices"] = skipped(said) if run.is_refusal else run
-            if not run.is_refusal or "temperature" in setting.client.driver.left_out:
-                break
-    several: Exchange | Seen = setting.shared["choices"]
+    several: Exchange = ctx.shared["choices"]
+    if several.is_refusal:
+        raise skipped(f"Several choices are refused with status {several.status}.")
     return several
 
 
-def of_several(setting: CheckSetting, ask: Ask) -> Body | None:
-    """Return a request for several choices; None if the dialect has one only."""
-    temperature: float = setting.shared.get("choices_temperature", 0.0)
-    body = setting.body(replace(ask, temperature=temperature))
-    return with_choices(setting.client.driver.dialect, body, _CHOICES)
+def _choices_of(run: Exchange) -> list[Capture | CapturedChoice]:
+    return [run.capture, *run.capture.choices]
 
 
-async def _count(setting: CheckSetting) -> Seen:
-    """As many choices come as are asked for, each with its own index, text and reason."""
-    whole = await _several(setting)
-    if isinstance(whole, Seen):
-        return whole
-    findings = Findings(setting)
-    judged = partial(_counted, setting.main)
-    await findings.ask(whole.body, judged, first=whole)
-    streamed = of_several(setting, replace(setting.main.ask, is_streamed=True))
-    await findings.ask(streamed, judged)
-    if setting.client.driver.can_think and setting.main.is_repeatable and not findings.faults:
-        thinking = replace(setting.main.ask, is_thinking=True, is_streamed=True)
-        findings.situation = "With thinking"
-        several = of_several(setting, replace(thinking, max_tokens=2 * MANY_TOKENS))
-        await findings.ask(several, _thought_each, may_refuse=True)
-    return findings.seen(f"{_CHOICES} choices")
+async def _count(ctx: CheckContext) -> Evaluation:
+    """Each requested choice comes, with its own index, text and reason."""
+    whole, recorder = await _first_choices(ctx), Recorder(ctx)
+    judged = partial(_judge_count, ctx.main)
+    await recorder.ask(whole.body, judged, first=whole)
+    await recorder.ask(_choices_body(ctx, replace(ctx.main.ask, is_streamed=True)), judged)
+    if ctx.driver.can_think and ctx.main.is_repeatable and not recorder.faults:
+        recorder.situation = "With thinking"
+        ask = replace(ctx.main.ask, is_thinking=True, is_streamed=True, max_tokens=2 * CALL_TOKENS)
+        await recorder.ask(_choices_body(ctx, ask), _judge_thinking_each, may_refuse=True)
+    return recorder.evaluation(f"{_CHOICES} choices")
 
 
-def _thought_each(run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    choices: list[Capture | CapturedChoice] = [run.capture, *run.capture.choices]
+def _judge_thinking_each(run: Exchange) -> Iterator[Fault]:
     for name in ("thinking", "text"):
-        parts = [getattr(choice, name).strip() for choice in choices]
+        parts = [getattr(choice, name).strip() for choice in _choices_of(run)]
         if any(parts) and not all(parts):
-            said = f"Choice {parts.index('')} has no {name}, which another choice has."
-            return [Judgement("choice_empty", said, f"{name} in each", repr(parts))]
-    return []
+            sentence = f"Choice {parts.index('')} has no {name}, which another choice has."
+            yield Fault("choice_empty", sentence, f"{name} in each", repr(parts))
+            return
 
 
-def _counted(main: Baseline, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    choices: list[Capture | CapturedChoice] = [run.capture, *run.capture.choices]
-    wanted = f"{_CHOICES} choices"
-    if len(choices) < _CHOICES:
-        said = f"{_CHOICES} choices were asked for, but {len(choices)} came."
-        return [Judgement("choices_missing", said, wanted, str(len(choices)))]
-    silent = [at for at, choice in enumerate(choices) if not choice.text and not choice.tool_calls]
-    if silent:
-        said = f"Choice {silent[0]} has no text."
-        return [Judgement("choice_empty", said, wanted, repr([choice.text for choice in choices]))]
-    unended = [at for at, choice in enumerate(choices) if choice.reason is None]
-    if unended:
-        said = f"Choice {unended[0]} gives no reason for its end."
-        return [Judgement("reason_missing", said, "a reason for each", "none")]
-    usage = run.capture.usage
-    tokens = usage.output_tokens if usage is not None else None
+def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
+    choices, tokens = _choices_of(run), run.capture.output_tokens
+    expected = f"{_CHOICES} choices"
+    silent = [at for at, one in enumerate(choices) if not one.text and not one.tool_calls]
+    unended = [at for at, one in enumerate(choices) if one.reason is None]
     is_known = tokens is not None and main.tokens and {one.text for one in choices} == {main.text}
-    if is_known and tokens != _CHOICES * (main.tokens or 0):
-        said = f"The counts of {_CHOICES} choices are not those of {_CHOICES} such answers."
-        wanted = f"{_CHOICES} times {main.tokens} tokens"
-        return [Judgement("usage_choices", said, wanted, f"{tokens} tokens")]
-    return []
+    if len(choices) < _CHOICES:
+        sentence = f"{_CHOICES} choices were asked for, but {len(choices)} came."
+        yield Fault("choices_missing", sentence, expected, str(len(choices)))
+    elif silent:
+        texts = repr([choice.text for choice in choices])
+        yield Fault("choice_empty", f"Choice {silent[0]} has no text.", expected, texts)
+    elif unended:
+        sentence = f"Choice {unended[0]} gives no reason for its end."
+        yield Fault("reason_missing", sentence, "a reason for each", "none")
+    elif is_known and tokens != _CHOICES * (main.tokens or 0):
+        sentence = f"The counts of {_CHOICES} choices are not those of {_CHOICES} such answers."
+        expected = f"{_CHOICES} times {main.tokens} tokens"
+        yield Fault("usage_choices", sentence, expected, f"{tokens} tokens")
 
 
-async def _choices(setting: CheckSetting) -> Seen:
+async def _choices_stop(ctx: CheckContext) -> Evaluation:
     """Each of several choices ends at the stop, and at the limit."""
-    whole = await _several(setting)
-    if isinstance(whole, Seen):
-        return whole
-    if whole.is_answer and len(_each(whole)) < _CHOICES:
-        return skipped("The server gives one choice only.")
+    whole = await _first_choices(ctx)
+    if whole.is_answer and len(_choices_of(whole)) < _CHOICES:
+        raise skipped("The server gives one choice only.")
     situation = Situation(
-        "With several choices", of_several, views=_each, ignored="choice_not_stopped"
+        "With several choices", _choices_body, views=_views, ignored="choice_not_stopped"
     )
-    return await judged_in(situation, setting)
+    return await check_situation(situation, ctx)
 
 
-def _each(run: Exchange) -> list[Exchange]:
-    """Return an answer as one answer for each of its choices."""
-    capture = run.capture
-    choices: list[Capture | CapturedChoice] = [capture, *capture.choices]
-    # The counts are those of all choices.
-    return [
-        replace(run, capture=replace(capture.of_choice(choice), usage=None, choices=()))
-        for choice in choices
-    ]
+def _views(run: Exchange) -> Sequence[Exchange]:
+    """Return an answer as one answer for each of its choices; the counts are those of all."""
+    views = (
+        replace(run.capture.of_choice(one), usage=None, choices=()) for one in _choices_of(run)
+    )
+    return [replace(run, capture=view) for view in views]
 
 
-def _choices_in(raw: str) -> list[dict[str, Any]]:
-    try:
-        return [mapping(item) for item in items(mapping(parse_json(raw)).get("choices"))]
-    except ValueError:
-        return []
+# Logprobs.
 
 
-# Checks logprobs.
-
-_TOPS = 2
-
-
-async def _logprobs(setting: CheckSetting) -> Seen:
+async def _logprobs(ctx: CheckContext) -> Evaluation:
     """Logprobs are listed only for tokens of the text, and for all of them."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    client = setting.client
+    require_stops(ctx)
     for tops in (_TOPS, 1):
-        body = with_logprobs(client.driver.dialect, setting.body(setting.main.ask), tops)
+        body = with_logprobs(ctx.dialect, ctx.body(ctx.main.ask), tops)
         if body is None:
-            return skipped("The probe knows no logprobs of this dialect.")
-        run = await client.send(body)
+            raise skipped("The probe knows no logprobs of this dialect.")
+        run = await ctx.client.send(body)
         if not run.is_refusal:
             break
     if run.is_refusal:
-        return skipped(f"Logprobs are refused with status {run.status}.")
-    if run.is_answer and not logged_tokens(run):
-        return skipped("The answer has no logprobs with tokens in words.")
-    text, logged = run.capture.text, "".join(logged_tokens(run))
+        raise skipped(f"Logprobs are refused with status {run.status}.")
+    text, logged = run.capture.text, "".join(_logged_tokens(run))
+    if run.is_answer and not logged:
+        raise skipped("The answer has no logprobs with tokens in words.")
     if run.is_answer and text not in logged and logged not in text:
-        return undecided("The tokens of the logprobs do not spell the text.")
+        raise undecided("The tokens of the logprobs do not spell the text.")
     wholes: dict[str, Exchange] = {}
     situation = Situation(
         "With logprobs",
-        lambda setting, ask: with_logprobs(client.driver.dialect, setting.body(ask), tops),
-        extra=partial(_mislogged, wholes, tops),
+        lambda ctx, ask: with_logprobs(ctx.dialect, ctx.body(ask), tops),
+        extra=partial(_judge_logprobs, wholes, tops),
     )
-    return await judged_in(situation, setting)
+    return await check_situation(situation, ctx)
 
 
-def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Judgement]:
-    verdicts = _logged_behind(run) or _logged_as_chat(run) or _logged_too_few(tops, run)
-    if not verdicts and run.capture.ending is None:
-        said = "With logprobs the answer gives no reason for its end."
-        return [Judgement("reason_missing", said, "a reason", "none")]
-    if not run.is_streamed and not verdicts:
-        wholes[run.capture.text] = run
-    whole = wholes.get(run.capture.text)
-    if whole is None or verdicts:
-        return verdicts
-    if logged_tokens(whole) != logged_tokens(run):
-        spelled, streamed = "".join(logged_tokens(whole)), "".join(logged_tokens(run))
+def _judge_logprobs(wholes: dict[str, Exchange], tops: int, run: Exchange) -> Iterator[Fault]:
+    text, tokens, lists = run.capture.text, _logged_tokens(run), _logprob_lists(run)
+    logged = "".join(tokens)
+    # Reasoning may be listed before the text; a token may extend beyond a cut.
+    begin = logged.rfind(text) if text else -1
+    starts = [len("".join(tokens[:at])) for at in range(len(tokens))]
+    end = begin + len(text)
+    behind = [token for at, token in zip(starts, tokens, strict=True) if at >= end]
+    as_chat = [listed for listed in lists if listed.get("content")]
+    counts = [count for listed in lists for count in _top_counts(listed)]
+    if begin >= 0 and "".join(behind):
+        sentence = "The logprobs list tokens behind the end of the text."
+        yield Fault("logprobs_of_dropped_tokens", sentence, text, logged)
+    elif run.capture.dialect is COMPLETIONS and as_chat:
+        sentence = (
+            "The logprobs have the form of Chat Completions: they have content, but no tokens."
+        )
+        yield Fault("logprobs_form", sentence, "tokens, token_logprobs", ", ".join(as_chat[0]))
+    elif not _has_text(text, logged):
+        sentence = "The logprobs lack tokens of the text: some are missing."
+        yield Fault("logprobs_missing", sentence, text, logged)
+    elif counts and min(counts) < tops:
+        sentence = (
+            f"{tops} tokens were asked for in each place of the logprobs, but fewer are listed."
+        )
+        yield Fault("tops_missing", sentence, str(tops), str(min(counts)))
+    elif run.capture.ending is None:
+        sentence = "With logprobs the answer gives no reason for its end."
+        yield Fault("reason_missing", sentence, "a reason", "none")
+    elif not run.is_streamed:
+        wholes[text] = run
+    elif text in wholes:
+        yield from _compare_logprobs(wholes[text], run)
+
+
+def _compare_logprobs(whole: Exchange, run: Exchange) -> Iterator[Fault]:
+    """Compare the logprobs of a stream with those of the whole answer with the same text."""
+    tokens, other = _logged_tokens(whole), _logged_tokens(run)
+    offsets, streamed = (
+        [offset for listed in _logprob_lists(one) for offset in items(listed.get("text_offset"))]
+        for one in (whole, run)
+    )
+    if tokens != other:
+        spelled, got = "".join(tokens), "".join(other)
         # One of them may list the tokens of the reasoning, too.
-        is_part = spelled.endswith(streamed) or streamed.endswith(spelled)
-        if whole.capture.text != run.capture.text or (is_part and streamed):
-            return []
-        said = "The tokens of the stream's logprobs are not those of the whole answer."
-        return [Judgement("logprobs_differ", said, spelled, streamed or "none")]
-    if _is_own_alternative(whole) and not _is_own_alternative(run):
-        said = "The alternatives in the stream's logprobs are those of other tokens."
-        return [Judgement("tops_differ", said, "the token itself among them", "other tokens")]
-    wanted, got = _offsets(whole), _offsets(run)
-    if wanted == got or not got or not wanted:
-        return []
-    said = "The offsets of the tokens, text_offset, are not those of the whole answer."
-    return [Judgement("offsets_differ", said, repr(wanted)[:200], repr(got)[:200])]
+        if not got or not (spelled.endswith(got) or got.endswith(spelled)):
+            sentence = "The tokens of the stream's logprobs are not those of the whole answer."
+            yield Fault("logprobs_differ", sentence, spelled, got or "none")
+    elif _has_own_alternatives(whole) and not _has_own_alternatives(run):
+        sentence = "The alternatives in the stream's logprobs are those of other tokens."
+        yield Fault("tops_differ", sentence, "the token itself among them", "other tokens")
+    elif offsets and streamed and offsets != streamed:
+        sentence = "The offsets of the tokens, text_offset, are not those of the whole answer."
+        yield Fault("offsets_differ", sentence, repr(offsets)[:200], repr(streamed)[:200])
 
 
-def _logged_as_chat(run: Exchange) -> list[Judgement]:
-    logged = [listed for listed in _lists_of_logprobs(run) if listed.get("content")]
-    if run.capture.dialect is not WireDialect.COMPLETIONS or not logged:
-        return []
-    said = "The logprobs have the form of Chat Completions: they have content, but no tokens."
-    return [Judgement("logprobs_form", said, "tokens, token_logprobs", ", ".join(logged[0]))]
-
-
-def _logged_too_few(tops: int, run: Exchange) -> list[Judgement]:
-    text, logged = run.capture.text, "".join(logged_tokens(run))
+def _has_text(text: str, logged: str) -> bool:
     # A stop may leave half a character of a token; the template's white space has no token.
-    if text.rstrip("\ufffd").strip() not in logged:
-        said = "The logprobs lack tokens of the text: some are missing."
-        return [Judgement("logprobs_missing", said, text, logged)]
-    counts = [count for listed in _lists_of_logprobs(run) for count in _tops_in(listed)]
-    if counts and min(counts) < tops:
-        said = f"{tops} tokens were asked for in each place of the logprobs, but fewer are listed."
-        return [Judgement("tops_missing", said, str(tops), str(min(counts)))]
-    return []
+    return text.rstrip("\ufffd").strip() in logged
 
 
-def _tops_in(listed: dict[str, Any]) -> list[int]:
-    entries = [items(mapping(item).get("top_logprobs")) for item in items(listed.get("content"))]
+def _top_counts(listed: dict[str, Any]) -> list[int]:
+    entries = [items(one.get("top_logprobs")) for one in objects(listed.get("content"))]
     return [len(entry) for entry in (*entries, *items(listed.get("top_logprobs"))) if entry != {}]
 
 
-def _is_own_alternative(run: Exchange) -> bool:
-    """Return whether each token is among its alternatives, as the likeliest one always is."""
-    entries = [item for listed in _lists_of_logprobs(run) for item in items(listed.get("content"))]
+def _has_own_alternatives(run: Exchange) -> bool:
+    """Whether each token is among its alternatives, as the likeliest one always is."""
+    entries = (one for listed in _logprob_lists(run) for one in objects(listed.get("content")))
     return all(
-        mapping(entry).get("token")
-        in [mapping(top).get("token") for top in items(mapping(entry).get("top_logprobs"))]
+        entry.get("token") in [top.get("token") for top in objects(entry.get("top_logprobs"))]
         for entry in entries
     )
 
 
-def _offsets(run: Exchange) -> list[Any]:
-    lists = (items(logged.get("text_offset")) for logged in _lists_of_logprobs(run))
-    return [offset for offsets in lists for offset in offsets]
-
-
-def _logged_behind(run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    text, tokens = run.capture.text, logged_tokens(run)
-    # Reasoning may be listed before the text.
-    begin = "".join(tokens).rfind(text) if text else -1
-    if begin < 0:
-        return []
-    # A token may extend beyond the cut, but none may begin there.
-    starts = [len("".join(tokens[:at])) for at in range(len(tokens))]
-    behind = [token for at, token in zip(starts, tokens, strict=True) if at >= begin + len(text)]
-    if not "".join(behind):
-        return []
-    sentence = "The logprobs list tokens behind the end of the text."
-    return [Judgement("logprobs_of_dropped_tokens", sentence, text, "".join(tokens))]
-
-
-def _lists_of_logprobs(run: Exchange) -> list[dict[str, Any]]:
-    # Several choices may take turns in a stream.
-    choices = (choice for raw in _raws(run) for choice in _choices_in(raw))
+def _logprob_lists(run: Exchange) -> list[dict[str, Any]]:
+    is_streamed = run.capture.is_streamed
+    raws = [event.raw for event in run.capture.events] if is_streamed else [run.text]
+    # Several choices may alternate in a stream.
+    choices = (one for raw in raws for one in objects(parse_object(raw).get("choices")))
     return [mapping(choice.get("logprobs")) for choice in choices if not choice.get("index")]
 
 
-def _raws(run: Exchange) -> list[str]:
-    is_streamed = run.capture.is_streamed
-    return [event.raw for event in run.capture.events] if is_streamed else [run.text]
+def _logged_tokens(run: Exchange) -> list[str]:
+    """Return the tokens that are listed with logprobs; [] if they are not listed as text."""
+    tokens: list[Any] = []
+    for listed in _logprob_lists(run):
+        own = [one.get("token") for one in objects(listed.get("content"))]
+        tokens += own or items(listed.get("tokens"))
+    # Some servers list ids, or null, instead of the token's text.
+    return tokens if all(isinstance(token, str) for token in tokens) else []
 
 
-def has_logprobs(run: Exchange) -> bool:
-    """Return whether logprobs are listed, be it with tokens in words or with their ids."""
-    return any(listed.get("content") or listed.get("tokens") for listed in _lists_of_logprobs(run))
+# Structured output.
 
 
-def logged_tokens(run: Exchange) -> list[str]:
-    """Return the tokens that are listed with logprobs; [] if they are not listed in words."""
-    names: list[Any] = []
-    for listed in _lists_of_logprobs(run):
-        own = [mapping(item).get("token") for item in items(listed.get("content"))]
-        names += own or items(listed.get("tokens"))
-    # Some servers list ids, or nothing, in place of the token's text; these prove nothing here.
-    return [str(name) for name in names] if all(isinstance(name, str) for name in names) else []
-
-
-# Checks calls of a tool.
-
-# A call cut after so many tokens is not whole.
-_FEW_TOKENS = 6
-
-
-async def first_call(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
-    """Return an answer that calls the tool, and whether it had to; else why there is none."""
-    if "call" not in setting.shared:
-        setting.shared["call"] = await _first_call(setting)
-    called: tuple[Exchange, bool] | Seen = setting.shared["call"]
-    return called
-
-
-async def _first_call(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
-    for is_forced in (False, True):
-        body = tool_body(setting, tool_ask(setting), is_forced=is_forced)
-        if body is None:
-            return skipped("The probe knows no tools of this dialect.")
-        plain = await setting.client.send(body)
-        if plain.is_answer and plain.capture.tool_calls:
-            return plain, is_forced
-    return skipped("The model calls no tool.")
-
-
-async def _call(setting: CheckSetting) -> Seen:
-    """A call is the same whole and streamed, and the reason says that it is one."""
-    called = await first_call(setting)
-    if isinstance(called, Seen):
-        return called
-    plain, is_forced = called
-    findings = Findings(setting)
-    driver = setting.client.driver
-    for is_streamed in (False, True):
-        judged = partial(judged_call, driver, plain, is_forced)
-        ask = tool_ask(setting, is_streamed=is_streamed)
-        asked = tool_body(setting, ask, is_forced=is_forced)
-        await findings.ask(asked, judged)
-    return findings.seen(f"a call of {plain.capture.tool_calls[0].name}")
-
-
-def judged_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) -> list[Judgement]:
-    """Judge an answer that has to call the tool as another one does."""
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    capture, words = run.capture, driver.words[CapturedEnding.TOOL]
-    wanted = plain.capture.tool_calls[0]
-    if not capture.tool_calls:
-        said = "The call that another answer to the same request has is missing."
-        return [Judgement("call_missing", said, f"a call of {wanted.name}", repr(capture.text))]
-    judgements = []
-    call = capture.tool_calls[0]
-    if any(finding.code == "arguments_form" for finding in capture.findings):
-        said = "The arguments of a call do not have the form of this dialect."
-        judgements.append(
-            Judgement("arguments_form", said, "a JSON string, or an object", run.text)
-        )
-    elif not _is_whole(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
-        said = "The arguments of a call are not a JSON object."
-        judgements.append(Judgement("arguments_broken", said, "a JSON object", call.arguments))
-    elif call.name not in ("", TOOL_NAME) and not any(
-        finding.code == "call_name_repeated" for finding in capture.findings
-    ):
-        said = f"The call is one of {call.name!r}, a tool that was not offered."
-        judgements.append(Judgement("call_name", said, TOOL_NAME, call.name))
-    elif run.is_streamed and _is_whole(wanted.arguments):
-        judgements += _other_call(plain, run)
-    judgements += _call_in_text(run)
-    if driver.dialect not in _NAMING_CALLS:
-        return judgements
-    if capture.ending is None:
-        said = "The answer with a call gives no reason for its end."
-        judgements.append(Judgement("reason_missing", said, words, "none"))
-    elif capture.ending is not CapturedEnding.TOOL and not (
-        # The vendor itself says "stop" where a request names the tool.
-        (is_forced and capture.ending is CapturedEnding.NATURAL_OR_STOP)
-        or capture.ending is CapturedEnding.LIMIT
-    ):
-        said = "The answer has a call, but the reason says otherwise."
-        judgements.append(Judgement("wrong_reason", said, words, str(capture.reason)))
-    return judgements
-
-
-# Marks that models write around calls and turns.
-_MARK = re.compile(r"</?tool_calls?>|\[/?TOOL_CALLS\]|<\|[a-z_]+\|>|</?s>|<(?:start|end)_of_turn>")
-
-
-def _call_in_text(run: Exchange) -> list[Judgement]:
-    """Judge the text beside a call: it is neither the call again nor a mark of the model."""
-    text, arguments = run.capture.text, run.capture.tool_calls[0].arguments
-    if (mark := _MARK.search(text)) is not None:
-        said = f"The text beside a call has {mark[0]}, a mark of the model."
-        return [Judgement("marker_leaked", said, "text without marks", text)]
-    if len(arguments) > 2 and arguments in text:
-        said = "The arguments of the call are in the text, too."
-        return [Judgement("call_as_text", said, "the call alone", text)]
-    return []
-
-
-def _other_call(plain: Exchange, run: Exchange) -> list[Judgement]:
-    """Compare the calls and the text of a stream with those of the whole answer."""
-    wholes, streamed = plain.capture.tool_calls, run.capture.tool_calls
-    wanted, got = ([read_call(call) for call in calls] for calls in (wholes, streamed))
-    if wanted != got and all(_is_whole(call.arguments) for call in (*wholes, *streamed)):
-        said = "The call of the stream is not the one of the whole answer."
-        return [Judgement("call_differs", said, repr(wanted), repr(got))]
-    text, other = plain.capture.text.strip(), run.capture.text.strip()
-    if text != other:
-        said = "The text beside the call is not the one of the whole answer."
-        return [Judgement("text_differs", said, text, other)]
-    return []
-
-
-def read_call(call: CapturedCall) -> tuple[str, Any]:
-    """Return the name of a call and its arguments, read if they are an object."""
-    arguments = call.arguments or "{}"
-    return call.name, parse_json(arguments) if _is_whole(arguments) else arguments
-
-
-# The dialects whose reason says that a tool is called.
-_NAMING_CALLS = (WireDialect.CHAT, WireDialect.MESSAGES)
-
-
-def _after_call(called: Exchange | None, setting: CheckSetting, ask: Ask) -> Body | None:
-    """Return a request with the result of the server's own call, or of one that is made up."""
-    after = partial(after_call, setting.client.driver.dialect, setting.body(ask), ask.prompt)
-    try:
-        return after(None if called is None else mapping(parse_json(called.text)))
-    except (LookupError, TypeError, ValueError):
-        return after()  # other checks say that a call has another form
-
-
-async def _result(setting: CheckSetting) -> Seen:
-    """Who calls a tool takes the result of its own call, and a stop ends the answer to it."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    first = await first_call(setting)
-    called = None if isinstance(first, Seen) else first[0]
-    words, body = "After the result of a tool", partial(_after_call, called)
-    return await judged_in(Situation(words, body, may_be_refused=called is None), setting)
-
-
-async def _cut_by_limit(setting: CheckSetting) -> Seen:
-    """A call that the limit cuts ends with the limit as its reason."""
-    called = await first_call(setting)
-    if isinstance(called, Seen):
-        return called
-    plain, is_forced = called
-    driver = setting.client.driver
-    usage = plain.capture.usage
-    tokens = usage.output_tokens if usage is not None else None
-    limit = max(_FEW_TOKENS, driver.least_tokens)
-    if tokens is not None:
-        limit = max(limit, tokens - max(2, tokens // 4))
-        if tokens <= limit:
-            return undecided("The call is too short for a limit.")
-    findings = Findings(setting)
-    for is_streamed in (False, True):
-        ask = tool_ask(setting, is_streamed=is_streamed, limit=limit)
-        body = tool_body(setting, ask, is_forced=is_forced)
-        judged = partial(_limited_call, driver, plain.capture.tool_calls[0].arguments)
-        await findings.ask(body, judged, may_refuse=True)
-    return findings.seen(f"{limit} tokens")
-
-
-def _limited_call(driver: Driver, arguments: str, run: Exchange) -> list[Judgement]:
-    broken, capture = no_answer(run), run.capture
-    if broken is not None:
-        return [broken]
-    calls = capture.tool_calls
-    if calls and calls[0].arguments == arguments:
-        return []  # the limit came after the call
-    if capture.ending in (CapturedEnding.LIMIT, None) or driver.dialect not in _NAMING_CALLS:
-        return []
-    words = driver.words[CapturedEnding.LIMIT]
-    said = "The limit cut a call, but the reason does not say so."
-    return [Judgement("call_cut_by_limit", said, words, str(capture.reason))]
-
-
-async def _tools(setting: CheckSetting) -> Seen:
-    """A stop inside the arguments of a call does not leave half a call."""
-    called = await first_call(setting)
-    if isinstance(called, Seen):
-        return called
-    plain, is_forced = called
-    arguments = plain.capture.tool_calls[0].arguments
-    words = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
-    if not words:
-        return undecided("The arguments of the call have no word for a stop.")
-    stop = words[-1][1:3]
-    findings = Findings(setting)
-    whole = ""
-    for is_streamed in (False, True):
-        ask = tool_ask(setting, (stop,), is_streamed=is_streamed)
-        body = tool_body(setting, ask, is_forced=is_forced)
-        judged = partial(_half_call, stop, arguments, whole)
-        run = await findings.ask(body, judged, may_refuse=True)
-        if run.is_refusal:
-            return skipped("Stops beside tools are refused.")
-        whole = run.capture.text
-    return findings.seen(f"{stop!r} in {arguments}")
-
-
-def tool_ask(
-    setting: CheckSetting,
-    stops: tuple[str, ...] = (),
-    *,
-    is_streamed: bool = False,
-    limit: int | None = None,
-) -> Ask:
-    """Return the request for which a model calls the tool."""
-    tokens = limit or max(MANY_TOKENS, setting.main.ask.max_tokens)
-    is_thinking = setting.main.ask.is_thinking
-    return Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
-
-
-def tool_body(setting: CheckSetting, ask: Ask, *, is_forced: bool) -> Body | None:
-    """Return a request with the tool; None if the dialect has no tools."""
-    choice = Choice.NAMED if is_forced else Choice.AUTO
-    dialect = setting.client.driver.dialect
-    # Not every dialect can force a call.
-    return with_tool(dialect, setting.body(ask), choice) or with_tool(dialect, setting.body(ask))
-
-
-def _half_call(stop: str, arguments: str, whole: str, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    capture = run.capture
-    calls = capture.tool_calls
-    if not calls and whole.strip() and not capture.text.strip():
-        said = "The text before the stop, which the whole answer has, is missing from the stream."
-        return [Judgement("partial_call_dropped", said, whole, capture.text)]
-    if not calls and capture.ending is not CapturedEnding.TOOL:
-        return []  # the stop ended the answer, and no call is reported
-    told = ("arguments_form", "call_name_repeated")
-    if any(finding.code in told for finding in capture.findings):
-        return []  # the check of a call says so
-    if calls and calls[0].name not in ("", TOOL_NAME):
-        said = f"The call is one of {calls[0].name!r}, a tool that was not offered."
-        return [Judgement("call_name", said, TOOL_NAME, calls[0].name)]
-    got = calls[0].arguments if calls else ""
-    if _is_whole(got) and stop in got:
-        return []
-    if not _is_whole(got) and calls and not (got and arguments.startswith(got)):
-        return []  # no stop does that; the check of a call says what it is
-    return [
-        Judgement(
-            "call_cut_by_stop",
-            f"The stop {stop!r} cut the arguments of a call, which is reported as a call.",
-            f"{arguments}, or no call at all",
-            got or "a call without arguments",
-        )
-    ]
-
-
-def _is_whole(arguments: str) -> bool:
-    try:
-        return isinstance(parse_json(arguments), dict)
-    except ValueError:
-        return False
-
-
-# Checks structured output.
-
-
-async def _structure(setting: CheckSetting) -> Seen:
+async def _structure(ctx: CheckContext) -> Evaluation:
     """A stop ends an answer of a given structure like any other."""
-    tokens = max(MANY_TOKENS, setting.main.ask.max_tokens)
-    ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=setting.main.ask.is_thinking)
-    body = _structured(setting, ask)
+    tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
+    ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=ctx.main.ask.is_thinking)
+    body = _structure_body(ctx, ask)
     if body is None:
-        return skipped("The probe knows no structured output of this dialect.")
-    plain = await setting.client.send(body)
+        raise skipped("The probe knows no structured output of this dialect.")
+    plain = await ctx.client.send(body)
     text = plain.capture.text.strip()
     is_ended = plain.capture.ending is not CapturedEnding.LIMIT
-    is_broken = text.startswith("{") and is_ended and not _is_whole(text)
-    if plain.is_refusal or (plain.is_answer and not _is_whole(text) and not is_broken):
-        return skipped("The server gives no JSON.")
+    is_broken = text.startswith("{") and is_ended and not is_object(text)
+    if plain.is_refusal or (plain.is_answer and not is_object(text) and not is_broken):
+        raise skipped("The server gives no JSON.")
     if is_broken:
-        findings = Findings(setting, "With JSON asked for")
-        await findings.ask(body, judged_json, first=plain)
-        return findings.seen("")
-    situation = Situation("With JSON asked for", _structured, ignored="structured_stop_ignored")
-    return await judged_in(situation, setting, ask)
+        recorder = Recorder(ctx, "With JSON asked for")
+        await recorder.ask(body, _judge_object, first=plain)
+        return recorder.evaluation()
+    situation = Situation("With JSON asked for", _structure_body, ignored="structured_stop_ignored")
+    return await check_situation(situation, ctx, ask)
 
 
-def judged_json(run: Exchange) -> list[Judgement]:
-    """Judge an answer that has to be a JSON object."""
-    broken = no_answer(run)
-    if broken is not None or _is_whole(run.capture.text):
-        return [broken] if broken is not None else []
-    said = "The answer is an object that is not valid JSON."
-    return [Judgement("json_broken", said, "a JSON object", run.capture.text)]
+def _structure_body(ctx: CheckContext, ask: Ask) -> Body | None:
+    return with_structure(ctx.dialect, ctx.body(ask))
 
 
-def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
-    return with_structure(setting.client.driver.dialect, setting.body(ask))
+def _judge_object(run: Exchange) -> Iterator[Fault]:
+    if not is_object(run.capture.text):
+        sentence = "The answer is an object that is not valid JSON."
+        yield Fault("json_broken", sentence, "a JSON object", run.capture.text)
 
 
-# Checks whether a call is made where the request wants one.
+# Features beside each other.
 
 
-async def _choice(setting: CheckSetting) -> Seen:
-    """A tool is called where the request requires it, and not where it rules it out."""
-    called = await first_call(setting)
-    if isinstance(called, Seen):
-        return called
-    dialect, findings = setting.client.driver.dialect, Findings(setting)
-    tokens = max(MANY_TOKENS, setting.main.ask.max_tokens)
-    counting = replace(setting.main.ask, max_tokens=tokens)
-    calling = replace(counting, prompt=TOOL_PROMPT)
-    shown = []
-    for choice, ask, is_streamed in (
-        (Choice.NONE, calling, False),
-        (Choice.NONE, calling, True),
-        (Choice.REQUIRED, counting, False),
-        (Choice.REQUIRED, counting, True),
-        (Choice.NAMED, counting, False),
-        (Choice.NAMED, counting, True),
-    ):
-        body = with_tool(dialect, setting.body(replace(ask, is_streamed=is_streamed)), choice)
-        if body is None:
-            return skipped("The dialect has no such choice.")
-        if choice is Choice.REQUIRED:
-            body = _one_at_a_time(dialect, body)
-        run = await findings.ask(body, partial(_chosen, choice), may_refuse=True)
-        if not run.is_refusal:
-            shown.append(choice.value)
-    if not shown:
-        return skipped("The server refuses tool_choice.")
-    return findings.seen(", ".join(dict.fromkeys(shown)))
+def _variants(ctx: CheckContext, ask: Ask) -> Iterator[tuple[str, Ask]]:
+    """Yield a request with other fields, each with the name of its situation, in one mode."""
+    is_streamed = ctx.main.streamed_text is None
+    if ctx.driver.can_think:
+        yield "With thinking switched off", replace(ask, is_thinking=False)
+        tokens = max(ask.max_tokens, THINKING_TOKENS)
+        thinking = replace(ask, is_thinking=True, max_tokens=tokens)
+        yield "With thinking", replace(thinking, is_streamed=is_streamed)
+    if ctx.driver.has_chat_template:
+        yield "With a system message", replace(ask, system=SYSTEM, is_streamed=is_streamed)
 
 
-def _one_at_a_time(dialect: WireDialect, body: Body) -> Body:
-    if dialect is WireDialect.MESSAGES:
-        return {**body, "tool_choice": {**body["tool_choice"], "disable_parallel_tool_use": True}}
-    return {**body, "parallel_tool_calls": False}
+async def _check_variants(
+    ctx: CheckContext, bodies: Mapping[str, Body | None], judged: Judge
+) -> Evaluation:
+    recorder, names = Recorder(ctx), []
+    for name, body in bodies.items():
+        if body is not None:
+            recorder.situation = name
+            run = await recorder.ask(body, judged, may_refuse=True)
+            names += [] if run.is_refusal else [name]
+    return recorder.evaluation("; ".join(names))
 
 
-def _chosen(choice: Choice, run: Exchange) -> list[Judgement]:
-    broken, capture = no_answer(run), run.capture
-    if broken is not None:
-        return [broken]
-    calls = [call.name for call in capture.tool_calls]
-    if choice is Choice.NONE:
-        said = "tool_choice rules calls out, but the answer has one."
-        return [Judgement("choice_ignored", said, "no call", ", ".join(calls))] if calls else []
-    if capture.ending is CapturedEnding.LIMIT:
-        return []
-    if not calls:
-        said = f"tool_choice wants a call ({choice}), but the answer has none."
-        return [Judgement("choice_ignored", said, "a call", capture.text)]
-    if choice is Choice.REQUIRED and len(calls) > 1:
-        said = "Parallel calls were ruled out, but there are several calls."
-        return [Judgement("calls_parallel", said, "one call", ", ".join(calls))]
-    return []
+async def _structure_beside(ctx: CheckContext) -> Evaluation:
+    """An answer for which JSON is requested is JSON, whatever else the request has."""
+    tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
+    ask = replace(ctx.main.ask, prompt=STRUCTURE_PROMPT, max_tokens=tokens)
+    plain = _structure_body(ctx, ask)
+    if plain is None:
+        raise skipped("The probe knows no structured output of this dialect.")
+    first = ctx.client.answer_to(plain) or await ctx.client.send(plain)
+    if not first.is_answer or not is_object(first.capture.text):
+        raise skipped("The server gives no JSON.")
+    bodies = {name: _structure_body(ctx, one) for name, one in _variants(ctx, ask)}
+    bodies["With any JSON asked for"] = with_json(ctx.dialect, ctx.body(ask))
+    if ctx.main.streamed_text is None:
+        streamed = ctx.body(replace(ask, is_streamed=True))
+        bodies["With any JSON asked for in a stream"] = with_json(ctx.dialect, streamed)
+    return await _check_variants(ctx, bodies, _judge_format)
 
 
-# Checks the limit of answers with thinking.
+def _judge_format(run: Exchange) -> Iterator[Fault]:
+    is_cut, text = run.capture.ending is CapturedEnding.LIMIT, run.capture.text.strip()
+    if not is_object(text) and not (is_cut and text[:1] in ("{", "")):
+        sentence = "The answer is not the JSON that its format asks for."
+        yield Fault("format_ignored", sentence, "a JSON object", run.capture.text or "no text")
 
 
-async def _limit_and_thinking(setting: CheckSetting) -> Seen:
-    """The limit counts the tokens of thinking and answer together."""
-    given: Baseline | Seen | None = setting.shared.get("thought")
-    if not isinstance(given, Baseline):
-        return given or skipped("No answer with thinking was asked for.")
-    if not given.is_repeatable or given.tokens is None or len(given.text) < _FEW_TOKENS:
-        return undecided("The answer with thinking is too short for a limit.")
-    # The end of a turn may count as a token, too.
-    limit, findings = given.tokens - 3, Findings(setting, "With thinking")
-    # Half of the thinking, for its share of the characters is about that of its tokens.
-    within = limit * len(given.thinking) // (2 * len(given.thinking + given.text))
-    for is_streamed in modes(setting):
-        for number, judged in (
-            (limit, partial(limited, given, limit, setting.client.driver.words)),
-            (max(within, 1), partial(_told_thoughts, given)),
-        ):
-            ask = replace(given.ask, max_tokens=number, is_streamed=is_streamed)
-            body = setting.client.driver.with_limit(setting.body(ask), number)
-            await findings.ask(body, judged, may_refuse=True)
-    return findings.seen(f"{limit} tokens")
+async def _logprobs_beside(ctx: CheckContext) -> Evaluation:
+    """Logprobs are listed for the tokens of the text, whatever else the request has."""
+    dialect, main = ctx.dialect, ctx.main
+    plain = with_logprobs(dialect, ctx.body(main.ask), _TOPS)
+    if plain is None:
+        raise skipped("The probe knows no logprobs of this dialect.")
+    first = ctx.client.answer_to(plain) or await ctx.client.send(plain)
+    if not first.is_answer or not _logged_tokens(first):
+        raise skipped("The answer has no logprobs with tokens in words.")
+    bodies = {
+        name: with_logprobs(dialect, ctx.body(ask), _TOPS) for name, ask in _variants(ctx, main.ask)
+    }
+    bodies["Without alternatives"] = with_logprobs(dialect, ctx.body(main.ask), 0)
+    several = _choices_body(ctx, replace(main.ask, is_streamed=main.streamed_text is None))
+    bodies["With several choices"] = several and with_logprobs(dialect, several, _TOPS)
+    # Some servers spell tokens as their vocabulary does, with other characters for white space.
+    is_spelled = _has_text(first.capture.text, "".join(_logged_tokens(first)))
+    return await _check_variants(ctx, bodies, partial(_judge_listed, is_spelled))
 
 
-def _told_thoughts(given: Baseline, run: Exchange) -> list[Judgement]:
-    """Judge an answer that the limit ended before its thinking was over."""
-    text = run.capture.text.strip()
-    if not text or text not in given.thinking or run.capture.ending is not CapturedEnding.LIMIT:
-        return []
-    said = "The text has thinking that the limit cut."
-    return [Judgement("thinking_in_text", said, "no text", run.capture.text)]
+def _judge_listed(is_spelled: bool, run: Exchange) -> Iterator[Fault]:
+    text, logged = run.capture.text, "".join(_logged_tokens(run))
+    has_any = any(one.get("content") or one.get("tokens") for one in _logprob_lists(run))
+    is_foreign = has_any and not (is_spelled and logged)
+    if text.strip() and not _has_text(text, logged) and not is_foreign:
+        sentence = "The logprobs lack tokens of the text."
+        yield Fault("logprobs_missing", sentence, text, logged or "none")
 
 
-FEATURE_CHECKS = (
-    Check("choices.count", _count),
-    Check("choices.stop", _choices),
-    Check("logprobs.stop", _logprobs),
-    Check("stops.result", _result),
-    Check("tools.call", _call),
-    Check("tools.limit", _cut_by_limit),
-    Check("tools.stop", _tools),
-    Check("tools.choice", _choice),
-    Check("structured.stop", _structure),
-    Check("limit.thinking", _limit_and_thinking),
+async def _tools_beside(ctx: CheckContext) -> Evaluation:
+    """A call is the same whole and streamed, whatever else the request has."""
+    _, is_forced = await first_call(ctx)
+    if any(code.startswith(("call", "arguments")) for code in ctx.found):
+        raise undecided("A call has a fault also where the request has nothing beside it.")
+    recorder, names = Recorder(ctx), []
+    for name, ask in _variants(ctx, tool_ask(ctx)):
+        asks = (replace(ask, is_streamed=is_streamed) for is_streamed in (False, True))
+        bodies = [tool_body(ctx, each, is_forced=is_forced) for each in asks]
+        runs = [await ctx.client.send(body) for body in bodies]
+        plain = next((run for run in runs if run.is_answer and run.capture.tool_calls), None)
+        if plain is None or any(run.is_refusal for run in runs):
+            continue
+        names.append(name)
+        recorder.situation = name
+        judged = partial(judge_call, ctx.driver, plain, is_forced)
+        for body, run in zip(bodies, runs, strict=True):
+            await recorder.ask(body, judged, first=run)
+    return recorder.evaluation("; ".join(names))
+
+
+# Requests with defaults, or in another spelling.
+
+
+async def _default(ctx: CheckContext) -> Evaluation:
+    """A request that does not mention a stream gets the API's default."""
+    driver, recorder = ctx.driver, Recorder(ctx)
+    body = ctx.body(replace(ctx.main.ask, max_tokens=max(8, driver.min_tokens)))
+    del body["stream"]
+    run = await recorder.ask(body, partial(_judge_default, driver.streams_by_default))
+    return recorder.evaluation("a stream" if run.capture.is_streamed else "a whole answer")
+
+
+def _judge_default(is_due: bool, run: Exchange) -> Iterator[Fault]:
+    is_events = run.headers.get("content-type", "").startswith("text/event-stream")
+    if is_due is not (run.capture.is_streamed or is_events):
+        got, due = ("a stream", "one JSON object")[:: -1 if is_due else 1]
+        sentence = f"A request that does not say stream gets {got}, where {due} is the default."
+        yield Fault("stream_default", sentence, due, run.text[:200])
+
+
+async def _parts(ctx: CheckContext) -> Evaluation:
+    """A prompt in parts is the same prompt."""
+    body = with_parts(ctx.dialect, ctx.body(ctx.main.ask), ctx.main.ask.prompt)
+    if body is None:
+        raise skipped("The prompts of this dialect have no parts.")
+    return await _check_same(ctx, body, "With the prompt in parts")
+
+
+async def _nulls(ctx: CheckContext) -> Evaluation:
+    """Optional fields that are null are as if they were absent."""
+    body = with_nulls(ctx.dialect, ctx.body(ctx.main.ask))
+    if body is None:
+        raise skipped("The dialect has no fields that may be null.")
+    return await _check_same(ctx, body, "With null for the optional fields")
+
+
+async def _check_same(ctx: CheckContext, body: Body, situation: str) -> Evaluation:
+    """Send a request in another spelling, with a stop where stops work; the answer is the same."""
+    recorder, case = Recorder(ctx, situation), None if ctx.broken_by else ctx.simple(ctx.main)
+    if case is not None:
+        body = ctx.driver.with_stops(body, list(case.stops))
+    await recorder.ask(body, partial(_judge_same, ctx.main, recorder, case))
+    return recorder.evaluation("the same answer")
+
+
+def _judge_same(
+    main: Baseline, recorder: Recorder, case: StopCase | None, run: Exchange
+) -> Iterator[Fault]:
+    if not main.is_repeatable:
+        return
+    if case is not None:
+        yield from without_cost(recorder.stop_faults(case, run))
+    elif run.capture.text != main.text:
+        sentence = "The answer has another text."
+        yield Fault("text_differs", sentence, main.text, run.capture.text, main.text)
+
+
+async def _echo(ctx: CheckContext) -> Evaluation:
+    """With echo the text is the prompt and the answer, whole and streamed; no stop is in it."""
+    given = ctx.main
+    if ctx.dialect is not COMPLETIONS:
+        raise skipped("The dialect has no echo.")
+    require_repeatable(ctx)
+    case = None if ctx.broken_by else ctx.simple(given)
+    recorder, ignoring, modes = Recorder(ctx, "With echo"), [], given.modes
+    for is_streamed in modes:
+        is_stopped = is_streamed and case is not None
+        text = case.text if is_stopped and case is not None else given.text
+        stops = case.stops if is_stopped and case is not None else ()
+        ask = replace(given.ask, is_streamed=is_streamed, stops=stops)
+        judged = partial(_judge_echo, given.ask.prompt, text)
+        run = await recorder.ask({**ctx.body(ask), "echo": True}, judged, may_refuse=True)
+        if run.is_refusal:
+            raise skipped(f"Echo is refused with status {run.status}.")
+        ignoring += [run] if run.capture.text == text else []
+    if len(ignoring) == len(modes):
+        raise skipped("The server ignores echo.")
+    for run in ignoring if not recorder.faults else ():
+        sentence = "Echo is ignored, which other answers heed."
+        recorder.note(run, [Fault("echo_ignored", sentence, "the prompt", run.capture.text)])
+    return recorder.evaluation("the prompt and the answer")
+
+
+def _judge_echo(prompt: str, text: str, run: Exchange) -> Iterator[Fault]:
+    got = run.capture.text
+    # A server that ignores echo everywhere is not judged.
+    if got not in (text, prompt + text):
+        sentence = "The text is not that of the prompt, followed by the answer."
+        yield Fault("echo_differs", sentence, prompt + text, got)
+
+
+async def _prompts(ctx: CheckContext) -> Evaluation:
+    """Each of several prompts gets its own answer, in the order of the prompts."""
+    main = ctx.main
+    if ctx.dialect not in (COMPLETIONS, GENERATE):
+        raise skipped("The dialect has one prompt only.")
+    others = (given for given in ctx.baselines if given.text != main.text and given.is_repeatable)
+    other = next(others, None)
+    if other is None or not main.is_repeatable:
+        raise undecided(VARIES)
+    prompts, texts = [main.ask.prompt, other.ask.prompt], [main.text, other.text]
+    body = ctx.driver.with_prompt(ctx.body(main.ask), prompts)
+    recorder = Recorder(ctx, "With two prompts")
+    run = await ctx.client.send(body)
+    if run.is_refusal:
+        raise skipped(f"Several prompts are refused with status {run.status}.")
+    faults = list(_judge_prompts(texts, run))
+    if faults and run.status == 200:
+        run = await ctx.client.send(body)
+        faults = list(_judge_prompts(texts, run))
+    recorder.note(run, faults)
+    return recorder.evaluation("two prompts")
+
+
+def _judge_prompts(texts: Sequence[str], run: Exchange) -> Iterator[Fault]:
+    # A list of answers is no answer of one dialect, so its capture is not judged.
+    if run.problem or run.status != 200:
+        broken = no_answer(run)
+        yield from [] if broken is None else [broken]
+        return
+    try:
+        body = parse_json(run.text)
+    except ValueError:
+        body = None
+    answers = objects(body) or objects(mapping(body).get("choices"))
+    answers.sort(key=lambda answer: answer.get("index") or 0)
+    got = [answer.get("text") for answer in answers]
+    if got != list(texts):
+        sentence = f"{len(texts)} prompts got {len(got)} answers, or those of other prompts."
+        yield Fault("prompts_mixed_up", sentence, repr(list(texts)), repr(got))
+
+
+async def _seed(ctx: CheckContext) -> Evaluation:
+    """The same seed makes the same answer, where the vendor promises it."""
+    if ctx.dialect is not OLLAMA or "temperature" in ctx.driver.omitted:
+        raise skipped("The dialect's vendor does not promise the same answer to the same seed.")
+    require_repeatable(ctx)
+    body = ctx.body(replace(ctx.main.ask, temperature=1.0, seed=_SEED))
+    recorder, texts = Recorder(ctx, "With a seed"), []
+    for _ in range(3):
+        run = await recorder.ask(body, lambda run: ())
+        texts.append(run.capture.text)
+    if len(set(texts)) == len(texts) and not recorder.faults:
+        sentence = "The same request with the same seed gets another answer each time."
+        recorder.note(run, [Fault("seed_ignored", sentence, texts[0], texts[2])])
+    return recorder.evaluation("three answers")
+
+
+CHOICE_CHECKS = (Check("choices.count", _count), Check("choices.stop", _choices_stop))
+LOGPROB_CHECKS = (Check("logprobs.stop", _logprobs),)
+STRUCTURE_CHECKS = (Check("structured.stop", _structure),)
+PARAMETER_CHECKS = (
+    Check("request.default", _default),
+    Check("request.parts", _parts),
+    Check("request.nulls", _nulls),
+    Check("request.echo", _echo),
+    Check("request.prompts", _prompts),
+    Check("request.seed", _seed),
+    Check("structured.beside", _structure_beside),
+    Check("logprobs.beside", _logprobs_beside),
+    Check("tools.beside", _tools_beside),
 )

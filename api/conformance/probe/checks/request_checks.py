@@ -1,438 +1,364 @@
-"""Checks of stops in requests of other kinds, and of what one request does to others."""
+"""Checks of stops and limits in requests with other fields, and across requests."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from api.conformance.probe.checks.check import (
     NO_TEXT,
     Check,
-    CheckSetting,
-    Findings,
-    Seen,
+    CheckContext,
+    Evaluation,
+    Inconclusive,
+    Recorder,
+    require_stops,
     skipped,
     undecided,
-    without_premise,
     working_case,
 )
-from api.conformance.probe.checks.limit_checks import limited
+from api.conformance.probe.checks.limit_checks import judge_limit
 from api.conformance.probe.checks.stop_checks import long_answer
-from api.conformance.probe.client import (
-    Client,
-    at_the_same_time,
-    kept_connection,
-    one_after_the_other,
-)
-from api.conformance.probe.dialects import Ask, Body, Driver, with_tool
+from api.conformance.probe.client import in_parallel, in_sequence
+from api.conformance.probe.dialects import Ask, Body, with_tool
 from api.conformance.probe.judgement import (
-    Judgement,
+    compare_texts,
     invariants,
     judge,
-    misprinted,
     no_answer,
     stream_differs,
 )
-from api.conformance.probe.plan import LEAST_CHARACTERS, Baseline, StopCase, bounds, is_solid
-from api.conformance.probe.values import Exchange
+from api.conformance.probe.plan import MIN_CHARS, Baseline, StopCase, bounds
+from api.conformance.probe.values import Exchange, Fault
 
-# Checks stops and limits beside other parts of a request: each is asked without them, and with.
-
-_SYSTEM = "You are a helpful assistant."
+SYSTEM = "You are a helpful assistant."
 _EARLIER = ("Say hello", "Hello! How can I help you?")
-_SHORT = "Repeat exactly: red blue"
+_SHORT_CHAT = "Repeat exactly: red blue"
 _SHORT_PLAIN = "<|im_start|>user\nRepeat exactly: red blue<|im_end|>\n<|im_start|>assistant\n"
+_SHORT_CHARS = 4
+# More tokens than servers keep in a window for stops.
 _LATE_TOKENS = 300
 _TEMPERATURE, _SEED = 0.7, 7
-
-Views = Callable[[Exchange], Sequence[Exchange]]
-Extra = Callable[[Exchange], list[Judgement]]
-
-
-def _as_it_is(run: Exchange) -> Sequence[Exchange]:
-    return (run,)
+# The limits of whole and streamed answers in a situation.
+_LIMITS = {False: 5, True: 2}
+# A token has no more characters in most texts.
+_TOKEN_CHARS = 6
+_DIFFERS = "The same question got another answer, which no stop explains."
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What some requests have beside a prompt, stops and a limit.
+    """A property of requests beside a prompt, stops and a limit.
 
     Attributes:
-        words: How a finding names it.
-        body: Makes a request of it; None if the dialect cannot.
+        name: Its name in a fault.
+        body: Makes a request with it; None if the dialect cannot.
         may_be_refused: Whether a server may lack it.
-        views: The answers within an answer, if it may have several.
-        extra: What else is judged in each answer.
+        views: Returns the answers within an answer, if it may have several.
+        extra: Judges each answer further.
         ignored: The code of a fault where a stop is ignored.
     """
 
-    words: str
-    body: Callable[[CheckSetting, Ask], Body | None]
+    name: str
+    body: Callable[[CheckContext, Ask], Body | None]
     may_be_refused: bool = True
-    views: Views = _as_it_is
-    extra: Extra = lambda run: []
+    views: Callable[[Exchange], Sequence[Exchange]] = lambda run: (run,)
+    extra: Callable[[Exchange], Iterable[Fault]] = lambda run: ()
     ignored: str = "stop_ignored"
 
+    def texts(self, run: Exchange) -> tuple[str, ...]:
+        """Return the texts of the answers within an answer."""
+        return tuple(view.capture.text for view in self.views(run))
 
-async def judged_in(
-    situation: Situation, setting: CheckSetting, ask: Ask | None = None, least: int = 0
-) -> Seen:
-    """Ask in a situation without stops, with one, and with a small limit; each whole and streamed.
+    def judge_views(
+        self, judged: Callable[[Exchange], Iterable[Fault]], run: Exchange
+    ) -> list[Fault]:
+        """Judge each answer within an answer."""
+        views = self.views(run)
+        return [
+            replace(fault, sentence=f"Choice {at}: {fault.sentence}") if len(views) > 1 else fault
+            for at, view in enumerate(views)
+            for fault in judged(view)
+        ]
+
+
+async def check_situation(
+    situation: Situation, ctx: CheckContext, ask: Ask | None = None, min_chars: int = MIN_CHARS
+) -> Evaluation:
+    """Send requests in a situation without stops, with one, and with a small limit, in all modes.
 
     Args:
-        situation: What the requests have.
-        setting: What is known of the server.
+        situation: The situation.
+        ctx: The context of the check.
         ask: The request; None for the ordinary one.
-        least: How many characters an answer must have; 0 for as many as stops need.
+        min_chars: How many characters an answer must have.
     """
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    ask = ask or setting.main.ask
-    if situation.body(setting, ask) is None:
-        return skipped("The probe knows no such request of this dialect.")
-    findings = Findings(setting, situation.words)
-    given = await _without_stops(situation, setting, findings, ask)
-    if isinstance(given, Seen):
-        return given
-    if len(given.text.strip()) < (least or LEAST_CHARACTERS) and not findings.faults:
-        return undecided("The answers are too short to choose stops from.")
-    if findings.faults:
-        return findings.seen("")
-    case = setting.simple(given) if given.is_repeatable else setting.simple(*setting.baselines)
+    require_stops(ctx)
+    ask = ask or ctx.main.ask
+    if situation.body(ctx, ask) is None:
+        raise skipped("The probe knows no such request of this dialect.")
+    recorder = Recorder(ctx, situation.name)
+    given = await _without_stops(situation, ctx, recorder, ask)
+    if recorder.faults:
+        return recorder.evaluation()
+    if len(given.text.strip()) < min_chars:
+        raise undecided("The answers are too short to choose stops from.")
+    case = ctx.simple(given) if given.is_repeatable else ctx.simple(*ctx.baselines)
     if case is None:
-        return undecided(NO_TEXT)
-    client, both = setting.client, modes(setting)
-    for is_streamed in both:
-        body = situation.body(setting, replace(ask, stops=case.stops, is_streamed=is_streamed))
-        run = await client.send(body)
-        plain = situation.body(setting, replace(ask, is_streamed=is_streamed))
-        case = await findings.in_this_minute(case, run, plain)
-        judged = partial(_stopped_in, situation, findings, case, given.is_repeatable)
-        run = await findings.ask(body, judged, first=run)
+        raise undecided(NO_TEXT)
+    for is_streamed in ctx.main.modes:
+        body = situation.body(ctx, replace(ask, stops=case.stops, is_streamed=is_streamed))
+        run = await ctx.client.send(body)
+        plain = situation.body(ctx, replace(ask, is_streamed=is_streamed))
+        case = await recorder.with_current_duration(case, run, plain)
+        judged = partial(_judge_stop, situation, recorder, case, given.is_repeatable)
+        run = await recorder.ask(body, partial(situation.judge_views, judged), first=run)
         if run.is_refusal:
             break
-    for is_streamed in both if not findings.faults else ():
-        # The smallest limits, too, each in one of the modes.
-        limit = max(client.driver.least_tokens, _LIMITS[is_streamed])
-        # The end of a turn may count as a token, too.
-        if (given.tokens or len(given.text) // _TOKEN_CHARACTERS) < limit + 3:
-            continue
-        body = situation.body(setting, replace(ask, max_tokens=limit, is_streamed=is_streamed))
-        known = len(findings.faults)
-        await findings.ask(body, partial(_limited_in, situation, given, limit, client.driver))
-        if len(findings.faults) > known:
-            # What a limit does elsewhere, too, is not a fault of the situation.
-            plain = setting.body(
-                replace(setting.main.ask, max_tokens=limit, is_streamed=is_streamed)
-            )
-            run = sent_before(client, plain) or await client.send(plain)
-            codes = {
-                verdict.code for verdict in limited(setting.main, limit, client.driver.words, run)
-            }
-            findings.faults[known:] = [
-                each for each in findings.faults[known:] if each.code not in codes
-            ]
-    return findings.seen(repr(case.stops[0]))
+    for is_streamed in ctx.main.modes if not recorder.faults else ():
+        await _check_limit(situation, ctx, recorder, replace(ask, is_streamed=is_streamed), given)
+    return recorder.evaluation(repr(case.stops[0]))
 
 
-_LIMITS = {False: 5, True: 2}
-# A token has no more characters than these, in most texts.
-_TOKEN_CHARACTERS = 6
+def _judge_stop(
+    situation: Situation, recorder: Recorder, case: StopCase, is_repeatable: bool, view: Exchange
+) -> Iterable[Fault]:
+    faults = recorder.stop_faults(case, view) if is_repeatable else invariants(case, view)
+    for fault in faults or situation.extra(view):
+        is_ignored = fault.code == "stop_ignored"
+        yield replace(fault, code=situation.ignored) if is_ignored else fault
 
 
-def modes(setting: CheckSetting) -> tuple[bool, ...]:
-    """Return in which modes answers are compared: not in streams that have another text anyway."""
-    return (False,) if setting.main.streamed_text is not None else (False, True)
+async def _check_limit(
+    situation: Situation, ctx: CheckContext, recorder: Recorder, ask: Ask, given: Baseline
+) -> None:
+    limit = max(ctx.driver.min_tokens, _LIMITS[ask.is_streamed])
+    # The end of a turn may count as a token, too.
+    if (given.tokens or len(given.text) // _TOKEN_CHARS) < limit + 3:
+        return
+    names, known = ctx.driver.reason_names, len(recorder.faults)
+    judged = partial(judge_limit, given, limit, names)
+    body = situation.body(ctx, replace(ask, max_tokens=limit))
+    await recorder.ask(body, partial(situation.judge_views, judged))
+    if len(recorder.faults) > known:
+        # A fault of every limit is not one of the situation.
+        plain = ctx.body(replace(ctx.main.ask, max_tokens=limit, is_streamed=ask.is_streamed))
+        run = ctx.client.answer_to(plain) or await ctx.client.send(plain)
+        usual = {fault.code for fault in judge_limit(ctx.main, limit, names, run)}
+        recorder.faults[known:] = [one for one in recorder.faults[known:] if one.code not in usual]
 
 
 async def _without_stops(
-    situation: Situation, setting: CheckSetting, findings: Findings, ask: Ask
-) -> Baseline | Seen:
-    """Return the answer without stops; else why nothing can be decided."""
-    client = setting.client
-    bodies = [
-        situation.body(setting, replace(ask, is_streamed=is_streamed))
-        for is_streamed in modes(setting)
-    ]
-    runs = [sent_before(client, body) or await client.send(body) for body in bodies]
+    situation: Situation, ctx: CheckContext, recorder: Recorder, ask: Ask
+) -> Baseline:
+    """Return the answer without stops in a situation."""
+    client, main = ctx.client, ctx.main
+    bodies = [situation.body(ctx, replace(ask, is_streamed=mode)) for mode in main.modes]
+    runs = [client.answer_to(body) or await client.send(body) for body in bodies]
     if situation.may_be_refused and all(run.is_refusal for run in runs):
-        return skipped(f"Such requests are refused with status {runs[0].status}.")
+        raise skipped(f"Such requests are refused with status {runs[0].status}.")
     for run in runs:
         broken = no_answer(run)
-        findings.note(run, [broken] if broken is not None else [])
-    if findings.faults:
-        return findings.seen("")
+        recorder.note(run, [broken] if broken is not None else [])
+    if recorder.faults:
+        raise Inconclusive(recorder.evaluation())
     if any(view.capture.tool_calls for run in runs for view in situation.views(run)):
-        return undecided("The model calls a tool where nobody asks for it.")
-    texts = [_texts(situation, run) for run in runs]
-    is_repeatable = setting.main.is_repeatable
-    if len(runs) == 1 or texts[0] != texts[1] or setting.is_varying:
-        again = [await client.send(body) for body in bodies]
-        is_repeatable &= texts == [_texts(situation, run) for run in again]
-        if is_repeatable and setting.is_varying:
-            third = [_texts(situation, await client.send(body)) for body in bodies]
-            is_repeatable = texts == third
-        if is_repeatable and len(runs) == 2 and texts[0] != texts[1]:
-            streamed = runs[1]
-            wanted, got = (repr(text) if len(text) > 1 else text[0] for text in texts)
-            findings.note(streamed, [stream_differs(wanted, got)])
-            return findings.seen("")
-        setting.shared.setdefault("varying", {})[situation.words] = [
-            *texts, *(_texts(situation, run) for run in again)
-        ]  # fmt: skip
-    first = situation.views(runs[0])[0]
-    stream = situation.views(runs[-1])[0]
+        raise undecided("The model calls a tool where nobody asks for it.")
+    texts = [situation.texts(run) for run in runs]
+    is_repeatable = main.is_repeatable and len(set(texts[0])) == 1
+    if len(runs) == 1 or texts[0] != texts[1] or ctx.is_varying:
+        again = [situation.texts(await client.send(body)) for body in bodies]
+        is_same = texts == again
+        if is_same and ctx.is_varying:
+            is_same = texts == [situation.texts(await client.send(body)) for body in bodies]
+        if is_same and main.is_repeatable and len(runs) == 2 and texts[0] != texts[1]:
+            whole, streamed = (repr(text) if len(text) > 1 else text[0] for text in texts)
+            recorder.note(runs[1], [stream_differs(whole, streamed)])
+            raise Inconclusive(recorder.evaluation())
+        is_repeatable &= is_same
+    first, stream = situation.views(runs[0])[0], situation.views(runs[-1])[0]
     capture = first.capture
-    is_repeatable &= len(set(_texts(situation, runs[0]))) == 1
-    given = Baseline(
+    for run in runs:
+        views = situation.views(run)
+        found = [
+            fault for view in views for fault in (*_emptied(main, view), *situation.extra(view))
+        ]
+        if ask == main.ask and main.is_repeatable and run.capture.usage is not None:
+            # The counts are those of all answers.
+            tokens = (run.capture.output_tokens or 0) // len(views)
+            usage = replace(run.capture.usage, output_tokens=tokens)
+            for view in views:
+                own = replace(view, capture=replace(view.capture, usage=usage))
+                found += compare_texts(main.text, main.tokens, own)
+        recorder.note(run, found)
+    return Baseline(
         ask=ask,
         text=capture.text,
         stable=capture.text,
         thinking=capture.thinking,
-        tokens=_tokens(first),
+        tokens=capture.output_tokens,
         ending=capture.ending,
         is_repeatable=is_repeatable,
         total_s=first.total_s,
-        wait_s=setting.short_s,
-        streamed_tokens=_tokens(stream),
+        wait_s=ctx.short_s,
+        streamed_tokens=stream.capture.output_tokens,
         bounds=bounds(stream.capture) if stream.is_streamed else (),
     )
-    for run in runs:
-        found = [
-            verdict
-            for view in situation.views(run)
-            for verdict in (*_emptied(setting.main, view), *situation.extra(view))
-        ]
-        for view in _counted_each(situation, run) if ask == setting.main.ask else ():
-            main = setting.main
-            found += misprinted(main.text, main.tokens, view) if main.is_repeatable else []
-        findings.note(run, found)
-    return given
 
 
-def _counted_each(situation: Situation, run: Exchange) -> list[Exchange]:
-    """Return the answers within an answer, each with its part of the counts."""
-    views, usage = situation.views(run), run.capture.usage
-    if usage is None or usage.output_tokens is None:
-        return []
-    own = replace(usage, output_tokens=usage.output_tokens // len(views))
-    return [replace(view, capture=replace(view.capture, usage=own)) for view in views]
-
-
-def sent_before(client: Client, body: Body | None) -> Exchange | None:
-    """Return the last answer to a request that was sent already."""
-    answers = (run for run in reversed(client.exchanges) if run.is_answer and run.body == body)
-    return next(answers, None)
-
-
-def _tokens(run: Exchange) -> int | None:
-    return run.capture.usage.output_tokens if run.capture.usage is not None else None
-
-
-def _texts(situation: Situation, run: Exchange) -> tuple[str, ...]:
-    return tuple(view.capture.text for view in situation.views(run))
-
-
-def _emptied(main: Baseline, run: Exchange) -> list[Judgement]:
-    """Judge an answer without text whose tokens are those of a text."""
-    capture, tokens = run.capture, _tokens(run)
+def _emptied(main: Baseline, run: Exchange) -> Iterable[Fault]:
+    """Yield the fault of an answer without text whose tokens are those of a text."""
+    capture, tokens = run.capture, run.capture.output_tokens
     # A small model may end its turn at once.
-    if capture.text.strip() or capture.thinking.strip() or (tokens is not None and tokens <= 2):
-        return []
-    said = "The answer has no text."
-    return [Judgement("empty", said, f"text, as in {main.text!r}", repr(capture.text))]
-
-
-def _stopped_in(
-    situation: Situation, findings: Findings, case: StopCase, is_repeatable: bool, run: Exchange
-) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    views, verdicts = situation.views(run), []
-    for at, view in enumerate(views):
-        judged = findings.verdicts(case, view) if is_repeatable else invariants(case, view)
-        judged = [
-            replace(one, code=situation.ignored) if one.code == "stop_ignored" else one
-            for one in judged or situation.extra(view)
-        ]
-        verdicts += [_in_choice(at, verdict) for verdict in judged] if len(views) > 1 else judged
-    return verdicts
-
-
-def _in_choice(number: int, verdict: Judgement) -> Judgement:
-    return replace(verdict, sentence=f"Choice {number}: {verdict.sentence}")
-
-
-def _limited_in(
-    situation: Situation, given: Baseline, limit: int, driver: Driver, run: Exchange
-) -> list[Judgement]:
-    views = situation.views(run)
-    return [
-        _in_choice(at, verdict) if len(views) > 1 else verdict
-        for at, view in enumerate(views)
-        for verdict in limited(given, limit, driver.words, view)
-    ]
+    if not (
+        capture.text.strip() or capture.thinking.strip() or (9 if tokens is None else tokens) <= 2
+    ):
+        expected = f"text, as in {main.text!r}"
+        yield Fault("empty", "The answer has no text.", expected, repr(capture.text))
 
 
 # The situations.
 
 
-def _beside(ask: Ask, setting: CheckSetting, plain: Ask) -> Body | None:
-    if not setting.client.driver.has_chat_template:
+def _beside(ask: Ask, ctx: CheckContext, plain: Ask) -> Body | None:
+    if not ctx.driver.has_chat_template:
         return None
-    return setting.body(replace(plain, system=ask.system, earlier=ask.earlier))
+    return ctx.body(replace(plain, system=ask.system, earlier=ask.earlier))
 
 
-def _offering(setting: CheckSetting, ask: Ask) -> Body | None:
-    return with_tool(setting.client.driver.dialect, setting.body(ask))
-
-
-def _sampled(setting: CheckSetting, ask: Ask) -> Body | None:
-    if "temperature" in setting.client.driver.left_out:
+def _sampled(ctx: CheckContext, ask: Ask) -> Body | None:
+    if "temperature" in ctx.driver.omitted:
         return None
-    return setting.body(replace(ask, temperature=_TEMPERATURE, seed=_SEED))
+    return ctx.body(replace(ask, temperature=_TEMPERATURE, seed=_SEED))
 
 
 _SITUATIONS = {
-    "stops.system": Situation("With a system message", partial(_beside, Ask("", system=_SYSTEM))),
+    "stops.system": Situation("With a system message", partial(_beside, Ask("", system=SYSTEM))),
     "stops.turn": Situation(
         "In a second turn", partial(_beside, Ask("", earlier=_EARLIER)), may_be_refused=False
     ),
-    "stops.tools": Situation("With tools that are not called", _offering),
+    "stops.tools": Situation(
+        "With tools that are not called", lambda ctx, ask: with_tool(ctx.dialect, ctx.body(ask))
+    ),
     "stops.temperature": Situation("At a temperature", _sampled),
 }
 
 
-async def _short(setting: CheckSetting) -> Seen:
+async def _short(ctx: CheckContext) -> Evaluation:
     """A stop works in an answer of a few characters."""
-    prompt = _SHORT if setting.client.driver.has_chat_template else _SHORT_PLAIN
-    ask = replace(setting.main.ask, prompt=prompt)
-    situation = Situation("In a short answer", lambda setting, ask: setting.body(ask))
-    return await judged_in(situation, setting, ask, least=4)
+    prompt = _SHORT_CHAT if ctx.driver.has_chat_template else _SHORT_PLAIN
+    situation = Situation("In a short answer", CheckContext.body)
+    ask = replace(ctx.main.ask, prompt=prompt)
+    return await check_situation(situation, ctx, ask, min_chars=_SHORT_CHARS)
 
 
-async def _late(setting: CheckSetting) -> Seen:
+async def _late(ctx: CheckContext) -> Evaluation:
     """A stop works after more tokens than servers keep in a small window."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    findings = Findings(setting)
-    # As many numbers as it takes: those up to 99 have 3 characters with their line breaks.
-    tokens, chars = setting.main.tokens or 0, len(setting.main.text)
-    count = 150 if not tokens else max(150, 25 + int(1.3 * _LATE_TOKENS * chars / tokens / 4))
-    # A small model may count to another number than the one it is asked for.
-    for last in (min(count, 500), count + 25, 2 * count):
-        given = await long_answer(setting, findings, 3 * _LATE_TOKENS, last)
-        if findings.faults:
-            return findings.seen("")
+    require_stops(ctx)
+    recorder = Recorder(ctx)
+    # Numbers have four characters with their line breaks.
+    tokens, chars = ctx.main.tokens or 1, len(ctx.main.text)
+    number = max(150, 25 + int(1.3 * _LATE_TOKENS * chars / tokens / 4))
+    # A small model may count to another number than the requested one.
+    for last in (min(number, 500), number + 25, 2 * number):
+        given = await long_answer(ctx, recorder, 3 * _LATE_TOKENS, last)
         if given is not None and (given.tokens or 0) > 1.1 * _LATE_TOKENS:
             break
     if given is None or not given.tokens or given.tokens <= 1.1 * _LATE_TOKENS:
-        return undecided("There is no answer of so many tokens.")
-    place = int(len(given.text) * max(0.85, 1.05 * _LATE_TOKENS / given.tokens))
+        raise undecided("There is no answer of so many tokens.")
+    begin = int(len(given.text) * max(0.85, 1.05 * _LATE_TOKENS / given.tokens))
     for length in (4, 8, 12):
-        for start in range(place, len(given.text) - length):
+        for start in range(begin, len(given.text) - length):
             stop = given.text[start : start + length]
-            if is_solid(given, start, start + length) and stop not in given.thinking:
+            if given.is_solid(start, start + length) and stop not in given.thinking:
                 case = StopCase("late", given, (stop,), given.text[:start], stop)
-                findings.situation = f"After more than {_LATE_TOKENS} tokens"
-                for is_streamed in modes(setting):
-                    await findings.judge(case, is_streamed=is_streamed)
-                return findings.seen(repr(stop))
-    return undecided(NO_TEXT)
+                recorder.situation = f"After more than {_LATE_TOKENS} tokens"
+                for is_streamed in ctx.main.modes:
+                    await recorder.judge(case, is_streamed=is_streamed)
+                return recorder.evaluation(repr(stop))
+    raise undecided(NO_TEXT)
 
 
-# Checks that the stops of one request do not affect other requests.
-
-_DIFFERS = "The same question got another answer, which no stop explains."
+# The stops of one request do not affect other requests.
 
 
-async def _sticky(setting: CheckSetting) -> Seen:
+async def _sticky(ctx: CheckContext) -> Evaluation:
     """A request without stops has none, whatever the request before it had."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    client, given = setting.client, case.baseline
-    findings = Findings(setting)
+    case, client, recorder = working_case(ctx), ctx.client, Recorder(ctx)
+    sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
     # All other requests have connections of their own.
-    async with kept_connection(client):
+    async with client.kept_connection():
         for is_streamed in (False, True):
             in_mode = case.in_mode(is_streamed=is_streamed)
             if in_mode is None:
                 continue
-            before = setting.body(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
-            after = setting.body(replace(given.ask, is_streamed=is_streamed))
-            sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
-            for attempt in range(2):
-                first = await client.send(before)
-                run = await client.send(after)
-                verdicts = _cut(in_mode, run, "stop_sticks", sentence)
-                wrong = judge(in_mode, first, client.driver)
-                if not verdicts and verdicts is not None and not wrong:
+            ask = replace(case.baseline.ask, is_streamed=is_streamed)
+            before, after = ctx.body(replace(ask, stops=case.stops)), ctx.body(ask)
+            for is_last in (False, True):
+                first, run = await client.send(before), await client.send(after)
+                faults = _judge_plain(in_mode, run, "stop_sticks", sentence)
+                wrong = judge(in_mode, first, ctx.driver)
+                if faults == [] and not wrong:
                     break
-                if attempt:
-                    both = one_after_the_other(client.curl(before), client.curl(after))
-                    findings.note(run, verdicts or (), both)
-                    said = "On a connection that is used again: "
-                    wrong = [replace(one, sentence=said + one.sentence) for one in wrong]
-                    findings.note(first, () if await setting.is_explained(first, wrong) else wrong)
-            if verdicts is None:
-                findings.doubt(_DIFFERS)
-    return findings.seen(f"without {case.stops[0]!r} the answer is whole again")
+                if is_last:
+                    commands = in_sequence(client.curl(before), client.curl(after))
+                    recorder.note(run, faults or (), commands)
+                    where = "On a connection that is used again: "
+                    recorder.note(
+                        first, [replace(one, sentence=where + one.sentence) for one in wrong]
+                    )
+            if faults is None:
+                recorder.doubt(_DIFFERS)
+    return recorder.evaluation(f"without {case.stops[0]!r} the answer is whole again")
 
 
-async def _concurrent(setting: CheckSetting) -> Seen:
+async def _concurrent(ctx: CheckContext) -> Evaluation:
     """Requests at the same time each have their own stops, and get their own answers."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    client, given = setting.client, case.baseline
-    others = (one for one in setting.baselines if one.is_repeatable and one.text != given.text)
+    case, client = working_case(ctx), ctx.client
+    given = case.baseline
+    others = (one for one in ctx.baselines if one.is_repeatable and one.text != given.text)
     other = next(others, given)
     stopped, is_comparable = replace(given.ask, stops=case.stops), given.streamed_text is None
-    bodies = [
-        setting.body(given.ask),
-        setting.body(stopped),
-        setting.body(other.ask),
-        setting.body(replace(stopped, is_streamed=is_comparable)),
-    ]
+    asks = (given.ask, stopped, other.ask, replace(stopped, is_streamed=is_comparable))
+    bodies = list(map(ctx.body, asks))
     runs = await asyncio.gather(*map(client.send, bodies))
     sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
-    findings = Findings(setting, "At the same time" if other is not given else "")
-    together = at_the_same_time(*map(client.curl, bodies))
+    recorder = Recorder(ctx, "At the same time" if other is not given else "")
+    commands = in_parallel(*map(client.curl, bodies))
     # Answers computed at the same time may differ slightly, so only a cut right before the stop
-    # counts, or what no model does.
+    # counts, or a text that no model makes.
     for run, baseline in zip(runs[::2], (given, other), strict=True):
         full = replace(case, baseline=baseline, text=case.text if baseline is given else "")
-        verdicts = _cut(full, run, "stop_leaks", sentence)
-        if verdicts is None:
-            verdicts = misprinted(baseline.text, baseline.tokens, run)
-            mixed_up = _mixed_up(run, (given.text, case.text, other.text), baseline.text)
-            verdicts += [] if mixed_up and await setting.is_explained(run) else mixed_up
-        if not verdicts and run.capture.text != baseline.text:
-            findings.doubt(_DIFFERS)
-        findings.note(run, verdicts, together)
+        faults = _judge_plain(full, run, "stop_leaks", sentence)
+        if faults is None:
+            faults = compare_texts(baseline.text, baseline.tokens, run)
+            faults += _judge_mix(ctx, run, (given.text, case.text, other.text), baseline.text)
+            recorder.doubt(_DIFFERS)
+        recorder.note(run, faults, commands)
     for run in runs[1::2]:
-        mixed_up = _mixed_up(run, (other.text, given.text), case.text)
-        mixed_up = [] if mixed_up and await setting.is_explained(run) else mixed_up
-        verdicts = [*_kept(case, run), *mixed_up]
-        verdicts = verdicts or [one for one in judge(case, run, client.driver) if one.is_certain]
-        findings.note(run, verdicts, together)
-    findings.faults = list(
-        {(fault.code, fault.mode): fault for fault in reversed(findings.faults)}.values()
+        broken = no_answer(run)
+        faults = [broken] if broken is not None else []
+        if broken is None and case.stops[0] in run.capture.text:
+            lost = f"The stop {case.stops[0]!r} was lost beside requests without stops."
+            faults = [Fault("stop_leaks", lost, case.text, run.capture.text, given.text)]
+        faults += _judge_mix(ctx, run, (other.text, given.text), case.text)
+        certain = [one for one in judge(case, run, ctx.driver) if one.is_certain]
+        recorder.note(run, faults or certain, commands)
+    recorder.faults = list(
+        {(fault.code, fault.mode): fault for fault in reversed(recorder.faults)}.values()
     )
-    return findings.seen(f"{len(bodies)} requests at the same time")
+    return recorder.evaluation(f"{len(bodies)} requests at the same time")
 
 
-def _mixed_up(run: Exchange, others: Sequence[str], own: str) -> list[Judgement]:
+def _judge_mix(ctx: CheckContext, run: Exchange, others: Sequence[str], own: str) -> list[Fault]:
     got = run.capture.text
-    if got == own or got not in others:
+    if got == own or got not in others or ctx.is_varying:
         return []
-    said = "The answer is that of another request."
-    return [Judgement("mixed_up", said, own, got, is_certain=True)]
+    sentence = "The answer is that of another request."
+    return [Fault("mixed_up", sentence, own, got, is_certain=True)]
 
 
-def _cut(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Judgement] | None:
+def _judge_plain(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Fault] | None:
     """Judge an answer that no stop should have ended; None if it is a different answer."""
     broken = no_answer(run)
     if broken is not None:
@@ -440,18 +366,7 @@ def _cut(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Judgem
     got, full = run.capture.text, case.baseline.text
     if got == full:
         return []
-    return [Judgement(code, sentence, full, got, full)] if got == case.text else None
-
-
-def _kept(case: StopCase, run: Exchange) -> Sequence[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    if case.stops[0] not in run.capture.text:
-        return []
-    sentence = f"The stop {case.stops[0]!r} was lost beside requests without stops."
-    full = case.baseline.text
-    return [Judgement("stop_leaks", sentence, case.text, run.capture.text, full)]
+    return [Fault(code, sentence, full, got, full)] if got == case.text else None
 
 
 ISOLATION_CHECKS = (
@@ -459,7 +374,7 @@ ISOLATION_CHECKS = (
     Check("stops.concurrent", _concurrent),
 )
 REQUEST_CHECKS = (
-    *(Check(code, partial(judged_in, situation)) for code, situation in _SITUATIONS.items()),
+    *(Check(code, partial(check_situation, one)) for code, one in _SITUATIONS.items()),
     Check("stops.short", _short),
 )
 LATE_CHECKS = (Check("stops.late", _late),)

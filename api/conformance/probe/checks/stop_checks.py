@@ -1,9 +1,9 @@
-"""Checks of stop sequences: where they fire, how they are spelled, lists of them, and long ones."""
+"""Checks of stop sequences: their positions, their spelling, lists of them, and long ones."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -12,526 +12,405 @@ from api.conformance.probe.checks.check import (
     NO_TEXT,
     VARIES,
     Check,
-    CheckSetting,
-    Findings,
-    Seen,
+    CheckContext,
+    Evaluation,
+    Inconclusive,
+    Recorder,
+    require_repeatable,
+    require_stops,
     skipped,
     undecided,
-    without_premise,
+    without_cost,
     working_case,
 )
 from api.conformance.probe.dialects import Driver
-from api.conformance.probe.judgement import (
-    STOP_ONLY_HIDDEN,
-    Judgement,
-    judge,
-    no_answer,
-    stream_differs,
-)
-from api.conformance.probe.plan import (
-    NEVER,
-    Baseline,
-    StopCase,
-    is_first,
-    missing,
-    places,
-)
+from api.conformance.probe.judgement import judge, stream_differs
+from api.conformance.probe.plan import NEVER, Baseline, StopCase, missing_kinds
 from api.conformance.probe.references import Topic, reference
 from api.conformance.probe.values import Exchange, Fault
-
-# Checks that the chosen stops work, whole and streamed.
-
-
-def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
-    """Return a check for each case, and for each kind without a case one that says why."""
-    checks = [Check(f"stop.{case.code}", partial(_stop, case)) for case in cases]
-    checks += [Check(f"stop.{code}", _nothing_to_choose) for code in missing(cases)]
-    return checks
-
-
-async def _nothing_to_choose(setting: CheckSetting) -> Seen:
-    return undecided(NO_TEXT)
-
-
-async def _stop(case: StopCase, setting: CheckSetting) -> Seen:
-    findings = Findings(setting)
-    for is_streamed in (False, True):
-        await findings.judge(case, is_streamed=is_streamed)
-    return findings.seen(", ".join(map(repr, case.stops)))
-
-
-# Checks that stops are matched literally: as text, with their case, character by character.
-#
-# None of these stops occurs in the answer, so none may change it.
-
-
-@dataclass(frozen=True, slots=True)
-class _Lookalike:
-    """A stop that is not in the answer but resembles a part of it."""
-
-    code: str
-    sentence: str
-    stop: str
-
-
-_Choose = Callable[[Baseline], Iterator[_Lookalike]]
-
-
-def _other_case(given: Baseline) -> Iterator[_Lookalike]:
-    for match in re.finditer(r"\w+", given.text):
-        yield _Lookalike(
-            "case_ignored", "The stop {} matched text of another case.", match[0].swapcase()
-        )
-
-
-def _pattern(given: Baseline) -> Iterator[_Lookalike]:
-    sentence = "The stop {} was taken for a regular expression."
-    for match in re.finditer(r"(?=(\w)([\w ])(\w))", given.text):
-        yield _Lookalike("stop_is_pattern", sentence, f"{match[1]}.{match[3]}")
-
-
-def _broken_pattern(given: Baseline) -> Iterator[_Lookalike]:
-    sentence = "The stop {} was taken for a regular expression."
-    yield _Lookalike("stop_is_pattern", sentence, f"([{NEVER}")
-
-
-def _list(given: Baseline) -> Iterator[_Lookalike]:
-    sentence = "The stop {} was taken for several, separated by a comma."
-    for match in re.finditer(r"(\w)\W(\w)", given.text):
-        yield _Lookalike("stop_split", sentence, f"{match[1]},{match[2]}")
-
-
-def _escape(given: Baseline) -> Iterator[_Lookalike]:
-    if "\n" in given.text:
-        sentence = "The stop {}, a backslash and a letter, was taken for a line break."
-        yield _Lookalike("stop_unescaped", sentence, "\\n")
-
-
-def _in_the_prompt(given: Baseline) -> Iterator[_Lookalike]:
-    sentence = "The stop {} occurs in the prompt only, but it ended the answer."
-    # More tokens than characters: thinking that nobody sees may speak of the prompt.
-    is_hiding = (given.tokens or 0) > len(given.text)
-    for match in () if is_hiding else re.finditer(r"\w{4,}", given.ask.prompt):
-        yield _Lookalike("prompt_stopped", sentence, match[0])
-
-
-def _other_form(given: Baseline) -> Iterator[_Lookalike]:
-    sentence = "The stop {} matched text that is written with other code points."
-    for char in given.text:
-        for form in ("NFD", "NFC"):
-            yield _Lookalike("stop_normalised", sentence, unicodedata.normalize(form, char))
-
-
-def _other_line_end(given: Baseline) -> Iterator[_Lookalike]:
-    for match in re.finditer(r"(\S)\n(\S)", given.text):
-        sentence = "The stop {} matched a line break of another form."
-        yield _Lookalike("line_ends_changed", sentence, f"{match[1]}\r\n{match[2]}")
-
-
-async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
-    chosen = list(_chosen(setting.baselines, choosers))
-    if not any(baseline.is_repeatable for baseline in setting.baselines):
-        return undecided(VARIES)
-    if not chosen:
-        return undecided(NO_TEXT)
-    findings = Findings(setting)
-    for given in setting.baselines:
-        mine = [lookalike for at, lookalike in chosen if at is given]
-        # All are sent in one request; if something fires, each is sent separately.
-        together = Findings(setting)
-        if mine:
-            await _look(together, setting, given, mine)
-        for lookalike in mine if together.faults else ():
-            await _look(findings, setting, given, [lookalike])
-    findings.faults = _causes(findings.faults)
-    return findings.seen(", ".join(repr(lookalike.stop) for _, lookalike in chosen))
-
-
-async def _look(
-    found: Findings, setting: CheckSetting, given: Baseline, chosen: Sequence[_Lookalike]
-) -> None:
-    for is_streamed in (False, True) if given.streamed_text is None else (False,):
-        stops = tuple(lookalike.stop for lookalike in chosen)
-        body = setting.body(replace(given.ask, stops=stops, is_streamed=is_streamed))
-        await found.ask(body, partial(_changed, given, chosen[0]))
-
-
-def _causes(faults: Sequence[Fault]) -> list[Fault]:
-    """Return the faults without those that follow from others: patterns contain escapes, too."""
-    is_pattern = any(fault.code == "stop_is_pattern" for fault in faults)
-    kept = (fault for fault in faults if not (is_pattern and fault.code == "stop_unescaped"))
-    return list({fault.code: fault for fault in kept}.values())
-
-
-def _chosen(
-    baselines: Sequence[Baseline], choosers: Sequence[_Choose]
-) -> Iterator[tuple[Baseline, _Lookalike]]:
-    for choose in choosers:
-        for given in baselines:
-            thinking = given.thinking + given.inline_thinking
-            all_text = given.text + thinking
-            is_new = (lookalike for lookalike in choose(given) if lookalike.stop not in all_text)
-            found = next(is_new, None) if given.is_repeatable else None
-            if found is not None:
-                yield given, found
-                break
-
-
-def _changed(given: Baseline, chosen: _Lookalike, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    got = run.capture.text
-    if got == given.text:
-        return []
-    sentence = chosen.sentence.format(repr(chosen.stop))
-    if given.text.startswith(got):
-        return [Judgement(chosen.code, sentence, given.text, got, given.text)]
-    sentence = "No stop could fire, but the text differs."
-    return [Judgement("text_differs", sentence, given.text, got, given.text)]
-
-
-LITERAL_CHECKS = (
-    Check(
-        "stops.literal",
-        partial(
-            _literal,
-            (_other_case, _pattern, _broken_pattern, _list, _escape, _in_the_prompt),
-        ),
-    ),
-    Check("stops.code_points", partial(_literal, (_other_form, _other_line_end))),
-)
-
-
-# Checks the list of stops itself: absent, empty, blank, a bare string, token ids.
 
 # The lowest ids of every common vocabulary are bytes, digits and line ends, which an answer that
 # counts needs.
 _LOW_IDS = tuple(range(256))
+# Limits that vendors have.
+_LIST_SIZES = (5, 8, 16)
+_LONG_CHAT = "Count from 1 to {}, one number per line"
+_LONG_PLAIN = f"{_LONG_CHAT}\n1\n2\n3\n"
+# A long stop has more characters than the windows that servers keep.
+_LONG_STOP_CHARS, _MIN_LONG_STOP_CHARS = 200, 24
 
 
-async def _no_stops(setting: CheckSetting) -> Seen:
+def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
+    """Return a check for each case, and for each kind without a case an undecided one."""
+    checks = [Check(f"stop.{case.code}", partial(_stop, case)) for case in cases]
+    return checks + [Check(f"stop.{code}", _no_candidate) for code in missing_kinds(cases)]
+
+
+async def _no_candidate(ctx: CheckContext) -> Evaluation:
+    raise undecided(NO_TEXT)
+
+
+async def _stop(case: StopCase, ctx: CheckContext) -> Evaluation:
+    recorder = Recorder(ctx)
+    for is_streamed in (False, True):
+        await recorder.judge(case, is_streamed=is_streamed)
+    return recorder.evaluation(", ".join(map(repr, case.stops)))
+
+
+# Literal matching: stops that resemble a part of the answer and do not occur in it.
+
+# The code and the sentence of the fault if such a stop fires, and the stop.
+_Lookalike = tuple[str, str, str]
+_PATTERN = "The stop {} was taken for a regular expression."
+
+
+def _literal_lookalikes(given: Baseline) -> Iterator[Iterator[_Lookalike]]:
+    text = given.text
+    swapped = (match[0].swapcase() for match in re.finditer(r"\w+", text))
+    yield (("case_ignored", "The stop {} matched text of another case.", one) for one in swapped)
+    triples = re.finditer(r"(?=(\w)([\w ])(\w))", text)
+    yield (("stop_is_pattern", _PATTERN, f"{one[1]}.{one[3]}") for one in triples)
+    yield iter([("stop_is_pattern", _PATTERN, f"([{NEVER}")])
+    sentence = "The stop {} was taken for several, separated by a comma."
+    pairs = re.finditer(r"(\w)\W(\w)", text)
+    yield (("stop_split", sentence, f"{one[1]},{one[2]}") for one in pairs)
+    sentence = "The stop {}, a backslash and a letter, was taken for a line break."
+    yield iter([("stop_unescaped", sentence, "\\n")] if "\n" in text else [])
+    # More tokens than characters: hidden thinking may repeat the prompt.
+    prompt = "" if (given.tokens or 0) > len(text) else given.ask.prompt
+    sentence = "The stop {} occurs in the prompt only, but it ended the answer."
+    yield (("prompt_stopped", sentence, one[0]) for one in re.finditer(r"\w{4,}", prompt))
+
+
+def _code_point_lookalikes(given: Baseline) -> Iterator[Iterator[_Lookalike]]:
+    sentence = "The stop {} matched text that is written with other code points."
+    forms = (unicodedata.normalize(form, char) for char in given.text for form in ("NFD", "NFC"))
+    yield (("stop_normalised", sentence, form) for form in forms)
+    sentence = "The stop {} matched a line break of another form."
+    breaks = re.finditer(r"(\S)\n(\S)", given.text)
+    yield (("line_ends_changed", sentence, f"{one[1]}\r\n{one[2]}") for one in breaks)
+
+
+async def _literal(
+    lookalikes: Callable[[Baseline], Iterator[Iterator[_Lookalike]]], ctx: CheckContext
+) -> Evaluation:
+    baselines = [baseline for baseline in ctx.baselines if baseline.is_repeatable]
+    if not baselines:
+        raise undecided(VARIES)
+    chosen: dict[int, tuple[Baseline, _Lookalike]] = {}
+    for given in baselines:
+        known = given.text + given.thinking + given.inline_thinking
+        for kind, found in enumerate(lookalikes(given)):
+            one = next((each for each in found if each[2] not in known), None)
+            if one is not None and kind not in chosen:
+                chosen[kind] = given, one
+    if not chosen:
+        raise undecided(NO_TEXT)
+    recorder = Recorder(ctx)
+    for given in baselines:
+        own = [one for baseline, one in chosen.values() if baseline is given]
+        # All are sent in one request; if something fires, each is sent separately.
+        together = Recorder(ctx)
+        if own:
+            await _send_lookalikes(together, ctx, given, own)
+        for one in own if together.faults else ():
+            await _send_lookalikes(recorder, ctx, given, [one])
+    codes = {fault.code for fault in recorder.faults}
+    # Patterns contain escapes, too.
+    implied = {"stop_unescaped"} if "stop_is_pattern" in codes else set()
+    faults = {fault.code: fault for fault in recorder.faults if fault.code not in implied}
+    recorder.faults = list(faults.values())
+    return recorder.evaluation(", ".join(repr(one[2]) for _, one in chosen.values()))
+
+
+async def _send_lookalikes(
+    recorder: Recorder, ctx: CheckContext, given: Baseline, chosen: Sequence[_Lookalike]
+) -> None:
+    stops = tuple(stop for _, _, stop in chosen)
+    for is_streamed in given.modes:
+        body = ctx.body(replace(given.ask, stops=stops, is_streamed=is_streamed))
+        await recorder.ask(body, partial(_judge_lookalike, given, chosen[0]))
+
+
+def _judge_lookalike(given: Baseline, chosen: _Lookalike, run: Exchange) -> Iterator[Fault]:
+    got, (code, sentence, stop) = run.capture.text, chosen
+    if got != given.text and given.text.startswith(got):
+        yield Fault(code, sentence.format(repr(stop)), given.text, got, given.text)
+    elif got != given.text:
+        sentence = "No stop could fire, but the text differs."
+        yield Fault("text_differs", sentence, given.text, got, given.text)
+
+
+# The list of stops: absent, empty, blank, a string, token ids.
+
+
+async def _no_stops(ctx: CheckContext) -> Evaluation:
     """An empty list and null mean no stops."""
-    given, driver = setting.main, setting.client.driver
-    if not given.is_repeatable:
-        return undecided(VARIES)
-    findings = Findings(setting)
+    require_repeatable(ctx)
+    given, recorder = ctx.main, Recorder(ctx)
     values: tuple[list[str] | None, ...] = ([], None)
-    modes = (False, True) if given.streamed_text is None else (False,)
-    for value, is_streamed in product(values, modes):
-        body = driver.with_stop(setting.body(replace(given.ask, is_streamed=is_streamed)), value)
-        said = f"{value!r} as stops changes the text."
-        await findings.ask(
-            body, partial(_same, given, "text_differs", said), may_refuse=value is None
-        )
-    return findings.seen("[] and null mean no stops")
+    for value, is_streamed in product(values, given.modes):
+        body = ctx.body(replace(given.ask, is_streamed=is_streamed))
+        judged = partial(_judge_same, given, f"{value!r} as stops changes the text.")
+        body = ctx.driver.with_stops(body, value)
+        await recorder.ask(body, judged, may_refuse=value is None)
+    return recorder.evaluation("[] and null mean no stops")
 
 
-def _same(given: Baseline, code: str, sentence: str, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is None and run.capture.text != given.text:
-        broken = Judgement(code, sentence, given.text, run.capture.text, given.text)
-    return [broken] if broken is not None else []
+def _judge_same(given: Baseline, sentence: str, run: Exchange) -> Iterator[Fault]:
+    if run.capture.text != given.text:
+        yield Fault("text_differs", sentence, given.text, run.capture.text, given.text)
 
 
-async def _bare_string(setting: CheckSetting) -> Seen:
+async def _string(ctx: CheckContext) -> Evaluation:
     """A single stop may be given without a list, if the dialect allows it."""
-    driver = setting.client.driver
+    driver, recorder = ctx.driver, Recorder(ctx)
     if not driver.takes_string:
-        return skipped("The dialect takes a list only.")
-    case = next(filter(None, map(_several_characters, setting.baselines)), None)
-    case = case or setting.simple(*setting.baselines)
+        raise skipped("The dialect takes a list only.")
+    case = next(filter(None, map(_string_case, ctx.baselines)), None)
+    case = case or ctx.simple(*ctx.baselines)
     if case is None:
-        return undecided(NO_ANSWER)
-    findings = Findings(setting)
-    stop = case.stops[0]
+        raise undecided(NO_ANSWER)
     for is_streamed in (False, True):
         in_mode = case.in_mode(is_streamed=is_streamed)
         if in_mode is not None:
-            ask = replace(case.baseline.ask, is_streamed=is_streamed)
-            body = driver.with_stop(setting.body(ask), stop)
-            await findings.ask(body, partial(_as_characters, in_mode, driver))
-    return findings.seen(repr(stop))
+            body = ctx.body(replace(case.baseline.ask, is_streamed=is_streamed))
+            judged = partial(_judge_string, in_mode, driver)
+            await recorder.ask(driver.with_stops(body, case.stops[0]), judged)
+    return recorder.evaluation(repr(case.stops[0]))
 
 
-async def _twice(setting: CheckSetting) -> Seen:
-    """A stop that is listed twice is one stop."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    findings = Findings(setting, "With a stop that is listed twice")
-    for is_streamed in (False, True):
-        in_mode = case.in_mode(is_streamed=is_streamed)
-        if in_mode is not None:
-            ask = replace(case.baseline.ask, stops=2 * case.stops, is_streamed=is_streamed)
-            judged = partial(judge, in_mode, driver=setting.client.driver)
-            run = await findings.ask(setting.body(ask), judged, may_refuse=True)
-            if run.is_refusal:
-                return skipped(f"A list with duplicates is refused with status {run.status}.")
-    return findings.seen(repr(2 * case.stops))
-
-
-def _several_characters(given: Baseline) -> StopCase | None:
-    """Return a stop of several characters, each of which occurs before it."""
-    if not given.is_repeatable:
-        return None
-    for length in (3, 2):
-        for at in (*places(given), *range(1, len(given.stable) - length)):
+def _string_case(given: Baseline) -> StopCase | None:
+    """Return a stop of several characters, one of which occurs before it."""
+    for length in (3, 2) if given.is_repeatable else ():
+        for at in (*given.offsets, *range(1, len(given.stable) - length)):
             stop, before = given.stable[at : at + length], given.stable[:at]
             is_plain = stop.isprintable() and stop == stop.strip() and stop not in given.thinking
-            if not (is_plain and len(stop) == length and is_first(given, at, at + length)):
-                continue
-            if any(char in before for char in stop):
+            is_usable = is_plain and len(stop) == length and given.is_first(at, at + length)
+            if is_usable and any(char in before for char in stop):
                 return StopCase("string", given, (stop,), given.text[:at], stop)
     return None
 
 
-def _as_characters(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
-    # What a stop costs is no question of its form.
-    verdicts = [one for one in judge(case, run, driver) if one.code != STOP_ONLY_HIDDEN]
-    stop, got = case.stops[0], run.capture.text
-    cuts = [case.baseline.text.find(char) for char in stop]
-    is_other = run.is_answer and len(stop) > 1 and got != case.text
-    if is_other and got == case.baseline.text[: min(cuts)]:
+def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
+    stop, got, full = case.stops[0], run.capture.text, case.baseline.text
+    first = min(full.find(char) for char in stop)
+    if len(stop) > 1 and got != case.text and got == full[:first]:
         sentence = f"The string {stop!r} was taken for a list of its characters."
-        return [Judgement("string_as_characters", sentence, case.text, got, case.baseline.text)]
-    return verdicts
+        return [Fault("string_as_characters", sentence, case.text, got, full)]
+    return without_cost(judge(case, run, driver))
 
 
-async def _empty_stop(setting: CheckSetting) -> Seen:
-    """An empty stop is refused or ignored; it must not end the answer or crash the server."""
-    findings, driver = Findings(setting), setting.client.driver
-    seen = "ignored"
+async def _duplicates(ctx: CheckContext) -> Evaluation:
+    """A stop that is listed twice is one stop."""
+    case = working_case(ctx)
+    recorder = Recorder(ctx, "With a stop that is listed twice")
     for is_streamed in (False, True):
-        given = setting.main
-        body = driver.with_stop(setting.body(replace(given.ask, is_streamed=is_streamed)), [""])
-        run = await findings.ask(body, partial(_not_fired, given), may_refuse=True)
+        in_mode = case.in_mode(is_streamed=is_streamed)
+        if in_mode is not None:
+            ask = replace(case.baseline.ask, stops=2 * case.stops, is_streamed=is_streamed)
+            judged = partial(judge, in_mode, driver=ctx.driver)
+            run = await recorder.ask(ctx.body(ask), judged, may_refuse=True)
+            if run.is_refusal:
+                raise skipped(f"A list with duplicates is refused with status {run.status}.")
+    return recorder.evaluation(repr(2 * case.stops))
+
+
+async def _empty(ctx: CheckContext) -> Evaluation:
+    """An empty stop is refused or ignored; it must not end the answer or crash the server."""
+    recorder, given, sentence = Recorder(ctx), ctx.main, "ignored"
+    for is_streamed in (False, True):
+        body = ctx.body(replace(given.ask, is_streamed=is_streamed))
+        body = ctx.driver.with_stops(body, [""])
+        run = await recorder.ask(body, partial(_judge_empty, given), may_refuse=True)
         if run.is_refusal:
-            seen = f"refused with status {run.status}"
-    return findings.seen(seen)
+            sentence = f"refused with status {run.status}"
+    return recorder.evaluation(sentence)
 
 
-def _not_fired(given: Baseline, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
+def _judge_empty(given: Baseline, run: Exchange) -> Iterator[Fault]:
     full, got = given.text_in(is_streamed=run.is_streamed), run.capture.text
     min_chars = len(given.stable) if full == given.text else len(full)
-    if broken is None and len(got) < min_chars and full.startswith(got):
-        sentence = "An empty stop counts as a match."
-        broken = Judgement("empty_stop_fires", sentence, full, got, full)
-    return [broken] if broken is not None else []
+    if len(got) < min_chars and full.startswith(got):
+        yield Fault("empty_stop_fires", "An empty stop counts as a match.", full, got, full)
 
 
-async def _blank_stop(setting: CheckSetting) -> Seen:
+async def _blank(ctx: CheckContext) -> Evaluation:
     """A stop of white space is refused, or works like any other stop."""
-    findings, shown = Findings(setting), []
+    recorder, shown = Recorder(ctx), []
     for blank in ("\n", " "):
-        given = next((one for one in setting.baselines if one.stable.find(blank) > 0), None)
+        given = next((one for one in ctx.baselines if one.stable.find(blank) > 0), None)
         if given is None:
             continue
+        shown.append(repr(blank))
         text, is_thought = given.text[: given.stable.find(blank)], blank in given.thinking
         case = StopCase("blank", given, (blank,), text, blank, is_thought=is_thought)
-        if not given.is_repeatable:
-            await findings.judge(case, is_streamed=False)
-            await findings.judge(case, is_streamed=True)
-            shown.append(repr(blank))
-            continue
         # The white space of a stream with another text may not be the answer's own.
-        for is_streamed in (False, True) if given.streamed_text is None else (False,):
-            body = setting.body(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
-            judged = partial(findings.verdicts, case)
-            run = await findings.ask(body, judged, may_refuse=not is_streamed)
+        for is_streamed in given.modes:
+            if not given.is_repeatable:
+                await recorder.judge(case, is_streamed=is_streamed)
+                continue
+            body = ctx.body(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
+            judged = partial(recorder.stop_faults, case)
+            run = await recorder.ask(body, judged, may_refuse=not is_streamed)
             if run.is_refusal:
-                return findings.seen(f"refused with status {run.status}")
-        shown.append(repr(blank))
+                return recorder.evaluation(f"refused with status {run.status}")
     if not shown:
-        return undecided("The answers contain no white space.")
-    return findings.seen(", ".join(shown))
+        raise undecided("The answers contain no white space.")
+    return recorder.evaluation(", ".join(shown))
 
 
-async def _token_ids(setting: CheckSetting) -> Seen:
+async def _token_ids(ctx: CheckContext) -> Evaluation:
     """Stop token ids end the answer; if ids are not known, many of the most common are given."""
-    driver, given = setting.client.driver, setting.main
-    if driver.ids_path is None:
-        return skipped("The dialect has no token ids.")
-    if not given.is_repeatable:
-        return undecided(VARIES)
+    given = ctx.main
+    if ctx.driver.ids_path is None:
+        raise skipped("The dialect has no token ids.")
+    require_repeatable(ctx)
     middle = len(given.output_ids) // 3
     ids = (given.output_ids[middle],) if middle else _LOW_IDS
-    findings, ended = Findings(setting), None
-    for is_streamed in (False, True) if given.streamed_text is None else (False,):
-        body = setting.body(replace(given.ask, token_ids=ids, is_streamed=is_streamed))
-        beside = None if setting.is_varying else ended
-        run = await findings.ask(body, partial(_by_ids, given, beside), may_refuse=True)
+    recorder, ended = Recorder(ctx), None
+    for is_streamed in given.modes:
+        body = ctx.body(replace(given.ask, token_ids=ids, is_streamed=is_streamed))
+        whole = None if ctx.is_varying else ended
+        run = await recorder.ask(body, partial(_judge_ids, given, whole), may_refuse=True)
         if run.is_refusal:
-            return skipped(f"Token ids are refused with status {run.status}.")
-        if findings.faults:
+            raise skipped(f"Token ids are refused with status {run.status}.")
+        if recorder.faults:
             break
         ended = run.capture.text
-    is_stated = reference(driver.dialect, Topic.TOKEN_IDS) is not None
-    if not is_stated and {fault.code for fault in findings.faults} == {"ids_ignored"}:
-        return skipped("The server knows no token ids here, nor does the API's vendor.")
-    said = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
-    return findings.seen(f"ids {said} ended the answer")
+    is_stated = reference(ctx.dialect, Topic.TOKEN_IDS) is not None
+    if not is_stated and {fault.code for fault in recorder.faults} == {"ids_ignored"}:
+        raise skipped("The server knows no token ids here, nor does the API's vendor.")
+    shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+    return recorder.evaluation(f"ids {shown} ended the answer")
 
 
-def _by_ids(given: Baseline, ended: str | None, run: Exchange) -> list[Judgement]:
-    broken, got = no_answer(run), run.capture.text
-    if broken is not None:
-        return [broken]
-    if ended is not None and got != ended and given.text.startswith(got):
-        said = (
+def _judge_ids(given: Baseline, whole: str | None, run: Exchange) -> Iterator[Fault]:
+    got = run.capture.text
+    if whole is not None and got != whole and given.text.startswith(got):
+        sentence = (
             "With stop token ids, stop_token_ids, the stream ends elsewhere than the whole answer."
         )
-        return [Judgement("ids_differ", said, ended, got)]
-    if got == given.text:
-        said = "stop_token_ids are ignored: the answer is the same."
-        return [Judgement("ids_ignored", said, "less", got)]
-    if not given.text.startswith(got):
-        said = "With stop token ids, the text differs."
-        return [Judgement("text_differs", said, given.text, got)]
-    return []
+        yield Fault("ids_differ", sentence, whole, got)
+    elif got == given.text:
+        sentence = "stop_token_ids are ignored: the answer is the same."
+        yield Fault("ids_ignored", sentence, "less", got)
+    elif not given.text.startswith(got):
+        yield Fault("text_differs", "With stop token ids, the text differs.", given.text, got)
 
 
-LIST_CHECKS = (
-    Check("stops.none", _no_stops),
-    Check("stops.string", _bare_string),
-    Check("stops.twice", _twice),
-    Check("stops.blank", _blank_stop),
-    Check("stops.token_ids", _token_ids),
-)
-EMPTY_CHECKS = (Check("stops.empty", _empty_stop),)
+# Long lists of stops, and long stops.
 
 
-# Checks long lists of stops, and long stops.
-
-_COUNTS = (5, 8, 16)
-_LONG_CHAT = "Count from 1 to 100, one number per line"
-_LONG_PLAIN = f"{_LONG_CHAT}\n1\n2\n3\n"
-_MOST_CHARS = 200
-_FEWEST_CHARS = 24
-
-
-async def _many(setting: CheckSetting) -> Seen:
+async def _many(ctx: CheckContext) -> Evaluation:
     """Every stop of a long list counts, or the list is refused."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    findings = Findings(setting)
-    for count in _COUNTS:
-        # Each in one of the modes, unless streams have another text anyway.
-        is_streamed = count == _COUNTS[1] and case.baseline.streamed_text is None
-        others = tuple(f"{NEVER}{number}" for number in range(1, count))
+    case, recorder = working_case(ctx), Recorder(ctx)
+    for size in _LIST_SIZES:
+        # One of the lists is streamed, unless streams have another text anyway.
+        is_streamed = size == _LIST_SIZES[1] and case.baseline.streamed_text is None
+        others = tuple(f"{NEVER}{number}" for number in range(1, size))
         ask = replace(case.baseline.ask, stops=(*others, *case.stops), is_streamed=is_streamed)
-        judged = partial(_judge_many, case, setting.client.driver, count)
-        run = await findings.ask(setting.body(ask), judged, may_refuse=True)
+        judged = partial(_judge_many, case, ctx.driver, size)
+        run = await recorder.ask(ctx.body(ask), judged, may_refuse=True)
         if run.is_refusal:
-            return Seen(f"{count} stops are refused with status {run.status}")
-        if findings.faults:
+            return Evaluation(f"{size} stops are refused with status {run.status}")
+        if recorder.faults:
             break
-    return findings.seen(f"the last of {', '.join(map(str, _COUNTS))} stops")
+    return recorder.evaluation(f"the last of {', '.join(map(str, _LIST_SIZES))} stops")
 
 
-def _judge_many(case: StopCase, driver: Driver, count: int, run: Exchange) -> list[Judgement]:
-    sentence = f"The last of {count} stops was dropped without a word."
-    return [
-        replace(judgement, code="stops_dropped", sentence=sentence)
-        if judgement.code == "stop_ignored"
-        else judgement
-        for judgement in judge(case, run, driver)
-    ]
+def _judge_many(case: StopCase, driver: Driver, size: int, run: Exchange) -> Iterator[Fault]:
+    sentence = f"The last of {size} stops was dropped without a word."
+    for fault in judge(case, run, driver):
+        is_ignored = fault.code == "stop_ignored"
+        yield replace(fault, code="stops_dropped", sentence=sentence) if is_ignored else fault
 
 
-async def _long(setting: CheckSetting) -> Seen:
+async def _long(ctx: CheckContext) -> Evaluation:
     """A long stop is compared to its end: it is neither shortened nor forgotten."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    findings = Findings(setting)
-    given = await long_answer(setting, findings, 4 * setting.main.ask.max_tokens, 100)
-    if findings.faults:
-        return findings.seen("")
+    require_stops(ctx)
+    recorder = Recorder(ctx)
+    given = await long_answer(ctx, recorder, 4 * ctx.main.ask.max_tokens, 100)
     if given is None:
-        return undecided("There is no long answer that could be compared.")
+        raise undecided("There is no long answer that could be compared.")
     start = len(given.text) // 8
-    length = min(_MOST_CHARS, len(given.text) // 2)
-    if length < _FEWEST_CHARS:
-        return undecided("The answers are too short for a long stop.")
+    length = min(_LONG_STOP_CHARS, len(given.text) // 2)
+    if length < _MIN_LONG_STOP_CHARS:
+        raise undecided("The answers are too short for a long stop.")
     stop = given.text[start : start + length]
-    start = given.text.find(stop)
-    fires = StopCase("long", given, (stop,), given.text[:start], stop)
+    fires = StopCase("long", given, (stop,), given.text[: given.text.find(stop)], stop)
     never = StopCase("long", given, (stop + NEVER,), given.text, None)
-    for case in (fires, never):
-        for is_streamed in (False, True):
-            if is_streamed and setting.main.streamed_text is not None:
-                continue
-            ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
-            await findings.ask(setting.body(ask), partial(_judge_long, case, setting.client.driver))
-    return findings.seen(f"a stop of {length} characters")
+    for case, is_streamed in product((fires, never), ctx.main.modes):
+        ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
+        await recorder.ask(ctx.body(ask), partial(_judge_long, case, ctx.driver))
+    return recorder.evaluation(f"a stop of {length} characters")
 
 
-def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
-    verdicts = judge(case, run, driver)
-    if any(verdict.code == "text_retracted" for verdict in verdicts):
-        return verdicts
-    length = len(case.stops[0])
-    got = run.capture.text
-    if case.matched is None and verdicts and case.text.startswith(got) and got != case.text:
+def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
+    faults = judge(case, run, driver)
+    codes, length, got = {fault.code for fault in faults}, len(case.stops[0]), run.capture.text
+    if "text_retracted" in codes:
+        return faults
+    if case.matched is None and faults and case.text.startswith(got) and got != case.text:
         sentence = f"A stop of {length} characters matched although only its beginning occurs."
-        return [Judgement("stop_cut_short", sentence, case.text, got, case.text)]
+        return [Fault("stop_cut_short", sentence, case.text, got, case.text)]
     # If the server's window of text is too short, a long part of the stop leaks.
-    has_leaked = len(got) - len(case.text) >= length // 4
-    codes = {verdict.code for verdict in verdicts}
-    if "stop_ignored" in codes or ("prefix_leaked" in codes and has_leaked):
+    has_leaked = "prefix_leaked" in codes and len(got) - len(case.text) >= length // 4
+    if "stop_ignored" in codes or has_leaked:
         sentence = f"A stop of {length} characters was forgotten before it was complete."
-        return [Judgement("long_stop_ignored", sentence, case.text, got, case.baseline.text)]
-    return verdicts
+        return [Fault("long_stop_ignored", sentence, case.text, got, case.baseline.text)]
+    return faults
 
 
 async def long_answer(
-    setting: CheckSetting, findings: Findings, max_tokens: int, count: int
+    ctx: CheckContext, recorder: Recorder, max_tokens: int, number: int
 ) -> Baseline | None:
-    """Return a longer answer that repeats itself, if the server gives one; else the longest.
+    """Return an answer that counts to a number, if the server repeats it; else the longest.
 
-    A stream that always has another text than the whole answer is a finding.
+    Raises:
+        Inconclusive: A stream always has another text than the whole answer, which is a fault.
     """
-    client = setting.client
-    repeatable = [baseline for baseline in setting.baselines if baseline.is_repeatable]
-    if not repeatable:
+    client = ctx.client
+    baselines = [baseline for baseline in ctx.baselines if baseline.is_repeatable]
+    if not baselines:
         return None
-    usual = max(repeatable, key=lambda baseline: len(baseline.text))
-    prompt = (_LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN).replace(
-        "100", str(count)
-    )
-    ask = replace(usual.ask, prompt=prompt, max_tokens=max_tokens)
-    is_comparable = setting.main.streamed_text is None
+    usual = max(baselines, key=lambda baseline: len(baseline.text))
+    prompt = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
+    ask = replace(usual.ask, prompt=prompt.format(number), max_tokens=max_tokens)
+    is_comparable = ctx.main.streamed_text is None
     streaming = replace(ask, is_streamed=is_comparable)
     first, again = await client.ask(ask), await client.ask(streaming)
-    text = first.capture.text
-    if first.is_answer and again.is_answer and text != again.capture.text and is_comparable:
-        both = [text, again.capture.text]
-        others = [await client.ask(each) for each in (ask, streaming)]
-        if setting.is_varying:
-            others += [await client.ask(each) for each in (ask, streaming)]
-        if [run.capture.text for run in others] == both * (len(others) // 2):
-            verdict = stream_differs(text, again.capture.text, "The stream of a long answer")
-            findings.note(again, [verdict])
-    is_usable = first.is_answer and text == again.capture.text and "\ufffd" not in text
+    text, other = first.capture.text, again.capture.text
+    if first.is_answer and again.is_answer and text != other and is_comparable:
+        more = [await client.ask(each) for each in (ask, streaming)]
+        if [run.capture.text for run in more] == [text, other]:
+            recorder.note(again, [stream_differs(text, other, "The stream of a long answer")])
+            raise Inconclusive(recorder.evaluation())
+    is_usable = first.is_answer and text == other and "\ufffd" not in text
     if not is_usable or len(text) <= len(usual.text):
         return usual
-    usage, streamed = first.capture.usage, again.capture.usage
     return Baseline(
         ask=ask,
         text=text,
         stable=text,
         thinking=first.capture.thinking,
-        tokens=usage.output_tokens if usage is not None else None,
+        tokens=first.capture.output_tokens,
         ending=first.capture.ending,
         total_s=first.total_s,
-        wait_s=setting.short_s,
-        streamed_tokens=streamed.output_tokens if streamed is not None else None,
+        wait_s=ctx.short_s,
+        streamed_tokens=again.capture.output_tokens,
     )
 
 
-LONG_CHECKS = (
+LIST_CHECKS = (
+    Check("stops.none", _no_stops),
+    Check("stops.string", _string),
+    Check("stops.twice", _duplicates),
+    Check("stops.blank", _blank),
+    Check("stops.token_ids", _token_ids),
     Check("stops.many", _many),
     Check("stops.long", _long),
+    Check("stops.literal", partial(_literal, _literal_lookalikes)),
+    Check("stops.code_points", partial(_literal, _code_point_lookalikes)),
 )
+EMPTY_CHECKS = (Check("stops.empty", _empty),)

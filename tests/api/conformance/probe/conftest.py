@@ -19,7 +19,7 @@ def probed() -> Probed:
     def work(make: Callable[[], SmallServer], on_progress: Any = None, **options: Any) -> Report:
         async def probing() -> Report:
             async with make().listening() as url:
-                usual = {"timeout_s": 5.0, "patience_s": 0.5, "longest_wait_s": 0.02}
+                usual = {"timeout_s": 5.0, "patience_s": 0.5, "max_wait_s": 0.02}
                 settings = {**usual, "model": "small", **options}
                 settings.setdefault("dialect", WireDialect.MESSAGES)
                 return await probe(ProbeOptions(url, **settings), on_progress)

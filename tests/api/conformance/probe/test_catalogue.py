@@ -3,11 +3,10 @@
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.catalogue import CASES, case_of
+from api.conformance.probe.catalogue import CASES, Case, Level, case_of
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.references import Topic
 from api.conformance.probe.run import all_checks
-from api.conformance.probe.values import Case, Level
 
 
 def test_every_check_is_in_the_catalogue_and_nothing_else_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.catalogue import CASES
-from api.conformance.probe.client import curl_line
+from api.conformance.probe.client import curl_command
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.run import ProbeRun
 from api.conformance.probe.values import (
@@ -49,7 +49,10 @@ def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> Non
     report = report_on(texts.IgnoresStops(CHAT))
     [first] = [one for one in report.failed if not one.cause]
     assert first.code == "stop.one_character"
-    under = {one.code: one.outcome for one in report.shown_under(first.code)}
+    under = {
+        one.code: one.outcome
+        for one in (each for each in report.results if each.cause == first.code)
+    }
     assert under["stop.among_others"] is CheckOutcome.FAILED
     assert under["choices.stop"] is CheckOutcome.UNDECIDED
     assert len(under) > 15
@@ -100,7 +103,7 @@ def test_the_expectation_is_in_the_words_of_the_dialect(dialect: WireDialect) ->
     report = report_on(texts.LosesStopsToLimits(dialect), only=("limit.stop_on_last_token",))
     [result] = report.remarks
     expected = {fault.expected for fault in result.faults}
-    assert expected == {DRIVERS[dialect].words[CapturedEnding.STOP]}
+    assert expected == {DRIVERS[dialect].reason_names[CapturedEnding.STOP]}
 
 
 def test_a_failure_names_its_rule_and_its_reference() -> None:
@@ -126,7 +129,7 @@ def test_a_cancelled_probe_reports_what_it_found() -> None:
 
             probing = ProbeRun(ProbeOptions(url, CHAT), told)
             assert probing.report() is None
-            task = asyncio.create_task(probing.run())
+            task = asyncio.create_task(probing.check())
             await asyncio.wait_for(reached.wait(), 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -136,7 +139,7 @@ def test_a_cancelled_probe_reports_what_it_found() -> None:
             assert report.cut_short == "the probe was cancelled"
             assert report.failed[0].code == "stop.one_character"
             assert [one.code for one in report.results] == [one.code for one in CASES]
-            assert len(report.not_asked) > 20
+            assert len(report.not_run) > 20
 
     run(work(), timeout_s=120)
 
@@ -152,12 +155,12 @@ def test_only_the_chosen_checks_send_requests() -> None:
 
 def test_the_values_of_headers_are_never_in_a_command() -> None:
     access = Access(api_key="k", headers=(("X-Team", "blue"), ("Authorization", "Basic eA==")))
-    line = curl_line("http://127.0.0.1/", CHAT, {}, access)
+    line = curl_command("http://127.0.0.1/", CHAT, {}, access)
     assert '"x-team: $X_TEAM"' in line
     assert '"authorization: $AUTHORIZATION"' in line
     assert "blue" not in line
     assert "eA==" not in line
-    trusting = curl_line("https://h/", CHAT, {}, Access(is_insecure=True))
+    trusting = curl_command("https://h/", CHAT, {}, Access(is_insecure=True))
     assert " --insecure " in trusting
 
 

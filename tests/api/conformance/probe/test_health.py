@@ -1,20 +1,16 @@
 """A server that breaks in the middle has one finding; what may harm it comes after all dialects."""
 
 import asyncio
-import json
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.reports import as_text, summary
-from api.conformance.probe.run import ProbeRun, Probing, selected
-from api.conformance.probe.values import CheckOutcome, Exchange, ProbeOptions, Progress, Verdict
+from api.conformance.probe.run import Probing, is_selected
+from api.conformance.probe.values import CheckOutcome, ProbeOptions, Progress, Verdict
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
@@ -110,14 +106,14 @@ def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
     assert "the server no longer answers after 'Stop: one in a list of four'" in summary(report)
     text = as_text(report)
     assert text.index("(server.answers)") < text.index("| check")
-    assert len(report.not_asked) > 20
+    assert len(report.not_run) > 20
 
 
 def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
     report = report_on(Restarts(MESSAGES), recovery_s=20.0)
     [failed] = (*report.failed, *report.remarks)
     assert (failed.code, failed.faults[0].code) == ("server.answers", "server_restarted")
-    assert report.not_asked == ()
+    assert report.not_run == ()
     outcomes = {one.code: one.outcome for one in report.results}
     assert outcomes["stop.among_others"] is CheckOutcome.UNDECIDED
     assert outcomes["errors.stop_item"] is CheckOutcome.HELD
@@ -148,7 +144,7 @@ def test_what_killed_a_server_in_one_dialect_is_blamed_on_no_other() -> None:
     assert first.verdict is Verdict.FAILED
     assert second.verdict is Verdict.INCOMPLETE
     assert (*second.failed, *second.remarks) == ()
-    assert {result.code for result in second.not_asked} >= {"stops.empty", "errors.stop_number"}
+    assert {result.code for result in second.not_run} >= {"stops.empty", "errors.stop_number"}
     assert second.cut_short == first.cut_short
 
 
@@ -208,22 +204,8 @@ def test_the_quick_checks_need_few_tokens_and_are_judged(dialect: WireDialect) -
     server = Counts(dialect)
     report = report_on(server, is_quick=True)
     assert report.verdict is Verdict.HELD, as_text(report)
-    quick = [one.code for one in CASES if selected(one.code, ProbeOptions("", is_quick=True))]
+    quick = [one.code for one in CASES if is_selected(one.code, ProbeOptions("", is_quick=True))]
     assert [one.code for one in report.results] == quick
     assert sum(one.outcome is CheckOutcome.HELD for one in report.results) > 0.7 * len(quick)
     # Two minutes at 8 tokens/s.
     assert server.tokens < 2 * 60 * 8
-
-
-async def test_a_server_that_is_slow_on_a_busy_machine_is_not_said_to_be_dead() -> None:
-    text = json.dumps({"type": "message", "content": [{"type": "text", "text": "Hi"}]})
-    answer = Exchange({}, 200, text, parse(text, MESSAGES))
-
-    async def ask_shortly(timeout_s: float) -> Exchange:
-        late = replace(answer, status=0, problem=f"no whole answer within {timeout_s} s")
-        return answer if timeout_s >= 60 else late
-
-    probing = ProbeRun(ProbeOptions("http://127.0.0.1", timeout_s=60.0, recovery_s=0.0))
-    client = SimpleNamespace(ask_shortly=ask_shortly, repeats=True)
-    setting: Any = SimpleNamespace(client=client, short_s=0.1)
-    assert await probing._lives(setting, answer)

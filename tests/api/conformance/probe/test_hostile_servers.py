@@ -277,10 +277,10 @@ def test_control_characters_of_a_refusal_are_shown_in_the_error(
 
 def test_the_answers_that_a_probe_keeps_are_bounded() -> None:
     budget = Budget(max_requests=10, ends_at_s=float("inf"))
-    budget.spend()
-    budget.note(64 * _MIB)
+    budget.spend_request()
+    budget.received_bytes += 64 * _MIB
     with pytest.raises(LimitReached, match="64 MiB in all"):
-        budget.spend()
+        budget.spend_request()
 
 
 @pytest.mark.parametrize(

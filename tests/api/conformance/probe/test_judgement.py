@@ -9,34 +9,20 @@ import pytest
 
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
-from api.conformance.probe.checks.check import Findings
-from api.conformance.probe.checks.request_checks import Situation, judged_in
+from api.conformance.probe.checks.check import CheckContext, Recorder
 from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.judgement import (
-    Judgement,
     invariants,
     judge,
+    judge_duration,
     no_answer,
     stream_differs,
-    took_as_long,
 )
 from api.conformance.probe.plan import Baseline, StopCase
-from api.conformance.probe.values import CheckOutcome, Exchange
+from api.conformance.probe.values import Exchange, ProbeOptions
 
 FULL = "one two three four five six seven"
 STOP = "two"
-
-
-async def never(*given: Any) -> bool:
-    return False
-
-
-# What a setting knows of a server whose answers do not vary.
-REPEATABLE: dict[str, Any] = {
-    "is_varying": False,
-    "is_explained": never,
-    "is_certain": lambda run, verdict: verdict.is_certain,
-}
 
 
 def case(stop: str | None = STOP, **more: Any) -> StopCase:
@@ -200,10 +186,10 @@ def test_as_many_tokens_as_without_the_stop_show_that_the_text_was_only_hidden()
 def test_without_counted_tokens_the_time_shows_it() -> None:
     body = answer("one ")
     del body["usage"]
-    assert [one.code for one in took_as_long(case(), exchange(body, total_s=1.9))] == [
+    assert [one.code for one in judge_duration(case(), exchange(body, total_s=1.9))] == [
         "stop_only_hidden"
     ]
-    assert took_as_long(case(), exchange(body, total_s=0.5)) == []
+    assert judge_duration(case(), exchange(body, total_s=0.5)) == []
 
 
 def test_the_time_is_compared_with_an_answer_of_the_same_minute_only() -> None:
@@ -218,7 +204,7 @@ def test_who_counts_the_tokens_of_a_long_stop_has_ended_there_however_long_it_to
     long_stop = replace(case("two three four"), baseline=case().baseline)
     run = exchange(body, total_s=1.9)
     assert codes(long_stop, run) == []
-    assert took_as_long(long_stop, run) == []
+    assert judge_duration(long_stop, run) == []
 
 
 @pytest.mark.parametrize(("plain_s", "faults"), [(2.0, ["stop_only_hidden"]), (9.0, [])])
@@ -228,70 +214,17 @@ async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
     body = answer("one ")
     del body["usage"]
 
-    async def send(ask: Ask) -> Exchange:
-        if ask.stops:
+    async def send(body_sent: Any) -> Exchange:
+        if "stop_sequences" in body_sent:
             return exchange(body, total_s=6.0)
         return exchange(answer(FULL, "end_turn", None), total_s=plain_s)
 
-    client = SimpleNamespace(
-        send=send, driver=DRIVERS[WireDialect.MESSAGES], curl=str, exchanges=[]
+    client: Any = SimpleNamespace(
+        send=send, driver=DRIVERS[WireDialect.MESSAGES], model="", curl=str, index_of=lambda run: 0
     )
-    setting: Any = SimpleNamespace(client=client, body=lambda ask: ask, **REPEATABLE)
-    findings = Findings(setting)
-    await findings.judge(case(), is_streamed=False)
-    assert [fault.code for fault in findings.faults] == faults
-
-
-@pytest.mark.parametrize(("plain_s", "faults"), [(2.0, {"stop_only_hidden"}), (9.0, set())])
-async def test_beside_a_system_message_a_slower_machine_is_no_fault_either(
-    plain_s: float, faults: set[str]
-) -> None:
-    exchanges: list[Exchange] = []
-
-    async def send(body: dict[str, Any]) -> Exchange:
-        said = answer("one ") if body["stops"] else answer(FULL, "end_turn", None)
-        del said["usage"]
-        is_first = not any(run.body["stops"] for run in exchanges)
-        took_s = 6.0 if body["stops"] else 2.0 if is_first else plain_s
-        run = exchange(said, total_s=took_s, is_streamed=body["stream"])
-        exchanges.append(replace(run, body=body))
-        return exchanges[-1]
-
-    driver = DRIVERS[WireDialect.MESSAGES]
-    client = SimpleNamespace(send=send, driver=driver, curl=str, exchanges=exchanges)
-    setting: Any = SimpleNamespace(
-        **REPEATABLE,
-        client=client,
-        broken_by="",
-        short_s=0.0,
-        main=case(tokens=None).baseline,
-        simple=lambda given: replace(case(), baseline=given),
-        body=lambda ask: {"stops": ask.stops, "stream": ask.is_streamed, "n": ask.max_tokens},
-    )
-    situation = Situation("With a system message", lambda setting, ask: setting.body(ask))
-    seen = await judged_in(situation, setting)
-    assert {fault.code for fault in seen.faults} == faults
-
-
-@pytest.mark.parametrize(
-    ("code", "outcome", "sentence"),
-    [
-        ("stop_only_hidden", None, "what held"),
-        ("text_lost", CheckOutcome.FLAKY, "One of two answers was wrong: What was wrong."),
-    ],
-)
-async def test_one_wrong_answer_of_two_is_named_unless_it_only_took_long(
-    code: str, outcome: CheckOutcome | None, sentence: str
-) -> None:
-    async def send(body: Any) -> Exchange:
-        return exchange(answer("one "))
-
-    setting: Any = SimpleNamespace(client=SimpleNamespace(send=send), odd=[], **REPEATABLE)
-    findings = Findings(setting)
-    verdicts = [[Judgement(code, "What was wrong.")], []]
-    await findings.ask({}, lambda run: verdicts.pop(0))
-    seen = findings.seen("what held")
-    assert (seen.outcome, seen.sentence) == (outcome, sentence)
+    recorder = Recorder(CheckContext(client, ProbeOptions(""), (), 0.0))
+    await recorder.judge(case(), is_streamed=False)
+    assert [fault.code for fault in recorder.faults] == faults
 
 
 def test_a_stop_near_the_end_proves_nothing_about_hidden_text() -> None:

@@ -152,14 +152,14 @@ def test_a_probe_of_a_server_that_stays_busy_is_incomplete() -> None:
     assert report.verdict is Verdict.INCOMPLETE
     assert report.failed == ()
     assert report.cut_short == "the server stays busy: status 429 after 6 waits"
-    assert len(report.not_asked) > 10
+    assert len(report.not_run) > 10
 
 
 def test_a_probe_with_few_decided_checks_is_not_judged() -> None:
     report = report_on(odd.Varies(MESSAGES), only=("stops.*", "limit.*", "usage.*"))
     assert report.failed == ()
     assert report.verdict is Verdict.NOT_JUDGED
-    assert report.not_asked == ()
+    assert report.not_run == ()
 
 
 @pytest.mark.parametrize("trusted", ["ca_file", "is_insecure"])

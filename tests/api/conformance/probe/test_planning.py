@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
-from api.conformance.probe.plan import Baseline, StopCase, missing, plan
+from api.conformance.probe.plan import Baseline, StopCase, missing_kinds, plan
 from engine.stopping.matcher import StopMatcher
 
 LINES = "\n".join(str(number) for number in range(1, 21))
@@ -50,7 +50,7 @@ def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     pieces = tuple(range(3, len(LINES), 3))
     three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数, 👋 and 👩\u200d💻 too"))
     cases = plan(three)
-    assert missing(cases) == []
+    assert missing_kinds(cases) == []
     assert len({one.code for one in cases}) == len(cases)
 
 

@@ -10,7 +10,7 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.client import curl_line
+from api.conformance.probe.client import curl_command
 from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.report_files import as_data, as_html
 from api.conformance.probe.reports import as_text, summary
@@ -26,7 +26,9 @@ from api.conformance.probe.values import (
 from tests.api.conformance.probe.small_server import NamesNoSequence
 from tests.support.asking import run
 
-FAULT = Fault("stop_ignored", 'The stop "|" was ignored.', "whole", "a", "a|\n<b>", "curl x")
+FAULT = Fault(
+    "stop_ignored", 'The stop "|" was ignored.', "a", "a|\n<b>", mode="whole", curl="curl x"
+)
 REPORT = Report(
     url="http://127.0.0.1:1/v1/messages",
     dialect=WireDialect.MESSAGES,
@@ -104,7 +106,7 @@ def test_the_page_needs_no_other_file_and_escapes_what_servers_send() -> None:
 @pytest.mark.parametrize("dialect", DRIVERS)
 def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
     body = DRIVERS[dialect].body(Ask("it's", stops=("\n",), is_streamed=True), "m")
-    line = curl_line("http://127.0.0.1/", dialect, body, Access(api_key="k"))
+    line = curl_command("http://127.0.0.1/", dialect, body, Access(api_key="k"))
     header = "authorization: Bearer"
     assert f'"{header} $API_KEY"' in line
     assert "-N" in line

@@ -479,7 +479,7 @@ class RefusesBareStrings(FamilyServer):
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         """Refuse a string."""
-        is_bare = isinstance(DRIVERS[self.dialect].stops_in(query.body), str)
+        is_bare = isinstance(DRIVERS[self.dialect].raw_stops(query.body), str)
         return self.refusal("the stops must be an array") if is_bare else None
 
 

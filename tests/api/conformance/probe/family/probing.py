@@ -16,7 +16,7 @@ def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options
         async with server.listening(tls) as url:
             usual: dict[str, Any] = {
                 "timeout_s": 60.0,
-                "longest_wait_s": 0.01,
+                "max_wait_s": 0.01,
                 "grace_s": server.grace_s,
             }
             usual |= {"dialect": server.dialect, "only": server.only}

@@ -62,7 +62,9 @@ def result(name: str, outcome: CheckOutcome = CheckOutcome.HELD, **more: Any) ->
 
 
 def failed(name: str, **more: Any) -> CheckResult:
-    fault = Fault("stop_ignored", "The stop '`' was ignored.", "whole", "a", EVIL, "curl x", "b")
+    fault = Fault(
+        "stop_ignored", "The stop '`' was ignored.", "a", EVIL, "b", mode="whole", curl="curl x"
+    )
     text = f'{{"content": "{name}"}}'
     exchange = Exchange({"stop": ["`"]}, 200, text + EVIL, parse(text), total_s=0.5)
     values = {"rule": "It ends.", "reference": Reference("https://x.org/a", "It says so.")}
@@ -90,9 +92,9 @@ HELD, LIMIT = result("stop.unicode"), result("limit")
 FAILED = failed("stop.very_first")
 FOLDED = failed("stops.string", cause="stop.very_first")
 REMARK = failed("thinking.stop", level=Level.OPINION)
-NOT_ASKED = result("errors.json", CheckOutcome.NOT_ASKED)
+NOT_RUN = result("errors.json", CheckOutcome.NOT_RUN)
 SKIPPED = result("stops.blank", CheckOutcome.SKIPPED)
-EVERY = report(HELD, FAILED, FOLDED, REMARK, LIMIT, NOT_ASKED, SKIPPED, cut_short="Ctrl-C")
+EVERY = report(HELD, FAILED, FOLDED, REMARK, LIMIT, NOT_RUN, SKIPPED, cut_short="Ctrl-C")
 CHAT = report(HELD, LIMIT, dialect=WireDialect.CHAT)
 
 
@@ -108,10 +110,10 @@ def suite(*reports: Report, expected: str = "", **more: Any) -> ProbeSuite:
     [
         (suite(CHAT), Verdict.HELD),
         (suite(CHAT, EVERY), Verdict.FAILED),
-        (suite(report(HELD, NOT_ASKED)), Verdict.INCOMPLETE),
+        (suite(report(HELD, NOT_RUN)), Verdict.INCOMPLETE),
         (suite(CHAT, problems=(("ollama", "not asked"),)), Verdict.INCOMPLETE),
         (suite(problem="nothing listens there"), Verdict.UNREACHABLE),
-        (suite(report(HELD, NOT_ASKED), is_interrupted=True), Verdict.INTERRUPTED),
+        (suite(report(HELD, NOT_RUN), is_interrupted=True), Verdict.INTERRUPTED),
         (suite(report(HELD, REMARK)), Verdict.HELD),
     ],
 )
@@ -199,7 +201,7 @@ def test_no_combination_is_green_with_a_failure_that_counts_and_is_not_expected(
         ]
         stops = [each for each in (one, *others) if each.code.startswith("stop")]
         said = sum(each.outcome in (CheckOutcome.HELD, CheckOutcome.FAILED) for each in stops)
-        is_earned = not wrong and outcome is not CheckOutcome.NOT_ASKED and 2 * said >= len(stops)
+        is_earned = not wrong and outcome is not CheckOutcome.NOT_RUN and 2 * said >= len(stops)
         is_green = as_badge(given)["color"] == "brightgreen"
         assert is_green is (given.verdict is Verdict.HELD)
         if is_green:
@@ -356,7 +358,7 @@ def test_sarif_has_a_rule_with_help_for_each_check_and_a_result_for_each_failure
         (suite(CHAT), "2 of 2 passed", "brightgreen"),
         (suite(EVERY), "2 of 4 passed", "red"),
         (suite(report(HELD, SKIPPED, SKIPPED)), "1 of 1 passed, not judged", "yellow"),
-        (suite(report(HELD, NOT_ASKED)), "1 of 1 passed, incomplete", "yellow"),
+        (suite(report(HELD, NOT_RUN)), "1 of 1 passed, incomplete", "yellow"),
         (suite(problem="gone"), "unreachable", "lightgrey"),
     ],
 )
@@ -396,7 +398,9 @@ def test_markdown_folds_raw_answers_that_cannot_leave_their_blocks() -> None:
 
 def test_markdown_shows_the_end_of_a_long_stream_and_where_texts_differ() -> None:
     lines = "".join(f"{number}\n" for number in range(300))
-    fault = Fault("text_differs", "The text differs.", "streamed", lines, lines + "END", "curl x")
+    fault = Fault(
+        "text_differs", "The text differs.", lines, lines + "END", mode="streamed", curl="curl x"
+    )
     stream = "".join(f'data: {{"n": {number}}}\n\n' for number in range(2_000)) + "data: LAST\n\n"
     exchange = Exchange({}, 200, stream, parse("{}"))
     page = suite_as_markdown(suite(report(failed("limit", faults=(fault,), exchanges=(exchange,)))))

@@ -152,7 +152,7 @@ class RefusesStrings(Faulty):
     dialects: ClassVar = TakesStringsForCharacters.dialects
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        is_string = isinstance(DRIVERS[self.dialect].stops_in(query.body), str)
+        is_string = isinstance(DRIVERS[self.dialect].raw_stops(query.body), str)
         return self.refusal("Input should be a valid list", 422) if is_string else None
 
 

@@ -112,7 +112,7 @@ class FiresOnNothingInStreams(Faulty):
             holder = holder.get(name, {})
         if holder.get(driver.stop_path[-1]) != [""]:
             return super().read(body)
-        return replace(super().read(driver.with_stop(body, None)), stops=("",))
+        return replace(super().read(driver.with_stops(body, None)), stops=("",))
 
     def answer(self, query: Query) -> Said:
         if query.stops == ("",) and not query.is_streamed:

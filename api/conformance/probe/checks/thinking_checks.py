@@ -1,0 +1,309 @@
+"""Checks of thinking, and of the reason of answers without stops."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from api.conformance.captures.values import CapturedEnding
+from api.conformance.probe.checks.check import (
+    VARIES,
+    Check,
+    CheckContext,
+    Evaluation,
+    Inconclusive,
+    Recorder,
+    require_stops,
+    skipped,
+    undecided,
+)
+from api.conformance.probe.checks.limit_checks import FEW_TOKENS, judge_limit
+from api.conformance.probe.checks.request_checks import Situation, check_situation
+from api.conformance.probe.client import Client
+from api.conformance.probe.judgement import thinking_in_text
+from api.conformance.probe.plan import Baseline, StopCase, simple_case
+from api.conformance.probe.values import Exchange, Fault
+
+THINKING_TOKENS = 512
+_TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
+# An end token and uncounted tokens are fewer.
+_CLEARLY_FEWER_TOKENS = 8
+
+
+async def _off(ctx: CheckContext) -> Evaluation:
+    """With thinking switched off, the answer has no thinking and no thinking tag in its text."""
+    given, recorder = ctx.main, Recorder(ctx)
+    if not ctx.driver.can_think:
+        raise skipped("The dialect cannot switch thinking off.")
+    for is_streamed in (False, True):
+        body = ctx.body(replace(given.ask, is_thinking=False, is_streamed=is_streamed))
+        run = await recorder.ask(body, _judge_off, may_refuse=True)
+        if run.is_refusal:
+            raise skipped(f"Switching thinking off is refused with status {run.status}.")
+        has_tag = any(tag in run.capture.text for tag in _TAGS)
+        if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
+            raise skipped("The model thinks all the same; not every model can do otherwise.")
+    if recorder.faults or ctx.broken_by or given.ask.is_thinking is False:
+        return recorder.evaluation("no thinking")
+    situation = Situation(
+        "With thinking switched off",
+        lambda ctx, ask: ctx.body(replace(ask, is_thinking=False)),
+    )
+    return await check_situation(situation, ctx)
+
+
+def _judge_off(run: Exchange) -> Iterator[Fault]:
+    capture = run.capture
+    if capture.thinking.strip() or any(tag in capture.text for tag in _TAGS):
+        sentence = "The answer has thinking, though thinking is switched off."
+        yield Fault("thinking_shown", sentence, "none", capture.thinking or capture.text)
+
+
+async def _thought(ctx: CheckContext) -> Baseline:
+    """Return an answer with thinking before it.
+
+    Raises:
+        Inconclusive: There is none.
+    """
+    if "thought" not in ctx.shared:
+        try:
+            ctx.shared["thought"] = await _first_thought(ctx)
+        except Inconclusive as ended:
+            ctx.shared["thought"] = ended
+    thought: Baseline | Inconclusive = ctx.shared["thought"]
+    if isinstance(thought, Inconclusive):
+        raise thought
+    return thought
+
+
+async def _first_thought(ctx: CheckContext) -> Baseline:
+    if not ctx.driver.can_think:
+        raise skipped("The dialect does not separate thinking from the answer.")
+    ask = replace(ctx.main.ask, is_thinking=True)
+    ask = replace(ask, max_tokens=max(THINKING_TOKENS, ask.max_tokens))
+    plain, again = await ctx.client.ask(ask), await ctx.client.ask(ask)
+    capture, other = plain.capture, again.capture
+    if not plain.is_answer:
+        raise skipped("Thinking cannot be switched on.")
+    if not capture.thinking.strip():
+        streamed = await ctx.client.ask(replace(ask, is_streamed=True))
+        if streamed.capture.thinking.strip():
+            ctx.shared["thought_streamed"] = streamed
+        raise skipped("The model does not think.")
+    if (capture.text, capture.thinking) != (other.text, other.thinking):
+        raise undecided(VARIES)
+    if not capture.text.strip() and capture.ending is not CapturedEnding.LIMIT:
+        raise undecided("The answer has thinking and no text.")
+    if not capture.text.strip():
+        raise undecided("The model thinks longer than the limit allows.")
+    text, tokens = capture.text, capture.output_tokens
+    return Baseline(ask, text, text, capture.thinking, (), tokens, capture.ending)
+
+
+async def _streamed(ctx: CheckContext) -> Evaluation:
+    """A stream has the thinking that the whole answer has."""
+    recorder = Recorder(ctx)
+    try:
+        given = await _thought(ctx)
+    except Inconclusive:
+        streamed: Exchange | None = ctx.shared.get("thought_streamed")
+        if streamed is None:
+            raise
+        sentence = "The thinking that the stream has is missing from the whole answer."
+        thinking = streamed.capture.thinking
+        recorder.note(streamed, [Fault("thinking_missing", sentence, thinking, "none")])
+        return recorder.evaluation()
+    if True not in ctx.main.modes:
+        raise undecided("Streams have another text anyway.")
+    body = ctx.body(replace(given.ask, is_streamed=True))
+    run = await recorder.ask(body, partial(_judge_streamed, given))
+    ctx.shared["is_thought_whole_only"] = not run.capture.thinking.strip()
+    return recorder.evaluation(f"{len(given.thinking)} characters of thinking")
+
+
+def _judge_streamed(given: Baseline, run: Exchange) -> Iterator[Fault]:
+    thought, whole = run.capture.thinking.strip(), given.thinking.strip()
+    if not thought:
+        sentence = "The thinking that the whole answer has is missing from the stream."
+        yield Fault("thinking_missing", sentence, whole, "none")
+    elif thought != whole:
+        sentence = "The thinking of the stream is not the one of the whole answer."
+        yield Fault("thinking_differs", sentence, whole, thought)
+
+
+def _modes(ctx: CheckContext) -> tuple[bool, ...]:
+    """Return the modes in which answers after thinking are compared."""
+    return (False,) if ctx.shared.get("is_thought_whole_only") else ctx.main.modes
+
+
+async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
+    """A stop that occurs in the answer alone ends it, also after thinking."""
+    require_stops(ctx)
+    case, recorder = simple_case(await _thought(ctx)), Recorder(ctx)
+    if case is None:
+        raise undecided("Every part of the answer occurs in the thinking too.")
+    for is_streamed in _modes(ctx):
+        await recorder.judge(case, is_streamed=is_streamed)
+    return recorder.evaluation(repr(case.stops[0]))
+
+
+async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
+    """A stop that occurs only in the thinking must not end the answer."""
+    given, recorder = await _thought(ctx), Recorder(ctx)
+    # A word and a character.
+    words = (word for word in re.findall(r"\w{3,}", given.thinking) if word not in given.text)
+    characters = (char for char in given.thinking if char.isalnum() and char not in given.text)
+    stops = [stop for stop in (next(words, ""), next(characters, "")) if stop]
+    if not stops:
+        raise undecided("Every word of the thinking is in the answer too.")
+    for stop in stops:
+        case = StopCase("thought", given, (stop,), given.text, stop)
+        await _send_thought(ctx, recorder, case, "occurs in the thinking only")
+    return recorder.evaluation(", ".join(map(repr, stops)))
+
+
+async def _stop_in_both(ctx: CheckContext) -> Evaluation:
+    """A stop that occurs in thinking and answer leaves the thinking whole and ends the answer."""
+    require_stops(ctx)
+    given, recorder = await _thought(ctx), Recorder(ctx)
+    found = (
+        given.text[at : at + length]
+        for length in (3, 2, 1)
+        for at in range(1, len(given.text) - length + 1)
+        if given.is_first(at, at + length)
+    )
+    common = (
+        stop
+        for stop in found
+        if stop[0].isalnum() and stop[-1].isalnum() and stop in given.thinking
+    )
+    stop = next(common, None)
+    if stop is None:
+        raise undecided("Thinking and answer have no text in common.")
+    case = StopCase("both", given, (stop,), given.text[: given.text.find(stop)], stop)
+    await _send_thought(ctx, recorder, case, "occurs in the thinking, too")
+    return recorder.evaluation(repr(stop))
+
+
+async def _send_thought(ctx: CheckContext, recorder: Recorder, case: StopCase, where: str) -> None:
+    for is_streamed in _modes(ctx):
+        ask = replace(case.baseline.ask, is_streamed=is_streamed)
+        # The thinking without stops in this mode.
+        body = ctx.body(ask)
+        plain = ctx.client.answer_to(body) or await ctx.client.send(body)
+        thinking = plain.capture.thinking if plain.is_answer else case.baseline.thinking
+        judged = partial(_judge_thought, thinking, case.text, case.stops[0], where)
+        await recorder.ask(ctx.body(replace(ask, stops=case.stops)), judged)
+
+
+def _judge_thought(
+    thinking: str, expected: str, stop: str, where: str, run: Exchange
+) -> Iterator[Fault]:
+    got = run.capture.text
+    thought, whole = run.capture.thinking.strip(), thinking.strip()
+    if (spilled := thinking_in_text(thinking, expected, run)) is not None:
+        yield spilled
+    elif got != expected and not got.strip() and expected.strip():
+        sentence = f"The stop {stop!r} {where}, but there is no answer."
+        yield Fault("thinking_empties_answer", sentence, expected, got)
+    elif got != expected:
+        sentence = f"The stop {stop!r} {where}, but the answer is not what it should be."
+        code = "stop_ignored" if stop in got and stop not in expected else "text_differs"
+        yield Fault(code, sentence, expected, got)
+    elif thought != whole and whole.startswith(thought):
+        before, found, _ = whole.partition(stop)
+        is_at_it = found and thought in (before.strip(), (before + stop).strip())
+        sentence = (
+            f"The stop {stop!r} {where}, and the thinking is cut{' at it' if is_at_it else ''}."
+        )
+        yield Fault("thinking_cut", sentence, whole, thought)
+
+
+async def _limit(ctx: CheckContext) -> Evaluation:
+    """The limit counts the tokens of thinking and answer together."""
+    if "thought" not in ctx.shared:
+        raise skipped("No answer with thinking was asked for.")
+    given, recorder = await _thought(ctx), Recorder(ctx, "With thinking")
+    if given.tokens is None or len(given.text) < FEW_TOKENS:
+        raise undecided("The answer with thinking is too short for a limit.")
+    # The end of a turn may count as a token, too.
+    limit = given.tokens - 3
+    # Half of the thinking, whose share of the characters is about that of its tokens.
+    within = limit * len(given.thinking) // (2 * len(given.thinking + given.text))
+    judged_limit = partial(judge_limit, given, limit, ctx.driver.reason_names)
+    for is_streamed in ctx.main.modes:
+        body = ctx.body(replace(given.ask, is_streamed=is_streamed))
+        cut, short = (ctx.driver.with_limit(body, number) for number in (limit, max(within, 1)))
+        await recorder.ask(cut, judged_limit, may_refuse=True)
+        await recorder.ask(short, partial(_judge_cut_thinking, given), may_refuse=True)
+    return recorder.evaluation(f"{limit} tokens")
+
+
+def _judge_cut_thinking(given: Baseline, run: Exchange) -> Iterator[Fault]:
+    """Judge an answer that the limit ended before its thinking was over."""
+    text = run.capture.text.strip()
+    if text and text in given.thinking and run.capture.ending is CapturedEnding.LIMIT:
+        sentence = "The text has thinking that the limit cut."
+        yield Fault("thinking_in_text", sentence, "no text", run.capture.text)
+
+
+THINKING_CHECKS = (
+    Check("thinking.off", _off),
+    Check("thinking.streamed", _streamed),
+    Check("thinking.answer", _stop_in_answer),
+    Check("thinking.stop", _stop_in_thinking),
+    Check("thinking.both", _stop_in_both),
+)
+THINKING_LIMIT_CHECKS = (Check("limit.thinking", _limit),)
+
+
+# The reason of answers without stops.
+
+
+async def _natural(ctx: CheckContext) -> Evaluation:
+    """An answer without stops is not ended by one."""
+    client, faults = ctx.client, {}
+    runs = [
+        run
+        for run in client.exchanges
+        if run.is_answer
+        and isinstance(run.body, dict)
+        and ctx.driver.raw_stops(run.body) in (None, [], ())
+    ]
+    natural = ctx.driver.reason_names[CapturedEnding.NATURAL]
+    for run in runs:
+        capture, code, sentence = run.capture, "natural_end_misnamed", ""
+        got = str(capture.reason)
+        # Some servers report a template's end token as the stop that matched, so only the reason
+        # counts.
+        if capture.ending is CapturedEnding.STOP and f'"{capture.reason}"' not in natural:
+            sentence = "The request has no stops, but the answer says that one ended it."
+            got += f", {capture.matched!r}"
+        elif capture.ending is CapturedEnding.OTHER:
+            sentence = f"The reason of a plain answer is {capture.reason}."
+        elif _is_below_limit(client, run):
+            code = "limit_misnamed"
+            sentence = "The reason says that the limit ended the answer, which has fewer tokens."
+            got += f", after {capture.output_tokens} tokens"
+        if sentence and run.mode not in faults:
+            faults[run.mode] = ctx.fault(run, Fault(code, sentence, natural, got))
+    return Evaluation(f"{len(runs)} answers were read", tuple(faults.values()))
+
+
+def _is_below_limit(client: Client, run: Exchange) -> bool:
+    """Whether an answer that a limit is said to have ended had room for many more tokens.
+
+    A longer answer to another request shows that the context had room for them.
+    """
+    limit, tokens = client.driver.limit(run.body), run.capture.output_tokens
+    if run.capture.ending is not CapturedEnding.LIMIT or not limit or not tokens:
+        return False
+    # Thinking may be counted apart.
+    answers = [other for other in client.exchanges if other.is_answer]
+    if any(other.capture.thinking for other in answers) or not run.capture.text:
+        return False
+    longest = max(other.capture.output_tokens or 0 for other in answers)
+    return tokens + _CLEARLY_FEWER_TOKENS <= min(limit, longest)
+
+
+REASON_CHECKS = (Check("reason.natural", _natural),)

@@ -1,0 +1,300 @@
+"""Checks of tool calls: their form, reason and limit, stops inside them, and tool_choice."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from api.conformance.captures.diagnosis import is_object
+from api.conformance.captures.frames import parse_json, parse_object
+from api.conformance.captures.values import CapturedCall, CapturedEnding
+from api.conformance.probe.checks.check import (
+    Check,
+    CheckContext,
+    Evaluation,
+    Inconclusive,
+    Recorder,
+    require_stops,
+    skipped,
+    undecided,
+)
+from api.conformance.probe.checks.request_checks import Situation, check_situation
+from api.conformance.probe.dialects import (
+    CHAT,
+    MESSAGES,
+    TOOL_NAME,
+    TOOL_PROMPT,
+    Ask,
+    Body,
+    Driver,
+    ToolChoice,
+    with_tool,
+    with_tool_result,
+)
+from api.conformance.probe.values import Exchange, Fault
+
+# Enough for a call or a structured answer.
+CALL_TOKENS = 256
+# A call has more tokens.
+_CUT_TOKENS = 6
+# The dialects whose reason names a tool call.
+_TOOL_REASON = (CHAT, MESSAGES)
+# Marks that models write around calls and turns.
+_MARK = re.compile(r"</?tool_calls?>|\[/?TOOL_CALLS\]|<\|[a-z_]+\|>|</?s>|<(?:start|end)_of_turn>")
+
+
+def tool_ask(ctx: CheckContext, *, is_streamed: bool = False) -> Ask:
+    """Return the request for which a model calls the tool."""
+    tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
+    is_thinking = ctx.main.ask.is_thinking
+    return Ask(TOOL_PROMPT, (), tokens, is_streamed=is_streamed, is_thinking=is_thinking)
+
+
+def tool_body(ctx: CheckContext, ask: Ask, *, is_forced: bool) -> Body | None:
+    """Return a request with the tool; None if the dialect has no tools."""
+    choice = ToolChoice.NAMED if is_forced else ToolChoice.AUTO
+    # Not every dialect can force a call.
+    body = ctx.body(ask)
+    return with_tool(ctx.dialect, body, choice) or with_tool(ctx.dialect, body)
+
+
+async def first_call(ctx: CheckContext) -> tuple[Exchange, bool]:
+    """Return an answer that calls the tool, and whether it had to.
+
+    Raises:
+        Inconclusive: There is none.
+    """
+    if "call" not in ctx.shared:
+        ctx.shared["call"] = skipped("The model calls no tool.")
+        for is_forced in (False, True):
+            body = tool_body(ctx, tool_ask(ctx), is_forced=is_forced)
+            if body is None:
+                ctx.shared["call"] = skipped("The probe knows no tools of this dialect.")
+                break
+            plain = await ctx.client.send(body)
+            if plain.is_answer and plain.capture.tool_calls:
+                ctx.shared["call"] = plain, is_forced
+                break
+    called: tuple[Exchange, bool] | Inconclusive = ctx.shared["call"]
+    if isinstance(called, Inconclusive):
+        raise called
+    return called
+
+
+async def _call(ctx: CheckContext) -> Evaluation:
+    """A call is the same whole and streamed, and the reason names it."""
+    plain, is_forced = await first_call(ctx)
+    recorder = Recorder(ctx)
+    judged = partial(judge_call, ctx.driver, plain, is_forced)
+    for is_streamed in (False, True):
+        ask = tool_ask(ctx, is_streamed=is_streamed)
+        await recorder.ask(tool_body(ctx, ask, is_forced=is_forced), judged)
+    return recorder.evaluation(f"a call of {plain.capture.tool_calls[0].name}")
+
+
+def judge_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) -> Iterator[Fault]:
+    """Judge an answer that has to call the tool as another one does."""
+    capture, expected = run.capture, plain.capture.tool_calls[0]
+    if not capture.tool_calls:
+        sentence = "The call that another answer to the same request has is missing."
+        yield Fault("call_missing", sentence, f"a call of {expected.name}", repr(capture.text))
+        return
+    call, codes = capture.tool_calls[0], {finding.code for finding in capture.findings}
+    if "arguments_form" in codes:
+        sentence = "The arguments of a call do not have the form of this dialect."
+        yield Fault("arguments_form", sentence, "a JSON string, or an object", run.text)
+    elif not is_object(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
+        sentence = "The arguments of a call are not a JSON object."
+        yield Fault("arguments_broken", sentence, "a JSON object", call.arguments)
+    elif call.name not in ("", TOOL_NAME) and "call_name_repeated" not in codes:
+        yield _other_tool(call)
+    elif run.is_streamed and is_object(expected.arguments):
+        yield from _compare_calls(plain, run)
+    if (mark := _MARK.search(capture.text)) is not None:
+        sentence = f"The text beside a call has {mark[0]}, a mark of the model."
+        yield Fault("marker_leaked", sentence, "text without marks", capture.text)
+    elif len(call.arguments) > 2 and call.arguments in capture.text:
+        sentence = "The arguments of the call are in the text, too."
+        yield Fault("call_as_text", sentence, "the call alone", capture.text)
+    if driver.dialect not in _TOOL_REASON:
+        return
+    name = driver.reason_names[CapturedEnding.TOOL]
+    # The vendor itself gives "stop" where a request names the tool.
+    is_stop = is_forced and capture.ending is CapturedEnding.NATURAL_OR_STOP
+    if capture.ending is None:
+        sentence = "The answer with a call gives no reason for its end."
+        yield Fault("reason_missing", sentence, name, "none")
+    elif capture.ending not in (CapturedEnding.TOOL, CapturedEnding.LIMIT) and not is_stop:
+        sentence = "The answer has a call, but the reason says otherwise."
+        yield Fault("wrong_reason", sentence, name, str(capture.reason))
+
+
+def _other_tool(call: CapturedCall) -> Fault:
+    sentence = f"The call is one of {call.name!r}, a tool that was not offered."
+    return Fault("call_name", sentence, TOOL_NAME, call.name)
+
+
+def _compare_calls(plain: Exchange, run: Exchange) -> Iterator[Fault]:
+    """Compare the calls and the text of a stream with those of the whole answer."""
+    wholes, streamed = plain.capture.tool_calls, run.capture.tool_calls
+    expected, got = ([read_call(call) for call in calls] for calls in (wholes, streamed))
+    text, other = plain.capture.text.strip(), run.capture.text.strip()
+    if expected != got and all(is_object(call.arguments) for call in (*wholes, *streamed)):
+        sentence = "The call of the stream is not the one of the whole answer."
+        yield Fault("call_differs", sentence, repr(expected), repr(got))
+    elif text != other:
+        sentence = "The text beside the call is not the one of the whole answer."
+        yield Fault("text_differs", sentence, text, other)
+
+
+def read_call(call: CapturedCall) -> tuple[str, object]:
+    """Return the name of a call and its arguments, read if they are an object."""
+    arguments = call.arguments or "{}"
+    return call.name, parse_json(arguments) if is_object(arguments) else arguments
+
+
+async def _result(ctx: CheckContext) -> Evaluation:
+    """A server accepts the result of its own call, and a stop ends the answer to it."""
+    require_stops(ctx)
+    try:
+        called: Exchange | None = (await first_call(ctx))[0]
+    except Inconclusive:
+        called = None
+    situation = Situation(
+        "After the result of a tool",
+        partial(_result_body, called),
+        may_be_refused=called is None,
+    )
+    return await check_situation(situation, ctx)
+
+
+def _result_body(called: Exchange | None, ctx: CheckContext, ask: Ask) -> Body | None:
+    """Return a request with the result of the server's own call, or of one that is made up."""
+    after = partial(with_tool_result, ctx.dialect, ctx.body(ask), ask.prompt)
+    try:
+        return after(None if called is None else parse_object(called.text))
+    except (LookupError, TypeError, ValueError):
+        return after()  # A finding of another check names the form of the call.
+
+
+async def _cut(ctx: CheckContext) -> Evaluation:
+    """A call that the limit cuts ends with the limit as its reason."""
+    plain, is_forced = await first_call(ctx)
+    recorder, tokens = Recorder(ctx), plain.capture.output_tokens
+    limit = max(_CUT_TOKENS, ctx.driver.min_tokens)
+    if tokens is not None:
+        limit = max(limit, tokens - max(2, tokens // 4))
+        if tokens <= limit:
+            raise undecided("The call is too short for a limit.")
+    judged = partial(_judge_cut, ctx.driver, plain.capture.tool_calls[0].arguments)
+    for is_streamed in (False, True):
+        ask = replace(tool_ask(ctx, is_streamed=is_streamed), max_tokens=limit)
+        await recorder.ask(tool_body(ctx, ask, is_forced=is_forced), judged, may_refuse=True)
+    return recorder.evaluation(f"{limit} tokens")
+
+
+def _judge_cut(driver: Driver, arguments: str, run: Exchange) -> Iterator[Fault]:
+    capture = run.capture
+    is_whole = bool(capture.tool_calls) and capture.tool_calls[0].arguments == arguments
+    is_right = is_whole or capture.ending in (CapturedEnding.LIMIT, None)
+    if not is_right and driver.dialect in _TOOL_REASON:
+        sentence = "The limit cut a call, but the reason does not say so."
+        name = driver.reason_names[CapturedEnding.LIMIT]
+        yield Fault("call_cut_by_limit", sentence, name, str(capture.reason))
+
+
+async def _stop(ctx: CheckContext) -> Evaluation:
+    """A stop inside the arguments of a call does not leave half a call."""
+    plain, is_forced = await first_call(ctx)
+    arguments = plain.capture.tool_calls[0].arguments
+    words = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
+    if not words:
+        raise undecided("The arguments of the call have no word for a stop.")
+    stop, recorder, whole = words[-1][1:3], Recorder(ctx), ""
+    for is_streamed in (False, True):
+        ask = replace(tool_ask(ctx, is_streamed=is_streamed), stops=(stop,))
+        judged = partial(_judge_half_call, stop, arguments, whole)
+        body = tool_body(ctx, ask, is_forced=is_forced)
+        run = await recorder.ask(body, judged, may_refuse=True)
+        if run.is_refusal:
+            raise skipped("Stops beside tools are refused.")
+        whole = run.capture.text
+    return recorder.evaluation(f"{stop!r} in {arguments}")
+
+
+def _judge_half_call(stop: str, arguments: str, whole: str, run: Exchange) -> Iterator[Fault]:
+    capture = run.capture
+    calls, codes = capture.tool_calls, {finding.code for finding in capture.findings}
+    got = calls[0].arguments if calls else ""
+    is_whole = is_object(got)
+    if not calls and whole.strip() and not capture.text.strip():
+        sentence = (
+            "The text before the stop, which the whole answer has, is missing from the stream."
+        )
+        yield Fault("partial_call_dropped", sentence, whole, capture.text)
+        return
+    # The stop ended the answer, and no call is reported; or the check of a call has the fault.
+    if (not calls and capture.ending is not CapturedEnding.TOOL) or (
+        codes & {"arguments_form", "call_name_repeated"}
+    ):
+        return
+    if calls and calls[0].name not in ("", TOOL_NAME):
+        yield _other_tool(calls[0])
+        return
+    is_other = calls and not is_whole and not (got and arguments.startswith(got))
+    if not is_other and not (is_whole and stop in got):
+        sentence = f"The stop {stop!r} cut the arguments of a call, which is reported as a call."
+        expected = f"{arguments}, or no call at all"
+        yield Fault("call_cut_by_stop", sentence, expected, got or "a call without arguments")
+
+
+async def _choice(ctx: CheckContext) -> Evaluation:
+    """A tool is called where the request requires it, and not where it forbids it."""
+    await first_call(ctx)
+    recorder, shown = Recorder(ctx), []
+    tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
+    counting = replace(ctx.main.ask, max_tokens=tokens)
+    calling = replace(counting, prompt=TOOL_PROMPT)
+    for choice, ask in (
+        (ToolChoice.NONE, calling),
+        (ToolChoice.REQUIRED, counting),
+        (ToolChoice.NAMED, counting),
+    ):
+        for is_streamed in (False, True):
+            body = with_tool(ctx.dialect, ctx.body(replace(ask, is_streamed=is_streamed)), choice)
+            if body is None:
+                raise skipped("The dialect has no such choice.")
+            if choice is ToolChoice.REQUIRED and ctx.dialect is MESSAGES:
+                body["tool_choice"] = {**body["tool_choice"], "disable_parallel_tool_use": True}
+            elif choice is ToolChoice.REQUIRED:
+                body["parallel_tool_calls"] = False
+            run = await recorder.ask(body, partial(_judge_choice, choice), may_refuse=True)
+            shown += [] if run.is_refusal else [choice.value]
+    if not shown:
+        raise skipped("The server refuses tool_choice.")
+    return recorder.evaluation(", ".join(dict.fromkeys(shown)))
+
+
+def _judge_choice(choice: ToolChoice, run: Exchange) -> Iterator[Fault]:
+    names = ", ".join(call.name for call in run.capture.tool_calls)
+    if choice is ToolChoice.NONE:
+        if run.capture.tool_calls:
+            sentence = "tool_choice rules calls out, but the answer has one."
+            yield Fault("choice_ignored", sentence, "no call", names)
+    elif run.capture.ending is CapturedEnding.LIMIT:
+        return
+    elif not run.capture.tool_calls:
+        sentence = f"tool_choice wants a call ({choice}), but the answer has none."
+        yield Fault("choice_ignored", sentence, "a call", run.capture.text)
+    elif choice is ToolChoice.REQUIRED and len(run.capture.tool_calls) > 1:
+        sentence = "Parallel calls were ruled out, but there are several calls."
+        yield Fault("calls_parallel", sentence, "one call", names)
+
+
+RESULT_CHECKS = (Check("stops.result", _result),)
+TOOL_CHECKS = (
+    Check("tools.call", _call),
+    Check("tools.limit", _cut),
+    Check("tools.stop", _stop),
+    Check("tools.choice", _choice),
+)
