@@ -123,7 +123,7 @@ class RunningBatch:
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         step = None
-        if decoding and self.can_guess and not max_tokens:
+        if decoding and self.can_guess and not self.sequences.reading:
             with self._stream():
                 step = self._drafting.step(DecodingRows(self._batch.decoding))
         is_plain = step is None

@@ -4,20 +4,16 @@ No MLX until a model is loaded. Engine thread, except for ``check_model``.
 """
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
 from engine.inference.cache.disk import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
-from engine.library.models import weight_files
 from engine.threads import collector_paused, free_mlx_thread
 from engine.values.tokens import Comparison
 
@@ -61,15 +57,12 @@ def load_model(
         ModelLoadFailed: The model cannot be loaded; the message gives the cause.
     """
     on_progress(LoadProgress("libraries"))
-    with ReadingAhead(folder) as ahead:
-        with importing_mlx_lm():
-            import psutil  # noqa: F401  # the first request asks how much memory is free
+    with importing_mlx_lm():
+        import psutil  # noqa: F401  # the first request asks how much memory is free
 
-            from engine.inference import mlx_loading
+        from engine.inference import mlx_loading
 
-        return mlx_loading.load(
-            folder, limits=limits, on_progress=ahead.until_weights(on_progress), draft=draft
-        )
+    return mlx_loading.load(folder, limits=limits, on_progress=on_progress, draft=draft)
 
 
 def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
@@ -144,78 +137,3 @@ def importing_mlx_lm() -> Iterator[None]:
         names_of_models_read_later(),
     ):
         yield
-
-
-# The system keeps what was read in its file cache, so that the weights are then loaded from
-# memory; the cache belongs to no process and is freed when memory is needed.
-
-_CHUNK_BYTES = 4 << 20
-# More might push the first weights out of the cache again before they are loaded.
-_SHARE_OF_MEMORY = 0.25
-
-
-class ReadingAhead:
-    """Reads weight files in the block of a ``with`` statement, or until the weights are loaded.
-
-    Args:
-        folder: The model.
-        max_bytes: How much is read at most; None for a share of this machine's memory.
-
-    Attributes:
-        read_bytes: How much has been read by now.
-    """
-
-    def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
-        self.read_bytes = 0
-        self._folder = folder
-        self._max_bytes = _share_of_memory() if max_bytes is None else max_bytes
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="fullstop-ahead", daemon=True)
-
-    def __enter__(self) -> "ReadingAhead":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._is_over.set()  # does not wait: a read from a lost network drive may never end
-
-    def until_weights(self, on_progress: OnLoadProgress) -> OnLoadProgress:
-        """Return an observer of a load that stops reading ahead when the weights are loaded."""
-
-        def observe(progress: LoadProgress) -> None:
-            if progress.phase == "weights":
-                self._is_over.set()
-            on_progress(progress)
-
-        return observe
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until reading has ended; return whether it has."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _read(self) -> None:
-        try:
-            for path, _ in weight_files(self._folder):
-                with path.open("rb", buffering=0) as file:
-                    while not self._is_over.is_set() and self.read_bytes < self._max_bytes:
-                        count = _read_some(file, self._max_bytes - self.read_bytes)
-                        if not count:
-                            break
-                        self.read_bytes += count
-        except OSError:
-            return  # loading the weights will report the same error
-
-
-def _read_some(file: FileIO, max_bytes: int) -> int:
-    """Read the next bytes of a file; return how many, 0 at the end of the file."""
-    return len(file.read(min(_CHUNK_BYTES, max_bytes)) or b"")
-
-
-def _share_of_memory() -> int:
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _SHARE_OF_MEMORY)

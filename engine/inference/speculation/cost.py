@@ -4,7 +4,6 @@ How much longer a pass over several tokens takes than a decode step depends on t
 model and the number of rows, so it is measured. Costs are in decode steps of as many rows.
 """
 
-import statistics
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,13 +11,13 @@ from typing import NamedTuple
 
 WIDTHS = (4, 16)
 """Tokens of each row in a verification pass, the pending token included."""
-MAX_ROWS = 4
+MAX_ROWS = 3
 """With more rows, decoding is bound by computing: a wrong draft costs as much as a token."""
 MAX_CHAIN = WIDTHS[0] - 1
 """The length of a chain by a head or a draft model, each drafted from the one before."""
 
 # A verification pass has to give this many times the tokens of decode steps.
-_MIN_GAIN = 1.15
+_MIN_GAIN = 1.3
 # What a further token adds to a pass, and what drafting one takes, before they were measured.
 _EXPECTED_TOKEN_COST = 0.15
 _EXPECTED_DRAFT_COST = 0.1
@@ -32,9 +31,14 @@ _INITIAL_BUDGET, _BUDGET_PER_TOKEN, _MAX_BUDGET = 1.0, 0.02, 8.0
 
 
 class MedianTime:
-    """The median of the last few measured times."""
+    """The median of the last few measured times.
+
+    Attributes:
+        value_s: The median; None before the first time.
+    """
 
     def __init__(self) -> None:
+        self.value_s: float | None = None
         self._times: deque[float] = deque(maxlen=5)
 
     def __len__(self) -> int:
@@ -44,11 +48,7 @@ class MedianTime:
     def add(self, took_s: float) -> None:
         """Add a time."""
         self._times.append(took_s)
-
-    @property
-    def value_s(self) -> float | None:
-        """The median; None before the first time."""
-        return statistics.median_low(self._times) if self._times else None
+        self.value_s = sorted(self._times)[(len(self._times) - 1) // 2]
 
 
 class Chance(NamedTuple):
