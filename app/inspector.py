@@ -20,6 +20,7 @@ from api.transport.config import ServerConfig
 from app.settings.serve import DEFAULT_HOST
 from engine import (
     CacheOwner,
+    DecodingContext,
     EmbeddingRequest,
     Embeddings,
     Engine,
@@ -33,7 +34,6 @@ from engine import (
     ModelStatus,
     NoModel,
     PromptProgress,
-    RunSetting,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
@@ -146,7 +146,7 @@ class RecordedAnswer:
         self.request = request
         self.prompt_tokens = usage.prompt_tokens
         self.written_tokens = usage.output_tokens
-        self.setting = RunSetting()
+        self.setting = DecodingContext()
         self.vocabulary = vocabulary
         self.finished: Finished | None = None
         self.not_applied = request.not_applied

@@ -29,7 +29,7 @@ from engine import (
     ToolCallCompleted,
     TraceLevel,
     counted,
-    size_in_words,
+    format_size,
 )
 from engine.library.downloads import download
 from engine.library.hub import DownloadCancelled, DownloadProgress
@@ -363,4 +363,4 @@ def _model_words(model: ModelInfo | None) -> str:
     if model.own_head is not None and not model.own_head.problem:
         draft += ", own draft head"
     context = counted(model.context_length, "token")
-    return f"{model.id} (context {context}, {size_in_words(model.weights_bytes)}{draft})"
+    return f"{model.id} (context {context}, {format_size(model.weights_bytes)}{draft})"

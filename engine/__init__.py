@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         mlx_in_use,
     )
     from engine.library.models import ModelInfo
-    from engine.output.answer import RunSetting
+    from engine.output.answer import DecodingContext
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering, untagged
     from engine.stopping.record import Channel, StopInfo, StopKind
@@ -80,14 +80,14 @@ if TYPE_CHECKING:
     from engine.values.figures import (
         RunPhase,
         acceptance,
+        draft_sources,
         end_facts,
         figures,
-        guess_sources,
         has_counts,
         phases,
     )
     from engine.values.request import (
-        PERSON,
+        LOCAL_OWNER,
         SAMPLING_OPTIONS,
         CacheOwner,
         Effort,
@@ -119,23 +119,23 @@ if TYPE_CHECKING:
         UNRECORDED,
         WRITTEN,
         AnswerContext,
-        VerdictWords,
+        VerdictText,
         headline,
         interrupted,
         plain_cause,
         sentence,
         shortest,
         steps,
-        verdict_words,
+        verdict_text,
     )
     from engine.wording import (
         as_sentence,
         counted,
         escaped,
         figure,
+        format_size,
         quoted,
         seconds,
-        size_in_words,
         visible,
     )
 

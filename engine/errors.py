@@ -60,11 +60,11 @@ class UnknownModel(EngineError):
         shortened = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}…"
         ids = ", ".join(nearest)
         if is_ambiguous:
-            said = f"several models are named {shortened}: {ids}; use one of these ids"
+            message = f"several models are named {shortened}: {ids}; use one of these ids"
         else:
-            said = f"no model named {shortened} is available"
-            said += f"; the nearest names are {ids}" if ids else ""
-        super().__init__(said)
+            message = f"no model named {shortened} is available"
+            message += f"; the nearest names are {ids}" if ids else ""
+        super().__init__(message)
         self.name = name
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from engine.grammar.masks import Form
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.output.vocabulary import Vocabulary
 from engine.values.events import (
     Event,
@@ -64,7 +64,7 @@ class Generation:
         self.request = request
         self.prompt_tokens = 0
         self.written_tokens = 0
-        self.setting = RunSetting()
+        self.setting = DecodingContext()
         self.vocabulary: Vocabulary | None = None
         self.finished: Finished | None = None
         self.form: Form | None = None

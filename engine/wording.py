@@ -76,19 +76,19 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def as_sentence(words: str) -> str:
+def as_sentence(text: str) -> str:
     """Return words with a capital letter at the beginning and a full stop at the end.
 
     A name with a slash at the beginning, such as that of a repository, keeps its spelling.
     """
-    words = words.strip()
-    if words and words[-1] not in ".!?…":
-        words += "."
-    is_name = "/" in words.split(" ", 1)[0]
-    return words if is_name else words[:1].upper() + words[1:]
+    text = text.strip()
+    if text and text[-1] not in ".!?…":
+        text += "."
+    is_name = "/" in text.split(" ", 1)[0]
+    return text if is_name else text[:1].upper() + text[1:]
 
 
-def size_in_words(count: float) -> str:
+def format_size(count: float) -> str:
     """Return a number of bytes in powers of ten, as disks are sold: ``1.4 GB``, ``12.0 kB``."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:

@@ -25,14 +25,14 @@ from engine import (
     Speculation,
     StopKind,
     TokenOrigin,
-    VerdictWords,
+    VerdictText,
     acceptance,
     as_sentence,
     counted,
-    guess_sources,
+    draft_sources,
     interrupted,
     plain_cause,
-    verdict_words,
+    verdict_text,
     visible,
 )
 from engine.files.causes import os_cause
@@ -124,7 +124,7 @@ class Verdict:
 
     icon: str
     tone: Tone
-    words: VerdictWords
+    words: VerdictText
 
 
 WRITTEN_VERDICT = Verdict("pencil", Tone.QUIET, WRITTEN)
@@ -138,7 +138,7 @@ def interrupted_verdict(*, has_text: bool) -> Verdict:
 
 def verdict(finished: Finished, context: AnswerContext) -> Verdict:
     """Return the verdict on a finished answer."""
-    return Verdict(*_LOOKS[finished.stop.kind], verdict_words(finished, context))
+    return Verdict(*_LOOKS[finished.stop.kind], verdict_text(finished, context))
 
 
 # The text of an exception is written for logs; only our own errors carry sentences.
@@ -274,7 +274,7 @@ def draft_summary(speculation: Speculation, output_tokens: int) -> str:
         said.append(
             f"Guesses were checked in {passes}: the model confirmed {acceptance(speculation)}."
         )
-    if given := guess_sources(speculation):
+    if given := draft_sources(speculation):
         said.append(f"They came from {given}.")
     if speculation.forced:
         were = "was" if speculation.forced == 1 else "were"

@@ -18,7 +18,7 @@ from prometheus_client import (
     exposition,
 )
 
-from engine import PERSON, Finished, ModelStatus, StopKind, Usage, tokens_per_s
+from engine import LOCAL_OWNER, Finished, ModelStatus, StopKind, Usage, tokens_per_s
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _TOKENS_PER_S = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -217,7 +217,7 @@ class _ModelGauges:
         for status in statuses:
             # The user's own chats are not the clients' to measure.
             shares = [
-                share for name, share in status.cache_use.shares.items() if name != PERSON.name
+                share for name, share in status.cache_use.shares.items() if name != LOCAL_OWNER.name
             ]
             self._running.labels(status.id).set(status.running)
             self._waiting.labels(status.id).set(status.waiting)

@@ -45,9 +45,9 @@ from engine import (
     compare_with_plain_loop,
     counted,
     figure,
+    format_size,
     mlx_in_use,
     plain_cause,
-    size_in_words,
     tokens_per_s,
     visible,
 )
@@ -370,7 +370,7 @@ def _real(comparison: Comparison) -> list[Difference]:
 
 def _as_text(report: Report) -> str:
     model = report.model
-    facts = [model.architecture, size_in_words(model.size_bytes)]
+    facts = [model.architecture, format_size(model.size_bytes)]
     facts += [f"context {counted(model.context_length, 'token')}"]
     facts += [f"draft model {model.draft.id}"] if model.draft else []
     if model.own_head is not None:

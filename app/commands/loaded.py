@@ -25,7 +25,7 @@ from app.printer import table
 from app.settings.keychain import KeyStore
 from app.settings.options import LoadedOptions, UnloadOptions
 from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions, resolve_serve_options
-from engine import size_in_words
+from engine import format_size
 from engine.files.safe_files import read_bounded
 from ui.preferences import DEFAULT_PORT
 
@@ -45,7 +45,7 @@ def show(options: LoadedOptions) -> int:
     rows = [
         (
             _name(model),
-            size_in_words(model.get("size", 0)),
+            format_size(model.get("size", 0)),
             f"{model.get('context_length') or 0:,}",
             _until(model.get("expires_at")),
             server.url,

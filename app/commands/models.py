@@ -23,7 +23,7 @@ from app.settings.options import (
     ShowOptions,
 )
 from app.terminal import fetch
-from engine import EngineError, counted, size_in_words
+from engine import EngineError, counted, format_size
 from engine.library.downloads import repository_of
 from engine.library.hub import DownloadCancelled, Hub, HubFailed
 from engine.library.hub_models import (
@@ -68,7 +68,7 @@ def show(options: ModelsOptions) -> int:
     rows = [
         (
             each.name,
-            size_in_words(each.size_bytes) if each.size_bytes else "",
+            format_size(each.size_bytes) if each.size_bytes else "",
             _bits(each.bits),
             _FITS[_fit(_need_of(each), now)] if each.can_be_loaded else "",
             f"{each.context_length:,}" if each.context_length else "",
@@ -92,7 +92,7 @@ def describe(options: ShowOptions) -> int:
         ("folder", str(model.folder)),
         ("from", ORIGINS[model.origin]),
         ("architecture", model.architecture),
-        ("size", size_in_words(model.size_bytes) if model.size_bytes else ""),
+        ("size", format_size(model.size_bytes) if model.size_bytes else ""),
         ("bits", _bits(model.bits)),
         ("context", counted(model.context_length, "token") if model.context_length else ""),
         ("fits", _FITS[fit] if model.can_be_loaded else ""),
@@ -160,7 +160,7 @@ def download(options: DownloadOptions) -> int:
     size = weights_size(folder)
     if options.is_json:
         return _printed({"name": repository, "folder": str(folder), "size_bytes": size})
-    return _printed(f"{repository} ({size_in_words(size)}) is in {on_one_line(str(folder))}\n")
+    return _printed(f"{repository} ({format_size(size)}) is in {on_one_line(str(folder))}\n")
 
 
 def remove(options: RemoveOptions) -> int:
@@ -176,7 +176,7 @@ def remove(options: RemoveOptions) -> int:
     if options.is_json:
         values = asdict(removal)
         return _printed({**values, "folder": str(removal.folder)})
-    return _printed(f"{removal.name} is removed; {size_in_words(removal.freed_bytes)} are free\n")
+    return _printed(f"{removal.name} is removed; {format_size(removal.freed_bytes)} are free\n")
 
 
 def _model_named(name: str) -> FoundModel:
@@ -239,7 +239,7 @@ def _confirmed(removal: Removal) -> bool:
             "remove asks before it deletes, and standard input is not a terminal; add --yes",
             exits.USAGE,
         )
-    folder, size = on_one_line(str(removal.folder)), size_in_words(removal.freed_bytes)
+    folder, size = on_one_line(str(removal.folder)), format_size(removal.freed_bytes)
     question = f"Delete {on_one_line(removal.name)} ({folder}) and free {size}? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
@@ -284,7 +284,7 @@ def _hub_row(model: HubModel, now: Memory, here: set[str]) -> tuple[str, ...]:
     notes = [*(["gated"] * model.is_gated), *(["on this computer"] * (model.name in here))]
     return (
         model.name,
-        "?" if model.size_bytes is None else size_in_words(model.size_bytes),
+        "?" if model.size_bytes is None else format_size(model.size_bytes),
         _bits(model.bits),
         _FITS[model.fit(now)],
         f"{model.downloads:,}" if model.downloads else "",

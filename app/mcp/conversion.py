@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.mcp.server_log import printable
-from engine import counted, size_in_words
+from engine import counted, format_size
 from ui.records.attachments import picture_kind
 from ui.records.tool_servers import (
     PromptArgument,
@@ -191,7 +191,7 @@ def _shorten(text: str, max_bytes: int) -> str:
         return data.decode()
     return (
         f"{data[:max_bytes].decode('utf-8', 'ignore')}\n"
-        f"[Cut: this is the first {size_in_words(max_bytes)} of {size_in_words(len(data))}.]"
+        f"[Cut: this is the first {format_size(max_bytes)} of {format_size(len(data))}.]"
     )
 
 
@@ -217,7 +217,7 @@ def _contents_text(contents: Any) -> str:
 
 
 def _size(data: str) -> str:
-    return size_in_words(len(data.rstrip("=")) * 3 // 4)  # of base64
+    return format_size(len(data.rstrip("=")) * 3 // 4)  # of base64
 
 
 def convert_elicitation(server: str, params: Any) -> ServerQuestion:

@@ -40,16 +40,16 @@ def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[st
     return tuple(word for word in (*_SCALE, *others) if word in named and takes(word))
 
 
-def nearest_effort(words: Sequence[str], wish: Effort) -> str | None:
+def nearest_effort(names: Sequence[str], effort: Effort) -> str | None:
     """Return the word of a template that is nearest to a wish, the higher one of two.
 
     Returns None if no word of the scale is left: none, or one that switches reasoning off.
     """
-    if wish.value in words:
-        return wish.value
-    off = () if wish is Effort.NONE else _OFF
-    candidates = [word for word in words if word in _SCALE and word not in off]
-    position = _SCALE.index(wish.value)
+    if effort.value in names:
+        return effort.value
+    off = () if effort is Effort.NONE else _OFF
+    candidates = [word for word in names if word in _SCALE and word not in off]
+    position = _SCALE.index(effort.value)
     return min(
         candidates,
         key=lambda word: (abs(_SCALE.index(word) - position), -_SCALE.index(word)),

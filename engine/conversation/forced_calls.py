@@ -34,14 +34,14 @@ def describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> 
         if is_nested_too_deeply(tool.parameters):
             raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
     offered = [tool for tool in tools if name in (None, tool.name)]
-    wanted = "one of these functions" if name is None else "this function"
+    subject = "one of these functions" if name is None else "this function"
     described = [
         {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
         for tool in offered
     ]
     return "\n".join(
         [
-            f"Answer with a call of {wanted} and nothing else{_FORMS.get(call_style, '.')}",
+            f"Answer with a call of {subject} and nothing else{_FORMS.get(call_style, '.')}",
             "",
             "The functions, each with the JSON schema of its arguments:",
             *(json.dumps(tool, ensure_ascii=False) for tool in described),
@@ -53,9 +53,9 @@ def with_described_tools(request: GenerationRequest, call_style: str) -> Generat
     """Return a request whose first message tells of its tools; one with a prompt stays as it is."""
     if request.prompt is not None:
         return request
-    words = describe_tools(request.tools, request.tool_choice.name, call_style)
+    instruction = describe_tools(request.tools, request.tool_choice.name, call_style)
     messages = request.messages
     if messages and messages[0].role == "system":
-        first = replace(messages[0], content=f"{messages[0].content}\n\n{words}")
+        first = replace(messages[0], content=f"{messages[0].content}\n\n{instruction}")
         return replace(request, messages=(first, *messages[1:]), tools=())
-    return replace(request, messages=(Message("system", words), *messages), tools=())
+    return replace(request, messages=(Message("system", instruction), *messages), tools=())

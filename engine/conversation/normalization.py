@@ -43,7 +43,7 @@ def normalize(
         is_continued: Whether the last turn is an answer that goes on, so that it stays as it is.
     """
     given = [turn for turn in messages if turn.role != "system" or turn.content.strip()]
-    turns = _place_systems(_place_results(_join_split_calls(given), rules), rules)
+    turns = _move_systems(_move_results(_join_split_calls(given), rules), rules)
     if rules.calls_are_text:
         turns = [_with_calls_as_text(turn, call_marks) for turn in turns]
     turns = _order_roles(turns, rules)
@@ -75,7 +75,7 @@ def _join_split_calls(turns: Sequence[Message]) -> list[Message]:
     return joined
 
 
-def _place_results(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
+def _move_results(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
     """Put results directly behind their calls, in the order of the calls.
 
     Results without a call in the turn before become user turns: templates refuse them, drop them,
@@ -234,7 +234,7 @@ def _as_user(result: Message) -> Message:
 # -- systems and the order of roles ----------------------------------------------------------------
 
 
-def _place_systems(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
+def _move_systems(turns: Sequence[Message], rules: TemplateRules) -> list[Message]:
     """Put system messages where the template renders them.
 
     Later ones go into the next user turn before the next answer, or into one of their own.

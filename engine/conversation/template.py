@@ -117,7 +117,7 @@ class ChatTemplate:
         return frozenset(meta.find_undeclared_variables(self._parse()))
 
     @functools.cached_property
-    def effort_words(self) -> tuple[str, ...]:
+    def effort_names(self) -> tuple[str, ...]:
         """The reasoning efforts that it takes, as ``find_efforts`` returns them."""
         if efforts.OPTION not in self.variables:
             return ()
@@ -311,16 +311,16 @@ class ChatTemplate:
     def effort_of(self, request: GenerationRequest) -> str | None:
         """Return its word for the effort of a request; None where it has none or none is needed."""
         word = request.template_options.get(efforts.OPTION)
-        if word in self.effort_words:
+        if word in self.effort_names:
             return str(word)
         # A template that knows efforts may have no other option that turns reasoning down.
         wish = Effort.NONE if _switches_thinking(request) is False else request.effort
-        return None if wish is None else efforts.nearest_effort(self.effort_words, wish)
+        return None if wish is None else efforts.nearest_effort(self.effort_names, wish)
 
     def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         if not self._sources:  # code takes an option or fails
             return ()
-        knows_thinking = any(name in self.variables for name in _THINKING) or self.effort_words
+        knows_thinking = any(name in self.variables for name in _THINKING) or self.effort_names
         return tuple(
             f"{_FIELD}.{name}"
             for name in given

@@ -118,7 +118,7 @@ def check_template(template: ChatTemplate) -> TemplateReport:
     )
     changed = [field.name for field in fields(rules) if getattr(rules, field.name) != field.default]
     changes = tuple(words for name, words in _CHANGES.items() if name in changed)
-    return TemplateReport(cases, changes, template.effort_words)
+    return TemplateReport(cases, changes, template.effort_names)
 
 
 def _check(

@@ -51,7 +51,7 @@ _PATH = re.compile(
     re.VERBOSE,
 )
 
-_WORDS = {
+_CAUSES = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "your quota on this disk is used up",
     errno.EROFS: "the disk is read-only",
@@ -94,9 +94,9 @@ def os_cause(error: OSError) -> str:
     if error.strerror is None:
         # Our own errors carry one sentence, which is written for people.
         return str(error).rstrip(".") or "the system gave no reason"
-    words = _WORDS.get(error.errno or 0)
-    if words is not None:
-        return words
+    cause = _CAUSES.get(error.errno or 0)
+    if cause is not None:
+        return cause
     return (error.strerror or "the system gave no reason").rstrip(".").lower()
 
 
@@ -159,4 +159,4 @@ def network_cause(error: BaseException) -> str:
             return _NO_ADDRESS
         kinds.append(type(link).__name__)
         link = link.__cause__ or link.__context__
-    return next((words for part, words in _KINDS if any(part in kind for kind in kinds)), _BROKEN)
+    return next((cause for part, cause in _KINDS if any(part in kind for kind in kinds)), _BROKEN)

@@ -73,8 +73,8 @@ class Fields:
             value = float(value)
         is_number = kind in (int, float) and isinstance(value, bool)
         if not isinstance(value, kind) or is_number:
-            wanted = _NAMES.get(kind, "a list" if kind is list else "an object")
-            raise DamagedFile(f"{self._where}{name}: must be {wanted}")
+            expected = _NAMES.get(kind, "a list" if kind is list else "an object")
+            raise DamagedFile(f"{self._where}{name}: must be {expected}")
         if isinstance(value, float) and not math.isfinite(value):
             raise self.wrong(name, "must be a number, not infinity or NaN")
         if isinstance(value, str):

@@ -32,7 +32,7 @@ class JsonItem:
     value: Any
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         """Where it is, for an error."""
         return self.name if self.number is None else f"{self.name}[{self.number}]"
 

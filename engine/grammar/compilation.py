@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
+_POSITION = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
 _MAX_REASON = 200
 # Part of the library's error where a place has too many alternatives: each optional property that
 # may come next takes four of at most 2,000 items.
@@ -90,12 +90,12 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         matcher.compute_bitmask()
         matcher.deep_copy().compute_ff_bytes()
         if matcher.is_error():
-            raise ValueError(in_words(matcher.get_error()))
+            raise ValueError(explain_error(matcher.get_error()))
         _check_openings(matcher.deep_copy(), tokenizer)
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
             raise
-        raise ValueError(f"the compiler failed: {in_words(str(error))}") from error
+        raise ValueError(f"the compiler failed: {explain_error(str(error))}") from error
     if matcher.is_stopped() and not matcher.is_accepting():
         raise ValueError("no value can satisfy it")
     return matcher
@@ -109,7 +109,7 @@ def as_lark(grammar: str) -> str:
         return str(any_to_lark(grammar))
     except Exception as error:  # the translator has a kind of error for each of its parts
         detail = str(error) or type(error).__name__
-    raise ValueError(in_words(f"it is neither Lark (with a rule start:) nor GBNF: {detail}"))
+    raise ValueError(explain_error(f"it is neither Lark (with a rule start:) nor GBNF: {detail}"))
 
 
 def is_panic(error: BaseException) -> bool:
@@ -123,7 +123,7 @@ TOO_AMBIGUOUS = (
 )
 
 
-def in_words(error: str) -> str:
+def explain_error(error: str) -> str:
     """Return the library's error about a grammar in plain words, without its quotation of it."""
     if _TOO_MANY_READINGS in error or f"max is {_MAX_ROW_ITEMS}" in error:
         return TOO_AMBIGUOUS
@@ -132,7 +132,7 @@ def in_words(error: str) -> str:
             "it has too many optional properties or alternatives in one place (about 500 optional "
             "properties are supported): name more of them in required, or give fewer alternatives"
         )
-    reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
+    reason = " ".join(_POSITION.sub("", _QUOTATION.split(error)[0]).split())
     if reason in ("NoExtension", "NoExtensionBias", "Unsatisfiable schema: anyOf is empty"):
         return "no value can satisfy it"
     if "coerce_one_of" in reason:
@@ -151,7 +151,7 @@ def _check_openings(matcher: Any, tokenizer: Any, levels: int = 2) -> None:
     """
     bits = matcher.compute_bitmask()
     if matcher.is_error():
-        raise ValueError(in_words(matcher.get_error()))
+        raise ValueError(explain_error(matcher.get_error()))
     for text in "{[" if levels else "":
         token, *others = tokenizer.greedy_tokenize(text)
         if not others and bits[token >> 3] >> (token & 7) & 1:

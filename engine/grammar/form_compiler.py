@@ -252,7 +252,7 @@ class FormCompiler:
         if not is_constrained(request):
             return family
         phase = self._first_phase(request, prompt, thinks)
-        return family.narrowed(thinks=phase is ConstraintPhase.OPEN, calls=may_call(request))
+        return family.with_tags(thinking=phase is ConstraintPhase.OPEN, tools=may_call(request))
 
     def constrain(
         self,

@@ -157,7 +157,7 @@ class _Rules:
         parameters = ParameterRules(written, self._spell, as_rule, number)
         rules = list(parameters.write(f"call{number}", schema))
         self.left_out += (
-            f"{field}.{place}".rstrip(".") for place in dict.fromkeys(parameters.left_out)
+            f"{field}.{keyword}".rstrip(".") for keyword in dict.fromkeys(parameters.left_out)
         )
         return rules
 
@@ -165,19 +165,19 @@ class _Rules:
         if constraint.text_form is not None:
             return document_rules(constraint.text_form)
         held = self._prepared(answer_schema(constraint), SCHEMA_FIELD)
-        refused = [place for place in self.left_out if not place.endswith(_TOLERATED)]
+        refused = [keyword for keyword in self.left_out if not keyword.endswith(_TOLERATED)]
         if constraint.is_strict and refused:
-            place = refused[0].removeprefix(f"{SCHEMA_FIELD}.")
+            keyword = refused[0].removeprefix(f"{SCHEMA_FIELD}.")
             raise InvalidRequest(
                 SCHEMA_FIELD,
-                f"{place} cannot be enforced; leave it out, or send strict: false, and "
+                f"{keyword} cannot be enforced; leave it out, or send strict: false, and "
                 "the answer is held to the rest",
             )
         return [f"document: {as_rule(held)}"]
 
     def _prepared(self, schema: Mapping[str, Any], field: str) -> dict[str, Any]:
         held = prepare_schema(schema, allows_more_keys=self._allows_more_keys)
-        self.left_out += (f"{field}.{place}" for place in held.left_out)
+        self.left_out += (f"{field}.{keyword}" for keyword in held.left_out)
         return held.schema
 
     def _reasoning(self, rules: list[str]) -> str:

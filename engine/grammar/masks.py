@@ -11,7 +11,13 @@ from itertools import takewhile
 from typing import Any
 
 from engine.errors import EngineError
-from engine.grammar.compilation import TOO_AMBIGUOUS, ModelTokens, in_words, is_panic, new_tokenizer
+from engine.grammar.compilation import (
+    TOO_AMBIGUOUS,
+    ModelTokens,
+    explain_error,
+    is_panic,
+    new_tokenizer,
+)
 from engine.grammar.lark_text import Spell, speller
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
@@ -89,11 +95,11 @@ class ConstraintTokens:
         self.tokenizer: Any = None
         tags = family.tags.keys() | vocabulary.special.keys()
         self.tags = frozenset(token_id for token_id in tags if token_id < size)
-        words = (size + 31) // 32 * 4
-        only_eos = bytearray(words)
+        mask_bytes = (size + 31) // 32 * 4
+        only_eos = bytearray(mask_bytes)
         _set(only_eos, self.eos)
         self.only_eos = bytes(only_eos)
-        reasoning = bytearray(b"\xff" * words)
+        reasoning = bytearray(b"\xff" * mask_bytes)
         _clear(reasoning, self.eos)
         self.reasoning_or_call = bytes(reasoning)
         if self.call_start is not None:
@@ -109,8 +115,8 @@ class ConstraintTokens:
         forced: bytes = matcher.compute_ff_bytes()
         run: list[int] = []
         # Text and the ids of special tokens alternate.
-        for place, part in enumerate(_SPECIAL.split(forced) if forced else ()):
-            if place % 2:
+        for number, part in enumerate(_SPECIAL.split(forced) if forced else ()):
+            if number % 2:
                 run.append(int(part))
                 continue
             ids, rest = self.tokenizer.tokenize_partial(part)
@@ -307,7 +313,7 @@ class TokenConstraint:
                 self.failure = self.failure or TOO_AMBIGUOUS
 
     def _fail(self, reason: str) -> bytes:
-        self.failure = in_words(reason)
+        self.failure = explain_error(reason)
         return self._tokens.only_eos
 
 

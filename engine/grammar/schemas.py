@@ -163,8 +163,8 @@ class _Rewriter:
             return False  # how zod writes a value that must not be there
         for keyword in _UNENFORCED:
             value = part.pop(keyword, None)
-            if not _says_nothing(keyword, value, node):
-                self._leave_out(path, keyword)
+            if not _is_void(keyword, value, node):
+                self._list_unenforced(path, keyword)
         self._drop_property_counts(part, path)
         for key in _MAPS:
             if isinstance(inner := part.get(key), Mapping):
@@ -182,7 +182,7 @@ class _Rewriter:
                 part[key] = self.rewrite(inner, (*path, key))
         return _or_null(part) if part.pop("nullable", None) is True else part
 
-    def _leave_out(self, path: tuple[str, ...], keyword: str) -> None:
+    def _list_unenforced(self, path: tuple[str, ...], keyword: str) -> None:
         self.left_out.append(".".join((*path, keyword)))
 
     def _check_numbers(self, part: dict[str, Any], path: tuple[str, ...]) -> None:
@@ -246,7 +246,7 @@ class _Rewriter:
             kept = [text for text in found if not _looks_around(text)]
             # A format says what zod's pattern beside it says.
             if len(kept) < len(found) and name not in {*_FORMATS, *_PATTERNS}:
-                self._leave_out(path, "pattern")
+                self._list_unenforced(path, "pattern")
             patterns = [*kept, *patterns]
             del part["pattern"]
         if patterns:
@@ -274,7 +274,7 @@ class _Rewriter:
             part["patternProperties"] = {pattern: value}
             part["additionalProperties"] = False
         elif names.keys() - {"type", "title", "description"}:
-            self._leave_out(path, "propertyNames")
+            self._list_unenforced(path, "propertyNames")
 
     def _follow(self, node: Schema) -> Schema:
         """Return the schema that a reference names."""
@@ -304,7 +304,7 @@ class _Rewriter:
         if more not in (None, True, {}) and not part.keys() & _APPLIED:
             part.setdefault("additionalProperties", more)
         elif more not in (None, True, {}) and not self._closes:
-            self._leave_out(path, "unevaluatedProperties")
+            self._list_unenforced(path, "unevaluatedProperties")
         named = part.get("properties")
         is_decided = more is not None or "additionalProperties" in part
         if self._closes and isinstance(named, Mapping) and not is_decided:
@@ -318,7 +318,7 @@ class _Rewriter:
         if isinstance(named, Mapping) and not named.keys() <= {*_required(part)}:
             for keyword in ("minProperties", "maxProperties"):
                 if part.pop(keyword, None) is not None:
-                    self._leave_out(path, keyword)
+                    self._list_unenforced(path, keyword)
 
 
 def _combines_objects(node: Mapping[str, Any]) -> bool:
@@ -360,7 +360,7 @@ def _required(node: Mapping[str, Any]) -> list[str]:
     return [x for x in required if isinstance(x, str)] if isinstance(required, list) else []
 
 
-def _says_nothing(keyword: str, value: Any, node: Mapping[str, Any]) -> bool:
+def _is_void(keyword: str, value: Any, node: Mapping[str, Any]) -> bool:
     if keyword == "uniqueItems":
         return value is not True or node.get("maxItems") in (0, 1)
     if keyword == "if":
@@ -414,10 +414,14 @@ def _looks_around(pattern: str) -> bool:
 
 def length_range(part: Mapping[str, Any]) -> str:
     """Return the repetition of as many characters as a text may have; empty for any number."""
-    least, most = part.get("minLength") or 0, part.get("maxLength")
-    if not isinstance(least, int) or not isinstance(most, int | None):
+    shortest, longest = part.get("minLength") or 0, part.get("maxLength")
+    if not isinstance(shortest, int) or not isinstance(longest, int | None):
         return ""
-    return f"{{{least},{'' if most is None else most}}}" if least or most is not None else ""
+    return (
+        f"{{{shortest},{'' if longest is None else longest}}}"
+        if shortest or longest is not None
+        else ""
+    )
 
 
 def _split_look_aheads(pattern: str) -> list[str]:

@@ -9,7 +9,7 @@ from engine.inference.cache.disk import DiskCache
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
-from engine.values.request import PERSON, CacheOwner
+from engine.values.request import LOCAL_OWNER, CacheOwner
 from engine.values.tokens import PromptScores
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Prompt:
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
     prediction: list[int] = field(default_factory=list)
-    owner: CacheOwner = PERSON
+    owner: CacheOwner = LOCAL_OWNER
     loaded: "DiskPrefix | None" = None
     not_applied: tuple[str, ...] = ()
 

@@ -148,13 +148,13 @@ class MlxBackend:
             # The answer to a raw prompt is the text that was generated, its tags included.
             return PLAIN
         if not may_call(request) or (family.needs_tools and request.continues_answer):
-            return family.narrowed(thinks=True, calls=False)
+            return family.with_tags(thinking=True, tools=False)
         return family.with_untagged_calls(tool.name for tool in request.tools)
 
     def _family_of(self, request: GenerationRequest) -> Family:
         """Return the family; without tools, what looks like a call is text."""
         family = self._forms.family_of(request)
-        return family if may_call(request) else family.narrowed(thinks=True, calls=False)
+        return family if may_call(request) else family.with_tags(thinking=True, tools=False)
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text, no special tokens added. Any thread.

@@ -24,7 +24,7 @@ from engine.values.events import (
     VerifiedDrafts,
     counted,
 )
-from engine.values.request import PERSON, CacheOwner, TraceLevel
+from engine.values.request import LOCAL_OWNER, CacheOwner, TraceLevel
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Sequence:
     message_ends: abc.Sequence[int] = ()
     sampler: Callable[[Any], Any] | None = None
     processors: list[Any] = field(default_factory=list)
-    owner: CacheOwner = PERSON
+    owner: CacheOwner = LOCAL_OWNER
     loaded: "DiskPrefix | None" = None
     scorer: "PromptScorer | None" = None
     sources: "abc.Sequence[DraftSource]" = ()
@@ -147,7 +147,7 @@ class Sequence:
         self.submitted_at = self._last_at = submitted_at
         request, setting = generation.request, generation.setting
         self._trace = request.trace
-        room = setting.context_room if setting.memory_room is None else setting.memory_room
+        room = setting.context_budget if setting.memory_budget is None else setting.memory_budget
         answer = _USUAL_ANSWER if request.max_tokens is None else request.max_tokens
         self._expected_tokens = len(self) + min(room, answer)
 
@@ -256,7 +256,7 @@ class Sequence:
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,
             budget_end=end if end and self.builder.count > end.token_index else None,
-            context_length=len(self) + self.generation.setting.context_room,
+            context_length=len(self) + self.generation.setting.context_budget,
         )
 
     def end(

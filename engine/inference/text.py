@@ -138,7 +138,7 @@ def _check_size(request: GenerationRequest, context: int, longest: int | None) -
     """Refuse a prompt that cannot fit, however it is tokenised."""
     prompt = request.prompt
     if isinstance(prompt, tuple):
-        if len(prompt) + request.least_answer_tokens > context:
+        if len(prompt) + request.min_answer_tokens > context:
             raise PromptTooLong("prompt", len(prompt), context)
         return
     if len(request.messages) >= context:  # each needs at least one token for its role

@@ -237,8 +237,10 @@ class ThinkingBudgets:
         return BudgetProcessor(count, edges, len(prompt.tokens), budget, eos, sampler)
 
     def _edges(self, request: GenerationRequest, family: Family, is_held: bool) -> Edges | None:
-        leaves_choice = is_held or bool(request.tools and request.tool_choice.mode != "none")
-        closing, opening = family.reasoning_edges(leaves_choice=leaves_choice, is_held=is_held)
+        has_alternatives = is_held or bool(request.tools and request.tool_choice.mode != "none")
+        closing, opening = family.reasoning_edges(
+            has_alternatives=has_alternatives, is_held=is_held
+        )
         if not closing or not opening:
             return None
         before, after = ("", "") if family.has_headers else self._spaces_around(family)

@@ -33,7 +33,7 @@ from engine.library.hub import (
 )
 from engine.library.hub_internals import request_headers
 from engine.library.models import check_folder, is_count
-from engine.wording import counted, size_in_words
+from engine.wording import counted, format_size
 
 # The files of a repository that mlx-lm reads. No code: a model's own code is never run.
 _PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
@@ -97,7 +97,7 @@ def fetch_file(
             except _TooLong:
                 begun.unlink()
                 raise DownloadFailed(
-                    f"{name} is damaged: the hub stated {size_in_words(size)} and sends more; it "
+                    f"{name} is damaged: the hub stated {format_size(size)} and sends more; it "
                     "was removed: download it again"
                 ) from None
             file.flush()
@@ -248,7 +248,7 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     path = f"/api/models/{repository}"
     said = hub.within(
         _LISTING_TIMEOUT_S,
-        lambda asked: asked.get(path, {"blobs": True}, repository=repository).value(),
+        lambda hub: hub.get(path, {"blobs": True}, repository=repository).value(),
     )
     siblings = said.get("siblings") if isinstance(said, dict) else None
     if not isinstance(said, dict) or not isinstance(siblings, list):
@@ -286,11 +286,11 @@ def _file(sibling: Any) -> HubFile | None:
 def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile]) -> None:
     folder = _snapshot(cache, repository, commit)
     missing = sum(file.size for file in files if not (folder / file.name).exists())
-    if why := no_room(repository, cache, missing):
+    if why := disk_shortage(repository, cache, missing):
         raise DownloadFailed(why)
 
 
-def no_room(repository: str, cache: Path, missing_bytes: int) -> str:
+def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
     """Return why a download does not fit on the disk, with a remedy; empty if it fits.
 
     Args:
@@ -299,13 +299,13 @@ def no_room(repository: str, cache: Path, missing_bytes: int) -> str:
         missing_bytes: The size of the files that are not there; begun ones count in full.
     """
     needed = max(0, missing_bytes - begun_bytes(_folder(cache, repository)))
-    place = next(path for path in (cache, *cache.parents) if path.exists())
-    free = shutil.disk_usage(place).free
+    folder = next(path for path in (cache, *cache.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
     if not needed or needed + SPARE_BYTES <= free:
         return ""
     return (
-        f"{repository} needs {size_in_words(needed)} more, and {place} has "
-        f"{size_in_words(free)} free; make room, or choose a smaller model"
+        f"{repository} needs {format_size(needed)} more, and {folder} has "
+        f"{format_size(free)} free; make room, or choose a smaller model"
     )
 
 
@@ -433,7 +433,7 @@ def _disk_errors(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            free = size_in_words(shutil.disk_usage(cache).free)
+            free = format_size(shutil.disk_usage(cache).free)
             raise DownloadFailed(
                 f"the disk is full ({free} free at {cache}); the partial download is kept: make "
                 "room and resume"

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from engine.errors import EngineError
 from engine.files.causes import is_of_network, network_cause
 from engine.library.hub_internals import request_headers
-from engine.wording import size_in_words
+from engine.wording import format_size
 
 T = TypeVar("T")
 
@@ -196,7 +196,7 @@ class Hub:
                 self._check()
                 body += part
                 if len(body) > max_bytes:
-                    raise HubFailed(f"the hub's answer exceeds {size_in_words(max_bytes)}")
+                    raise HubFailed(f"the hub's answer exceeds {format_size(max_bytes)}")
             following = str(response.links.get("next", {}).get("url") or "")
         return HubReply(bytes(body), following)
 

@@ -213,8 +213,8 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
 def card(hub: Hub, repository: str) -> str:
     """Return a model's card as Markdown, without its front matter."""
 
-    def read(asked: Hub) -> str:
-        reply = asked.get(
+    def read(hub: Hub) -> str:
+        reply = hub.get(
             f"/{repository}/resolve/main/README.md",
             repository=repository,
             max_bytes=_MAX_CARD_BYTES,
@@ -308,7 +308,7 @@ class SuggestedModel:
         purpose: What it is good for, in a few words.
         bits: Bits of a quantized weight.
         title: Its name as people say it, and
-        first_words: what it is good at, in a sentence; only of the models that are recommended to
+        summary: what it is good at, in a sentence; only of the models that are recommended to
             people who have none yet.
     """
 
@@ -319,7 +319,7 @@ class SuggestedModel:
     purpose: str
     bits: int = 4
     title: str = ""
-    first_words: str = ""
+    summary: str = ""
 
     def model(self) -> HubModel:
         """Return it as a hub would describe it; downloads and day are not known."""
@@ -337,7 +337,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "very small and quick",
         title="Qwen3 0.6B",
-        first_words="Quick answers to simple questions, and short texts.",
+        summary="Quick answers to simple questions, and short texts.",
     ),
     SuggestedModel(
         "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
@@ -352,7 +352,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "small, can reason",
         title="Qwen3 1.7B",
-        first_words="Everyday questions and short texts; it can think before it answers.",
+        summary="Everyday questions and short texts; it can think before it answers.",
     ),
     SuggestedModel(
         "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
@@ -367,7 +367,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "all-rounder",
         title="Qwen3 4B",
-        first_words="Questions, writing and summaries in many languages, and short programs.",
+        summary="Questions, writing and summaries in many languages, and short programs.",
     ),
     SuggestedModel(
         "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
@@ -385,7 +385,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "all-rounder that can reason",
         title="Qwen3 8B",
-        first_words="Writing, languages and programs; it can think before it answers.",
+        summary="Writing, languages and programs; it can think before it answers.",
     ),
     SuggestedModel(
         "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
@@ -397,7 +397,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "reasoning and tools",
         title="gpt-oss 20B",
-        first_words="Reasoning, programs and the use of tools.",
+        summary="Reasoning, programs and the use of tools.",
     ),
     SuggestedModel(
         "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
@@ -406,7 +406,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "large, yet quick",
         title="Qwen3 30B",
-        first_words="Demanding questions, long texts and programs, and quick for its size.",
+        summary="Demanding questions, long texts and programs, and quick for its size.",
     ),
     SuggestedModel(
         "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
@@ -435,7 +435,7 @@ SUGGESTIONS = (
         "apache-2.0",
         "the most able one here",
         title="gpt-oss 120B",
-        first_words="Hard questions, long reasoning and the use of tools.",
+        summary="Hard questions, long reasoning and the use of tools.",
     ),
 )
 
@@ -452,7 +452,7 @@ def recommended(memory: Memory) -> SuggestedModel | None:
     fitting = [
         suggestion
         for suggestion in SUGGESTIONS
-        if suggestion.first_words and (need := suggestion.model().need) is not None
+        if suggestion.summary and (need := suggestion.model().need) is not None
         if need.total <= memory.usable * _COMFORTABLE
     ]
     return fitting[-1] if fitting else None
@@ -472,4 +472,4 @@ def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
     if len(fitting) <= MAX:
         return tuple(fitting)
     last = len(fitting) - 1
-    return tuple(fitting[round(place * last / (MAX - 1))] for place in range(MAX))
+    return tuple(fitting[round(number * last / (MAX - 1))] for number in range(MAX))

@@ -34,7 +34,7 @@ from engine.library.models import (
     weight_files,
     weights_size,
 )
-from engine.wording import size_in_words
+from engine.wording import format_size
 
 
 class Origin(StrEnum):
@@ -102,7 +102,7 @@ class FoundModel:
     def arrived(self) -> str:
         """How much there is of a download that has not ended; empty if that is nothing."""
         there = self.is_partial and self.size_bytes > 0
-        return f"{size_in_words(self.size_bytes)} has arrived" if there else ""
+        return f"{format_size(self.size_bytes)} has arrived" if there else ""
 
 
 GGUF_OBSTACLE = (
@@ -172,10 +172,10 @@ def _missing(folder: Path, config: dict[str, Any]) -> list[str]:
     """Return the names of the files that are missing and needed."""
     there = {path.name for path, _ in weight_files(folder)}
     try:
-        wanted = indexed_weights(folder)
+        needed = indexed_weights(folder)
     except ModelLoadFailed:
         return [INDEX]
-    missing = sorted(wanted - there)
+    missing = sorted(needed - there)
     # Files of other names, such as that of a draft head, are no weights to mlx-lm.
     if not missing and not any(name.startswith("model") for name in there):
         missing = ["weights (*.safetensors)"]
@@ -222,20 +222,20 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
     return (home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models")
 
 
-def discover(places: ModelFolders) -> list[FoundModel]:
+def discover(folders: ModelFolders) -> list[FoundModel]:
     """Return the models that exist: the bundled one, then the others by name, each folder once.
 
     Folders that do not exist or cannot be read count as empty.
     """
     by_folder: dict[Path, FoundModel] = {}
-    if places.bundled is not None:
-        _add(by_folder, [look_into(places.bundled, Origin.BUNDLED)])
+    if folders.bundled is not None:
+        _add(by_folder, [look_into(folders.bundled, Origin.BUNDLED)])
     rest: dict[Path, FoundModel] = {}
-    for folder in places.added:
+    for folder in folders.added:
         _add(rest, _inside(folder, Origin.FOLDER, is_named=True))
-    if places.hub_cache is not None:
-        _add(rest, _cached(places.hub_cache))
-    for folder in places.lm_studio:
+    if folders.hub_cache is not None:
+        _add(rest, _cached(folders.hub_cache))
+    for folder in folders.lm_studio:
         _add(rest, _inside(folder, Origin.LM_STUDIO))
     for model in sorted(rest.values(), key=lambda model: model.name.casefold()):
         _add(by_folder, [model])
@@ -408,8 +408,8 @@ def remove(removal: Removal) -> None:
         if removal.folder.exists():
             raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
     except OSError as error:
-        place = error.filename or removal.folder
-        raise RemovalFailed(f"{place} cannot be deleted: {os_cause(error)}") from error
+        path = error.filename or removal.folder
+        raise RemovalFailed(f"{path} cannot be deleted: {os_cause(error)}") from error
     if removal.folder.name.startswith(_REPOSITORY):
         locks = removal.folder.parent / _LOCKS / removal.folder.name
         shutil.rmtree(locks, ignore_errors=True)
@@ -444,10 +444,10 @@ def _freed_bytes(folder: Path) -> int:
     """Return the size of the files inside that have no hard link outside."""
     names: Counter[tuple[int, int]] = Counter()
     files: dict[tuple[int, int], os.stat_result] = {}
-    for place, _, inside in os.walk(folder):
+    for path, _, inside in os.walk(folder):
         for name in inside:
             try:
-                file = os.lstat(os.path.join(place, name))
+                file = os.lstat(os.path.join(path, name))
             except OSError:
                 continue
             if stat.S_ISREG(file.st_mode):

@@ -129,7 +129,7 @@ def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
     )
 
 
-def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
+def cache_budget(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
     """Return the bytes that the caches of all running answers, and of cached prompts, may take.
 
     Args:

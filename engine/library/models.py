@@ -25,7 +25,7 @@ from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular, read_bounded
 from engine.library.tokenizer_file import check_tokenizer
-from engine.stopping.record import source_in_words
+from engine.stopping.record import describe_source
 from engine.wording import counted, escaped
 
 # How much memory a model's cache takes for the tokens of an answer. There are three kinds of
@@ -197,7 +197,7 @@ class EosToken:
     @property
     def named_by(self) -> str:
         """The source in words."""
-        return source_in_words(self.source)
+        return describe_source(self.source)
 
 
 ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
@@ -625,8 +625,8 @@ def _check_weights(path: Path, size: int) -> int:
     except (LookupError, TypeError, AttributeError) as error:
         raise ModelLoadFailed(f"{name} is damaged: its header names no end of a weight") from error
     if size != expected:
-        wanted = counted(expected, "byte")
-        raise ModelLoadFailed(f"{name} is damaged: expected {wanted}, found {size:,}")
+        size_text = counted(expected, "byte")
+        raise ModelLoadFailed(f"{name} is damaged: expected {size_text}, found {size:,}")
     return length
 
 
@@ -738,8 +738,8 @@ def _module(config: dict[str, Any]) -> str:
 @cache
 def _folder() -> Path | None:
     package = find_spec("mlx_lm")  # of a package at the top, this imports nothing
-    places = package.submodule_search_locations if package is not None else None
-    return Path(next(iter(places))) if places else None
+    folders = package.submodule_search_locations if package is not None else None
+    return Path(next(iter(folders))) if folders else None
 
 
 @cache

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RunSetting:
+class DecodingContext:
     """What is needed to read the answer of a run again without its model.
 
     Attributes:
@@ -36,8 +36,8 @@ class RunSetting:
         beginning: Where the answer begins.
         eos: Ids that end generation.
         eos_sources: Where each of ``eos`` is named; empty where that is not known.
-        context_room: Tokens that the model's context left for the answer.
-        memory_room: Tokens for which memory was left, where that was less; otherwise None.
+        context_budget: Tokens that the model's context left for the answer.
+        memory_budget: Tokens for which memory was left, where that was less; otherwise None.
         has_bytes: Whether the model's tokens are known byte strings.
         strips_first_space: Whether its decoder drops one space at the very beginning.
     """
@@ -47,8 +47,8 @@ class RunSetting:
     beginning: Beginning = field(default_factory=Beginning)
     eos: tuple[int, ...] = ()
     eos_sources: tuple[str, ...] = ()
-    context_room: int = 0
-    memory_room: int | None = None
+    context_budget: int = 0
+    memory_budget: int | None = None
     has_bytes: bool = True
     strips_first_space: bool = False
 
@@ -64,16 +64,16 @@ class AnswerSetup:
         vocabulary: The vocabulary of the answer.
         detokenizer: Turns token ids into text; for this answer alone.
         new_reader: Makes the reader of a call.
-        tells_spans: Whether to report for each token its part of the text.
+        reports_spans: Whether to report for each token its part of the text.
     """
 
-    setting: RunSetting
+    setting: DecodingContext
     rules: StopRules
     max_tokens: int | None
     vocabulary: Vocabulary
     detokenizer: Detokenizer
     new_reader: NewReader = not_a_call
-    tells_spans: bool = False
+    reports_spans: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class TokenReader:
         self._vocabulary = setup.vocabulary
         self._detokenizer = setup.detokenizer
         self._spans = text.spans
-        self._least = setup.rules.min_tokens
+        self._min_tokens = setup.rules.min_tokens
         self._endings = Endings(setup.rules, setup.vocabulary, splitter.tags)
         # Ids that are more than their text, or have no text.
         self._marked = self._endings.ids.union(splitter.tags, setup.vocabulary.special)
@@ -175,7 +175,7 @@ class TokenReader:
 
     def take(self, token_id: int) -> bool:
         """Take the next sampled id; return whether a stop or an EOS ends the answer."""
-        is_armed = self.count >= self._least
+        is_armed = self.count >= self._min_tokens
         self.count += 1
         text = self.text
         thinks = text.channel is _THINKING
@@ -194,7 +194,7 @@ class TokenReader:
     @property
     def is_armed(self) -> bool:
         """Whether a stop that completes on the last token counts."""
-        return self.count > self._least
+        return self.count > self._min_tokens
 
     @property
     def held(self) -> str:
@@ -215,7 +215,7 @@ class TokenReader:
         is_tag = token_id in splitter.tags
         special = self._vocabulary.special.get(token_id)
         part = splitter.parts.get(token_id) if self.text.channel is not Channel.TOOL else None
-        winner = None if ending is None else self._outdone(token_id, ending, part)
+        winner = None if ending is None else self._text_match_before(token_id, ending, part)
         if ending is not None and winner is None:
             self._end_by(ending, token_id if is_tag else None, is_armed)
         elif is_tag and not self._is_text(token_id):
@@ -263,7 +263,9 @@ class TokenReader:
             and token_id not in self._vocabulary.eos
         )
 
-    def _outdone(self, token_id: int, ending: Ending, part: str | None) -> StopKind | None:
+    def _text_match_before(
+        self, token_id: int, ending: Ending, part: str | None
+    ) -> StopKind | None:
         """Return what the text of an ending token completes, and so takes precedence over
         its id.
         """
@@ -397,12 +399,12 @@ class AnswerBuilder:
     def __init__(self, setup: AnswerSetup) -> None:
         setting, beginning = setup.setting, setup.setting.beginning
         self.vocabulary = setup.vocabulary
-        self.spans = SpanTracker() if setup.tells_spans else None
+        self.spans = SpanTracker() if setup.reports_spans else None
         self._rules = setup.rules
         self._max_tokens = setup.max_tokens
-        self._is_short_of_memory = setting.memory_room is not None
-        room = setting.context_room if setting.memory_room is None else setting.memory_room
-        self._most = min(room, setup.max_tokens or room)
+        self._is_short_of_memory = setting.memory_budget is not None
+        budget = setting.context_budget if setting.memory_budget is None else setting.memory_budget
+        self._limit = min(budget, setup.max_tokens or budget)
         self._calls = OpenCalls(setup.new_reader, _guard(setup.rules))
         self._text = ChannelText(setup.rules, self._calls, self.spans)
         self.reader = TokenReader(setup, self._text)
@@ -412,7 +414,7 @@ class AnswerBuilder:
     def add(self, token_id: int) -> StopInfo | None:
         """Take the next sampled id; return the record if the answer ends with it."""
         reader = self.reader
-        if reader.take(token_id) or reader.count >= self._most:
+        if reader.take(token_id) or reader.count >= self._limit:
             return self._decide(token_id)
         self._calls.is_fresh = False
         return None

@@ -81,15 +81,15 @@ class CallEnd:
 
     def feed(self, text: str) -> int:
         """Take more text; return the place in it after the last bracket, or -1."""
-        place = 0
+        end = 0
         if self._is_escaped and text:
             self._is_escaped = False
-            place = 1
-        while match := _MARK.search(text, place):
-            mark, place = match[0], match.end()
+            end = 1
+        while match := _MARK.search(text, end):
+            mark, end = match[0], match.end()
             if mark == "\\":
-                self._is_escaped = place == len(text)
-                place += 1
+                self._is_escaped = end == len(text)
+                end += 1
             elif self._quote:
                 if mark == self._quote:
                     self._quote = ""
@@ -100,11 +100,11 @@ class CallEnd:
             else:
                 self._depth -= 1
                 if self._depth <= 0:
-                    return place
+                    return end
         return -1
 
 
-class BareCallSplitter(TagSplitter):
+class UntaggedCallSplitter(TagSplitter):
     """Channels of a model whose calls need no tag: an answer that begins like one is a call.
 
     Such a call ends with its last bracket; another may follow. Text is held back as long as it may
@@ -123,13 +123,13 @@ class BareCallSplitter(TagSplitter):
         self.closes_calls = True
         self._calls = calls
         self._scans_tags = self.scans_text
-        self._begun: str | None = None
+        self._prefix: str | None = None
         self._end: CallEnd | None = None
         self._follow(starts_in)
 
     def _follow(self, channel: Channel) -> None:
         """Note that a channel begins."""
-        self._begun = "" if channel is Channel.TEXT else None
+        self._prefix = "" if channel is Channel.TEXT else None
         by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
         self._end = CallEnd() if channel is Channel.TOOL and not by_tag else None
         self.scans_text = True
@@ -137,7 +137,7 @@ class BareCallSplitter(TagSplitter):
     @property
     def held(self) -> str:
         """The text that is held back because it could become a tag or a call."""
-        return (self._begun or "") + super().held
+        return (self._prefix or "") + super().held
 
     def _enter(
         self,
@@ -152,52 +152,52 @@ class BareCallSplitter(TagSplitter):
 
     def _scan(self, text: str) -> Iterator[Part]:
         if self._end is not None:
-            yield from self._go_on(text, self._end)
-        elif self._begun is not None:
-            yield from self._begin(text)
+            yield from self._feed_call(text, self._end)
+        elif self._prefix is not None:
+            yield from self._feed_prefix(text)
         else:
             yield from super()._scan(text)
 
-    def _begin(self, text: str) -> Iterator[Part]:
-        text = self._take_begun() + text
+    def _feed_prefix(self, text: str) -> Iterator[Part]:
+        text = self._take_prefix() + text
         if self._calls.whole.match(text):
             call = text.lstrip(SEPARATORS)
             yield self._enter(Channel.TOOL, visible=len(text) - len(call))
             self._end = CallEnd()
-            yield from self._go_on(call, self._end)
+            yield from self._feed_call(call, self._end)
         elif self._calls.begun.fullmatch(text):
-            self._begun = text
+            self._prefix = text
             self._forget(len(text))
         else:
             self.scans_text = self._scans_tags
             yield from super()._scan(text)
 
-    def _go_on(self, text: str, end: CallEnd) -> Iterator[Part]:
-        place = end.feed(text)
-        if place < 0:
+    def _feed_call(self, text: str, end: CallEnd) -> Iterator[Part]:
+        length = end.feed(text)
+        if length < 0:
             self._pieces.clear()
             yield text
             return
-        yield text[:place]
+        yield text[:length]
         yield self._enter(Channel.TEXT)
-        yield from self._begin(text[place:])
+        yield from self._feed_prefix(text[length:])
 
-    def _take_begun(self) -> str:
-        begun, self._begun = self._begun or "", None
+    def _take_prefix(self) -> str:
+        begun, self._prefix = self._prefix or "", None
         return begun
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
         """Take one of ``tags``; yield the parts that follow from it."""
         opening = self.opens(token_id)
         separators = 0
-        if opening is not None and not (self._begun or "").strip(SEPARATORS):
-            separators = len(self._take_begun())
+        if opening is not None and not (self._prefix or "").strip(SEPARATORS):
+            separators = len(self._take_prefix())
         for part in super().take_tag(token_id):
             yield replace(part, visible=separators) if isinstance(part, Switch) else part
 
     def finish(self) -> str:
         """Return the text that was held back; it can no longer become a tag or a call."""
-        return self._take_begun() + super().finish()
+        return self._take_prefix() + super().finish()
 
     def fork(self) -> TagSplitter:
         """Return an independent copy in the same state."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.files.json_fields import Fields
-from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, BareCallSplitter
+from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, UntaggedCallSplitter
 from engine.output.channels import Beginning, TagSplitter
 from engine.output.harmony import CONSTRAIN, MARKERS, HeaderSplitter
 from engine.output.prompt_end import end_of_last, read_turn, unquoted
@@ -109,7 +109,7 @@ class TagFamily:
         ids = (token_id for token_id, text in self.tags.items() if tag and text == tag)
         return next(ids, None)
 
-    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+    def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[Marks, Marks]:
         """Return the tags that close and open reasoning; anything may follow the closing one."""
         return self._marks_of(self.think_end), self._marks_of(self.think_start)
 
@@ -122,7 +122,7 @@ class TagFamily:
         edges = {channel: self._edges(channel) for channel in Channel}
         bare = _BARE_CALLS.get(self.call_style) if self.tool_start else None
         if bare is not None:
-            return BareCallSplitter(self.tags, self.parts, edges, beginning.channel, bare)
+            return UntaggedCallSplitter(self.tags, self.parts, edges, beginning.channel, bare)
         return TagSplitter(self.tags, self.parts, edges, beginning.channel, self.untagged)
 
     def _edges(self, channel: Channel) -> dict[str, Channel]:
@@ -162,10 +162,10 @@ class TagFamily:
             return replace(beginning, strips_space=False)
         return beginning
 
-    def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
-        """Return the family without the tags that cannot occur in an answer: they are text."""
-        think_start = self.think_start if thinks else None
-        start, end = self.call_tags if calls else (None, None)
+    def with_tags(self, *, thinking: bool, tools: bool) -> "TagFamily":
+        """Return the family with the tags that can occur in an answer; others are text."""
+        think_start = self.think_start if thinking else None
+        start, end = self.call_tags if tools else (None, None)
         left = [tag for tag in (think_start, self.think_end, start, end) if tag]
         return replace(
             self,
@@ -178,7 +178,7 @@ class TagFamily:
                 for token_id, part in self.parts.items()
                 if any(part in tag for tag in left)
             },
-            untagged=self.untagged if calls else {},
+            untagged=self.untagged if tools else {},
         )
 
     def with_untagged_calls(self, names: Iterable[str]) -> "TagFamily":
@@ -254,8 +254,8 @@ _TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
 def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:
     """Return our name of the format of a model's calls and its tags; nothing where it has none."""
     vocabulary, template = tokenizer.get_vocab(), str(tokenizer.chat_template)
-    for words, style, start, end in _TEMPLATE_CALLS:
-        if words in template:
+    for marker, style, start, end in _TEMPLATE_CALLS:
+        if marker in template:
             return style, start, end
     for style, start, end in _OWN_CALLS:
         if all(tag in vocabulary or tag in template for tag in (start, end) if tag):
@@ -352,11 +352,11 @@ class HeaderFamily:
     ) -> Beginning:
         """Return where the answer to a request begins: after the prompt's last header."""
         splitter = HeaderSplitter(self.tags)
-        place = end_of_last(tokens, {self.markers["<|start|>"]})
-        beginning = read_turn(tokens[max(place - 1, 0) :], splitter, vocabulary)
+        start = end_of_last(tokens, {self.markers["<|start|>"]})
+        beginning = read_turn(tokens[max(start - 1, 0) :], splitter, vocabulary)
         return Beginning(beginning.channel, splitter.header, beginning.call, beginning.tool_name)
 
-    def narrowed(self, *, thinks: bool, calls: bool) -> "HeaderFamily":
+    def with_tags(self, *, thinking: bool, tools: bool) -> "HeaderFamily":
         """Return the family itself: every message keeps its header."""
         return self
 
@@ -379,11 +379,11 @@ class HeaderFamily:
             (self._id("end"), self._id("start"), "assistant"),
         )
 
-    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+    def reasoning_edges(self, *, has_alternatives: bool, is_held: bool) -> tuple[Marks, Marks]:
         """Return the end of a message of reasoning with the next header, and such a header."""
         channel = self._id("channel")
         closing: Marks = self.reasoning_frame.after
-        if leaves_choice and not is_held:
+        if has_alternatives and not is_held:
             closing = (*closing, channel)
         elif not is_held:
             closing = (*closing, channel, "final", self._id("message"))

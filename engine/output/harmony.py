@@ -155,9 +155,9 @@ class HeaderSplitter:
         name = "" if recipient is None else recipient[1].removeprefix("functions.")
         if name:
             return Channel.TOOL, name
-        words = header.rpartition("<|channel|>")[2].partition(CONSTRAIN)[0].split()
+        names = header.rpartition("<|channel|>")[2].partition(CONSTRAIN)[0].split()
         is_named = "<|channel|>" in header
-        return (Channel.THINKING if is_named and "analysis" in words else Channel.TEXT), None
+        return (Channel.THINKING if is_named and "analysis" in names else Channel.TEXT), None
 
     def _enter(self, channel: Channel, tokens: int = 0, tool_name: str | None = None) -> Switch:
         self.channel = channel

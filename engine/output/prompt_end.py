@@ -12,11 +12,11 @@ Splitter = TagSplitter | HeaderSplitter
 """Follows the channels of one answer."""
 
 
-def end_of_last(tokens: Sequence[int], wanted: Collection[int]) -> int:
+def end_of_last(tokens: Sequence[int], sought: Collection[int]) -> int:
     """Return the place after the last of the wanted tokens; 0 if there is none."""
-    for place in range(len(tokens), 0, -1):
-        if tokens[place - 1] in wanted:
-            return place
+    for end in range(len(tokens), 0, -1):
+        if tokens[end - 1] in sought:
+            return end
     return 0
 
 
@@ -35,10 +35,10 @@ def unquoted(
     if not any(tag in quoted for tag in tags):
         return turn
     texts = [vocabulary.text_of(token_id) for token_id in turn]
-    place = "".join(texts).rfind(quoted)
-    if place < 0:
+    end = "".join(texts).rfind(quoted)
+    if end < 0:
         return turn
-    end, length = place + len(quoted), 0
+    end, length = end + len(quoted), 0
     for number, text in enumerate(texts):
         if length >= end:
             return turn[number:]

@@ -139,8 +139,8 @@ def _texts_amid_others(tokenizer: Any, count: int, added: Container[int]) -> lis
         )
 
     alone = [decoded([token_id]) for token_id in range(count)]
-    words = (i for i, text in enumerate(alone) if text.isalnum() and i not in added)
-    before = next(words, None)
+    letters = (i for i, text in enumerate(alone) if text.isalnum() and i not in added)
+    before = next(letters, None)
     if before is None:
         return list(alone)
     start = alone[before]

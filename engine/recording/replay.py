@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
+from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext, traced
 from engine.output.tool_calls.call_text import (
     CallReader,
     CallWriter,
@@ -61,7 +61,7 @@ class Recording:
         budget_end: Where a budget ended its reasoning; None where none did.
     """
 
-    setting: RunSetting
+    setting: DecodingContext
     rules: StopRules
     max_tokens: int | None
     tokens: tuple[RecordedToken, ...]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
 from engine.generation import Generation
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import RecordedToken, Recording, by_id, replay
 from engine.recording.saved_run import setting_from, setting_to_fields
@@ -47,7 +47,7 @@ class RunTrace:
 
     def __init__(
         self,
-        setting: RunSetting,
+        setting: DecodingContext,
         rules: StopRules,
         max_tokens: int | None,
         capacity: int | None = MAX_RUN_TOKENS,

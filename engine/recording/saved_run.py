@@ -41,7 +41,7 @@ from typing import Any
 
 from engine.errors import EngineError, InvalidRequest
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields
 from engine.recording.replay import RecordedToken, Recording
@@ -189,7 +189,7 @@ def _own_options(fields: Fields) -> Fields:
     return Fields({text: {"scope": scope} for text, scope in pairs} | own, "rules.own")
 
 
-def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
+def setting_to_fields(setting: DecodingContext) -> dict[str, Any]:
     """Return a run's setting, without the model's name, as JSON values."""
     return {
         "starts_in": setting.beginning.channel,
@@ -199,26 +199,26 @@ def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
         "strips_space": setting.beginning.strips_space,
         "eos": setting.eos,
         "eos_sources": setting.eos_sources,
-        "context_room": setting.context_room,
-        "memory_room": setting.memory_room,
+        "context_room": setting.context_budget,
+        "memory_room": setting.memory_budget,
         "has_bytes": setting.has_bytes,
         "strips_first_space": setting.strips_first_space,
         "channels": family_to_fields(setting.family),
     }
 
 
-def setting_from(top: Fields) -> RunSetting:
+def setting_from(top: Fields) -> DecodingContext:
     """Return the fields ``model`` and ``setting`` of an object; raises ``DamagedFile``."""
     fields = top.inner("setting")
     family = family_from_fields(fields.inner("channels"))
-    return RunSetting(
+    return DecodingContext(
         model=top.maybe("model", str) or "",
         family=family,
         beginning=_beginning(fields, has_headers=family.has_headers),
         eos=fields.ints("eos"),
         eos_sources=tuple(map(str, fields.maybe("eos_sources", list) or ())),
-        context_room=fields.take("context_room", int),
-        memory_room=fields.maybe("memory_room", int),
+        context_budget=fields.take("context_room", int),
+        memory_budget=fields.maybe("memory_room", int),
         has_bytes=fields.take("has_bytes", bool),
         strips_first_space=fields.take("strips_first_space", bool),
     )

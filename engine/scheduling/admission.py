@@ -7,7 +7,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.inference.sequence import Sequence
-from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
+from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
 from engine.output.channels import continues_text
 from engine.values.request import TraceLevel
 from engine.values.tokens import PromptScoring
@@ -33,7 +33,7 @@ def admit(
     """Return the sequence of a request, with its limits."""
     request = generation.request
     context = backend.info.context_length
-    if len(prompt.tokens) + request.least_answer_tokens > context:
+    if len(prompt.tokens) + request.min_answer_tokens > context:
         field = "messages" if request.prompt is None else "prompt"
         raise PromptTooLong(field, len(prompt.tokens), context)
     family = backend.answer_format(request, prompt)
@@ -43,17 +43,17 @@ def admit(
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
     continues = continues_text(request, prompt.beginning)
-    memory_room = None
+    memory_budget = None
     if max_tokens is not None and request.max_tokens is None and max_tokens < context:
-        memory_room = max_tokens - len(prompt.tokens)
-    generation.setting = setting = RunSetting(
+        memory_budget = max_tokens - len(prompt.tokens)
+    generation.setting = setting = DecodingContext(
         model=backend.info.id,
         family=family,
         beginning=prompt.beginning,
         eos=tuple(end.token_id for end in backend.info.eos),
         eos_sources=tuple(end.source for end in backend.info.eos),
-        context_room=context - len(prompt.tokens),
-        memory_room=memory_room,
+        context_budget=context - len(prompt.tokens),
+        memory_budget=memory_budget,
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
     )
@@ -67,7 +67,7 @@ def admit(
                 vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
             ),
             new_reader=backend.call_readers(request),
-            tells_spans=request.trace is TraceLevel.FULL,
+            reports_spans=request.trace is TraceLevel.FULL,
         )
     )
     sequence = Sequence(prompt.tokens)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from engine.errors import ModelLoadFailed
-from engine.library.memory import Memory, MemoryNeed, memory, need, room_for_caches
+from engine.library.memory import Memory, MemoryNeed, cache_budget, memory, need
 from engine.library.models import ModelInfo, model_name
 from engine.scheduling.jobs import Source
 from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.memory import MemoryPlan
 from engine.values.request import Limits
-from engine.wording import size_in_words
+from engine.wording import format_size
 
 
 class MemoryBudget:
@@ -43,11 +43,11 @@ class MemoryBudget:
         pinned_bytes = sum(map(_planned_bytes, pinned))
         if size.total <= limit - pinned_bytes:
             return
-        available = f"models may take {size_in_words(limit)} together"
+        available = f"models may take {format_size(limit)} together"
         remedy = "choose a smaller model, or one of fewer bits"
         if size.total <= limit:
             names = ", ".join(model.name for model in pinned)
-            available += f", of which {names} take {size_in_words(pinned_bytes)} and are pinned"
+            available += f", of which {names} take {format_size(pinned_bytes)} and are pinned"
             remedy = "unpin one of them"
         raise ModelLoadFailed(f"{model_name(source.folder)} {_parts(size)}; {available}: {remedy}")
 
@@ -59,7 +59,7 @@ class MemoryBudget:
         elif total and size.weights > total:
             raise ModelLoadFailed(
                 f"{model_name(source.folder)} {_parts(size)}; this computer has "
-                f"{size_in_words(total)}: choose a smaller model, or one of fewer bits"
+                f"{format_size(total)}: choose a smaller model, or one of fewer bits"
             )
 
     def fits(self, size: MemoryNeed, others: Sequence[LoadedModel]) -> bool:
@@ -101,7 +101,7 @@ class MemoryBudget:
         return MemoryPlan(free, after_eviction, total, prompts)
 
     def _caches(self, info: ModelInfo, available: Memory) -> tuple[int, int]:
-        return room_for_caches(
+        return cache_budget(
             available, info.answer_cache, info.weights_bytes, self._prompt_cache_bytes
         )
 
@@ -133,7 +133,7 @@ def _reserved_bytes(model: LoadedModel) -> int:
 
 def _parts(size: MemoryNeed) -> str:
     return (
-        f"needs {size_in_words(size.total)} of memory ({size_in_words(size.weights)} of "
-        f"weights, {size_in_words(size.cache)} for {size.context:,} tokens of context, "
-        f"{size_in_words(size.headroom)} to compute with)"
+        f"needs {format_size(size.total)} of memory ({format_size(size.weights)} of "
+        f"weights, {format_size(size.cache)} for {size.context:,} tokens of context, "
+        f"{format_size(size.headroom)} to compute with)"
     )

@@ -384,7 +384,7 @@ class Scheduler:
                 "the running answers take all memory: one ends at %d tokens", longest.total_tokens
             )
             generation = longest.generation
-            generation.setting = replace(generation.setting, memory_room=longest.builder.count)
+            generation.setting = replace(generation.setting, memory_budget=longest.builder.count)
             del self.running[longest.number]
             self._finish(longest, StopKind.MEMORY_FULL)
             self._remove({longest.number: 0})

@@ -66,7 +66,7 @@ class StopInfo:
     source: str | None = None
 
 
-def source_in_words(source: str) -> str:
+def describe_source(source: str) -> str:
     """Return where an end token is named, for a person: a file, or the chat template alone."""
     if source == TEMPLATE_SOURCE:
         return "the chat template, not by the model’s files"

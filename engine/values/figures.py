@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.stopping.record import StopKind, source_in_words
+from engine.stopping.record import StopKind, describe_source
 from engine.values.events import BudgetEnd, Finished, Speculation, tokens_per_s
 from engine.values.verdict import UNKNOWN_CONTEXT, AnswerContext, position
 from engine.wording import counted, figure, seconds
@@ -35,7 +35,7 @@ class EndFact:
     is_cut: bool = False
 
 
-def budget_words(end: BudgetEnd) -> str:
+def describe_budget_end(end: BudgetEnd) -> str:
     """Return where a budget ended the reasoning."""
     return f"ended by its budget of {end.budget:,} at token {end.token_index + 1:,}"
 
@@ -61,7 +61,7 @@ def figures(finished: Finished) -> tuple[str, ...]:
         tokens.append(f"{finished.speculation.forced:,} forced")
     parts += [", ".join(tokens)] if tokens else []
     if (end := finished.budget_end) is not None:
-        parts.append(f"thinking {budget_words(end)}")
+        parts.append(f"thinking {describe_budget_end(end)}")
     return tuple(parts)
 
 
@@ -73,7 +73,7 @@ def acceptance(speculation: Speculation) -> str:
     return f"{speculation.accepted:,} of {speculation.guessed:,} ({share:.0f}%)"
 
 
-def guess_sources(speculation: Speculation) -> str:
+def draft_sources(speculation: Speculation) -> str:
     """Return where confirmed guesses came from, such as ``the own draft head (31)``."""
     given = (
         (speculation.lookup_accepted, "repetition"),
@@ -81,8 +81,8 @@ def guess_sources(speculation: Speculation) -> str:
         (speculation.draft_accepted, "the draft model"),
         (speculation.head_accepted, "the model’s own draft head"),
     )
-    said = [f"{source} ({tokens:,})" for tokens, source in given if tokens]
-    return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 2 else said)
+    text = [f"{source} ({tokens:,})" for tokens, source in given if tokens]
+    return " and ".join([", ".join(text[:-1]), *text[-1:]] if len(text) > 2 else text)
 
 
 def phases(finished: Finished) -> list[RunPhase]:
@@ -140,7 +140,7 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     if stop.token_id is not None:
         facts.append(EndFact("Last token", f"id {stop.token_id}", stop.token_text or ""))
     if stop.source is not None:
-        facts.append(EndFact("Named by", source_in_words(stop.source)))
+        facts.append(EndFact("Named by", describe_source(stop.source)))
     if not has_counts(finished):
         return facts  # nobody looked at its tokens
     if stop.held or not is_matched:  # what was held before a match is the match
@@ -151,14 +151,14 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Prompt", _prompt(finished)))
     if usage.output_tokens:
         facts.append(EndFact("Answer", _written(finished)))
-    guesses = finished.speculation
-    if guesses.guessed:
-        said = f"{acceptance(guesses)} confirmed, in {counted(guesses.passes, 'pass', 'passes')}"
-        facts.append(EndFact("Guessed tokens", said))
-        if given := guess_sources(guesses):
+    drafts = finished.speculation
+    if drafts.guessed:
+        text = f"{acceptance(drafts)} confirmed, in {counted(drafts.passes, 'pass', 'passes')}"
+        facts.append(EndFact("Guessed tokens", text))
+        if given := draft_sources(drafts):
             facts.append(EndFact("Guessed by", given))
-    if guesses.forced:
-        facts.append(EndFact("Forced tokens", f"{guesses.forced:,}"))
+    if drafts.forced:
+        facts.append(EndFact("Forced tokens", f"{drafts.forced:,}"))
     speed, first = tokens_per_s(usage, finished.timing), finished.timing.first_token_s
     if speed is not None:
         facts.append(EndFact("Speed", f"{figure(speed)} tokens/s"))
@@ -197,7 +197,7 @@ def _prompt(finished: Finished) -> str:
 
 def _written(finished: Finished) -> str:
     usage, end = finished.usage, finished.budget_end
-    said = counted(usage.output_tokens, "token")
+    text = counted(usage.output_tokens, "token")
     if usage.thinking_tokens:
-        said += f", {usage.thinking_tokens:,} of them thinking"
-    return said if end is None else f"{said}, {budget_words(end)}"
+        text += f", {usage.thinking_tokens:,} of them thinking"
+    return text if end is None else f"{text}, {describe_budget_end(end)}"

@@ -258,7 +258,7 @@ class CacheOwner:
     kept_with: str | None = None
 
 
-PERSON = CacheOwner("the person")
+LOCAL_OWNER = CacheOwner("the person")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class GenerationRequest:
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     allows_more_keys: bool = False
-    cache_owner: CacheOwner = PERSON
+    cache_owner: CacheOwner = LOCAL_OWNER
     prediction: str | None = None
     drafts: frozenset[TokenOrigin] | None = None
     opens_answer: bool = True
@@ -352,7 +352,7 @@ class GenerationRequest:
         return id(self.messages), self.prompt
 
     @property
-    def least_answer_tokens(self) -> int:
+    def min_answer_tokens(self) -> int:
         """How many tokens the context must have room for beside the prompt."""
         return 0 if self.max_tokens == 0 else 1
 

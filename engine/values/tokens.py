@@ -154,13 +154,13 @@ class PromptScores:
             return
         count = len(self.token_ids)
         top, chosen = len(self.top_ids) // count, len(self.chosen_ids)
-        for place, token_id in enumerate(self.token_ids):
-            best = slice(place * top, (place + 1) * top)
-            some = self.chosen_logprobs[place * chosen : (place + 1) * chosen]
+        for index, token_id in enumerate(self.token_ids):
+            best = slice(index * top, (index + 1) * top)
+            some = self.chosen_logprobs[index * chosen : (index + 1) * chosen]
             yield PromptToken(
                 token_id,
-                self.logprobs[place],
-                self.ranks[place],
+                self.logprobs[index],
+                self.ranks[index],
                 tuple(zip(self.top_ids[best], self.top_logprobs[best], strict=True)),
                 tuple(zip(self.chosen_ids, some, strict=True)),
             )

@@ -13,7 +13,7 @@ from engine.stopping.record import (
     Channel,
     StopInfo,
     StopKind,
-    source_in_words,
+    describe_source,
 )
 from engine.values.events import Finished
 from engine.wording import as_sentence, counted, quoted
@@ -52,7 +52,7 @@ UNKNOWN_CONTEXT = AnswerContext()
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictWords:
+class VerdictText:
     """Why a generation ended, in words of different lengths.
 
     Attributes:
@@ -71,11 +71,11 @@ class VerdictWords:
     detail: str = ""
 
 
-def _unjudged(label: str, sentence: str, detail: str) -> VerdictWords:
-    return VerdictWords(label, label, label, sentence, detail)
+def _unjudged(label: str, sentence: str, detail: str) -> VerdictText:
+    return VerdictText(label, label, label, sentence, detail)
 
 
-def interrupted(*, has_text: bool) -> VerdictWords:
+def interrupted(*, has_text: bool) -> VerdictText:
     """Return the words about an answer that was not over when the program ended."""
     detail = "Fullstop ended before the answer did."
     if has_text:
@@ -153,10 +153,10 @@ def sentence(end: Finished) -> str:
 
     For example ``Stopped by "6" after 10 characters`` or ``Reached the limit of 5 tokens``.
     """
-    return verdict_words(end).line
+    return verdict_text(end).line
 
 
-def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictWords:
+def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictText:
     """Return all words about an end.
 
     Args:
@@ -177,40 +177,40 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
             line, label = f"{short} (EOS{named}){in_call}", "Ended by the model"
             chose = f"It chose its end token{_in_brackets(stop.token_text)}"
             if stop.source == TEMPLATE_SOURCE:
-                chose += f", named by {source_in_words(stop.source)}"
+                chose += f", named by {describe_source(stop.source)}"
             if in_call:
-                told = f"The model ended its answer{in_call}."
+                lines = f"The model ended its answer{in_call}."
                 detail = f"{chose} before the call was complete, so the call was not made."
             else:
-                told = "The model finished its answer by itself."
+                lines = "The model finished its answer by itself."
                 detail = f"{chose}, so nothing was cut off."
-            return VerdictWords(short, line, label, told, detail)
+            return VerdictText(short, line, label, lines, detail)
         case StopKind.STOP_STRING:
             name = _sequence(stop, _LABEL_CHARS)
             which = (
                 "One of your stop sequences" if stop.value is None else f"Your stop sequence {name}"
             )
-            return VerdictWords(
+            return VerdictText(
                 short,
                 short + _before(stop),
                 f"Stopped by {name}",
                 f"{which} ended this answer.",
-                _place(stop, context),
+                _describe_position(stop, context),
             )
         case StopKind.STOP_TOKEN:
-            return VerdictWords(
+            return VerdictText(
                 short,
                 short + _before(stop),
                 f"Stopped by token {stop.value}",
                 f"The stop token {stop.value}{_in_brackets(stop.token_text)} ended this answer.",
-                _place(stop, context),
+                _describe_position(stop, context),
             )
         case StopKind.MAX_TOKENS:
-            most = context.max_tokens
+            limit_tokens = context.max_tokens
             limit = f" of {output}" if is_counted else ""
-            limit = limit if most is None else f" of {counted(most, 'token')}"
+            limit = limit if limit_tokens is None else f" of {counted(limit_tokens, 'token')}"
             raise_it = "Raise the limit in the conversation settings to let it go on."
-            return VerdictWords(
+            return VerdictText(
                 short,
                 f"Reached the limit of {output}{in_call}" if is_counted else f"{short}{in_call}",
                 f"Cut off at{limit.removeprefix(' of')}" if limit else "Cut off at the token limit",
@@ -224,7 +224,7 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
             went_on = "A shorter prompt leaves more room."
             if context.is_own:
                 went_on = "The next message goes on; the oldest ones are left out then."
-            return VerdictWords(
+            return VerdictText(
                 short,
                 f"{short} at {total}{in_call}" if is_counted else short,
                 "Context full",
@@ -234,7 +234,7 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
         case StopKind.MEMORY_FULL:
             total = counted(usage.prompt_tokens + usage.output_tokens, "token")
             holds = f"; the model’s context holds {end.context_length:,}" * bool(end.context_length)
-            return VerdictWords(
+            return VerdictText(
                 short,
                 f"{short} at {total}{in_call}",
                 "Memory full",
@@ -243,11 +243,11 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
                 "apps, then continue the answer.",
             )
         case StopKind.TOOL_CALL:
-            told = "The model called a tool and waits for its result."
-            return VerdictWords(short, short, short, told)
+            lines = "The model called a tool and waits for its result."
+            return VerdictText(short, short, short, lines)
         case StopKind.CANCELLED:
             after = f"after {output}" if usage.output_tokens else "before the first token"
-            return VerdictWords(
+            return VerdictText(
                 short,
                 f"{short} {after}{in_call}" if is_counted else f"{short}{in_call}",
                 "Stopped by you" if context.is_own else short,
@@ -258,7 +258,7 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
         case StopKind.ERROR:
             cause = as_sentence(plain_cause(end.error or "The cause is not known."))
             brief = cause.rstrip(".")
-            return VerdictWords(
+            return VerdictText(
                 short,
                 f"{short}: {end.error.rstrip('.') if end.error else 'the cause is unknown'}",
                 short if cause == UNEXPECTED or not end.error else f"{short}: {brief}",
@@ -296,8 +296,8 @@ def steps(
         probability: How likely the last token was, in words; empty if that is not known.
     """
     stop = end.stop
-    is_told = stop.kind not in (StopKind.CANCELLED, StopKind.ERROR)
-    if is_told and stop.token_index is None and stop.text_offset:
+    is_traced = stop.kind not in (StopKind.CANCELLED, StopKind.ERROR)
+    if is_traced and stop.token_index is None and stop.text_offset:
         return ["That is the reason in the file that this answer came from. It has no tokens."]
     match stop.kind:
         case StopKind.STOP_STRING:
@@ -306,39 +306,39 @@ def steps(
             if began is not None:
                 first += f", in token {began[0] + 1:,} {quoted(began[1], max_chars=_LABEL_CHARS)}"
             complete = f"It was complete with {_token(stop)}." if _token(stop) else ""
-            told = [f"{first}.", complete, _kept(stop, context)]
+            lines = [f"{first}.", complete, _kept(stop, context)]
         case StopKind.STOP_TOKEN:
             which = f"Token {stop.value} is one of the stop token ids."
-            told = [which, _came(stop, context), _kept(stop, context)]
+            lines = [which, _came(stop, context), _kept(stop, context)]
         case StopKind.EOS:
             odds = f" Its probability there was {probability}." if probability else ""
             name = quoted(stop.token_text, max_chars=_LABEL_CHARS) if stop.token_text else ""
             cut = "The tool call was not complete, so it was not made."
-            told = [
+            lines = [
                 f"{name} is one of the model’s end tokens." if name else "An end token came.",
                 f"{_came(stop, context)}{odds}",
                 _released(stop) or (cut if end.unfinished_tool_call else "Nothing was cut off."),
             ]
         case StopKind.MAX_TOKENS:
             limit = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
-            told = [
+            lines = [
                 f"Its limit was {counted(limit, 'token')}.",
                 _came(stop, context),
                 _released(stop),
             ]
         case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
-            told = [verdict_words(end, context).detail, _came(stop, context), _released(stop)]
+            lines = [verdict_text(end, context).detail, _came(stop, context), _released(stop)]
         case StopKind.TOOL_CALL:
-            told = [
+            lines = [
                 "The text of a tool call was complete.",
                 _came(stop, context),
                 "The answer waits for the tool’s result.",
             ]
         case StopKind.CANCELLED | StopKind.ERROR:
-            told = [verdict_words(end, context).detail, _released(stop)]
+            lines = [verdict_text(end, context).detail, _released(stop)]
         case _:
             assert_never(stop.kind)
-    return [step for step in told if step]
+    return [step for step in lines if step]
 
 
 def position(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> str:
@@ -351,8 +351,8 @@ def position(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> str:
     if not number:
         # An answer from another program may have text without a count of its tokens.
         return _after(stop, context) if stop.text_offset else "before the first token"
-    most = context.max_tokens
-    limit = "" if most is None else f" of at most {most:,}"
+    limit_tokens = context.max_tokens
+    limit = "" if limit_tokens is None else f" of at most {limit_tokens:,}"
     return f"token {number:,}{limit}, {_after(stop, context)}"
 
 
@@ -405,11 +405,11 @@ def _part(stop: StopInfo, context: AnswerContext) -> str:
     return "continuation" if is_rest else channel_name(stop.channel)
 
 
-def _place(stop: StopInfo, context: AnswerContext) -> str:
+def _describe_position(stop: StopInfo, context: AnswerContext) -> str:
     if stop.token_index is None:
         return ""
-    most = context.max_tokens
-    limit = "" if most is None else f" of at most {most:,}"
+    limit_tokens = context.max_tokens
+    limit = "" if limit_tokens is None else f" of at most {limit_tokens:,}"
     return (
         f"It began {_after(stop, context)} and was complete with token "
         f"{stop.token_index + 1:,}{limit}."

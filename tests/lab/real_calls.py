@@ -24,7 +24,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.models import CacheSize, ModelInfo
-from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
+from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
 from engine.output.channels import Beginning
 from engine.output.vocabulary import read_vocabulary
 from engine.stopping.record import StopInfo, StopKind
@@ -126,7 +126,7 @@ def play(
     assert prompt.beginning.channel is Beginning().channel, prompt.beginning
     builder = AnswerBuilder(
         AnswerSetup(
-            setting=RunSetting(family=family, context_room=8192, beginning=prompt.beginning),
+            setting=DecodingContext(family=family, context_budget=8192, beginning=prompt.beginning),
             rules=rules,
             max_tokens=limit,
             vocabulary=vocabulary,

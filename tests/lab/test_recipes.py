@@ -214,7 +214,7 @@ def _near_the_top(wanted: Sampling) -> list[Any]:
 _ONE_STOP_IN_THE_WINDOW = """
 from PySide6.QtWidgets import QApplication, QMenu
 
-from engine import Channel, RunSetting, StopInfo, StopKind, StopRules, TokenTrace
+from engine import Channel, DecodingContext, StopInfo, StopKind, StopRules, TokenTrace
 from engine.files.json_fields import Fields
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, to_json
@@ -240,7 +240,7 @@ option.trigger()
 rules = rules_of(model.entries())
 print(stop_as_test(rules.stops[0]))
 print(stops_from(Fields({"stops": stops_values(model.entries())})) == model.entries())
-trace = RunTrace(RunSetting("m"), rules, 64)
+trace = RunTrace(DecodingContext("m"), rules, 64)
 trace.take(TokenTrace(0, 5, "the end", b"the end", Channel.TEXT, 0.1, 7, "", (0,)))
 trace.stop = StopInfo(StopKind.EOS)
 recording = trace.recording()

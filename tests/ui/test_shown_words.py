@@ -11,7 +11,7 @@ from PySide6.QtCore import QLocale
 from engine import AnswerContext, acceptance, escaped, figures, quoted, visible
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Speculation, Timing, Usage
-from engine.values.verdict import position, verdict_words
+from engine.values.verdict import position, verdict_text
 from ui.inspector.shown_run import when_words
 from ui.kit import icons
 from ui.kit.dates import format_day, format_time
@@ -81,7 +81,7 @@ def test_kinds_differ_in_words_and_not_only_in_color() -> None:
 
 def test_the_line_under_an_answer_reads_as_designed() -> None:
     end = finished(STOPS[StopKind.STOP_STRING])
-    line = " · ".join((*figures(end), verdict_words(end).label))
+    line = " · ".join((*figures(end), verdict_text(end).label))
     assert line == "41 tok/s · 0.38 s to first token · 143 tokens · Stopped by “⏎⏎User:”"
 
 

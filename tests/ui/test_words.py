@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.wording import size_in_words
+from engine.wording import format_size
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "ui").rglob("*.py"))
@@ -69,4 +69,4 @@ def test_numbers_agree_with_their_nouns(path: Path) -> None:
     ("count", "words"), [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (2_048, "2.0 kB")]
 )
 def test_sizes_agree_too(count: int, words: str) -> None:
-    assert size_in_words(count) == words
+    assert format_size(count) == words

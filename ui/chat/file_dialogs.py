@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from engine import size_in_words
+from engine import format_size
 from ui.chat.import_dialog import ImportDialog
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import named
@@ -69,7 +69,7 @@ class FileDialogs(QObject):
         kinds, name = [_JSON], "conversations.json"
         if size_bytes := await self._files.bytes_beside():
             name = "conversations.zip"
-            kinds = [f"{_WITH_FILES}, {size_in_words(size_bytes)} (*.zip)", "Text only (*.json)"]
+            kinds = [f"{_WITH_FILES}, {format_size(size_bytes)} (*.zip)", "Text only (*.json)"]
         write = self._files.export_all_to
         choose_target(self._window, "Export All Conversations", write, name=name, filters=kinds)
 

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, size_in_words
+from engine import counted, format_size
 from engine.library.memory import Fit
 from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconButton
@@ -188,7 +188,7 @@ class ModelBadge(QWidget):
         if info is None:
             return model.message
         return (
-            f"{info.architecture}, {size_in_words(info.size_bytes)}, context of "
+            f"{info.architecture}, {format_size(info.size_bytes)}, context of "
             f"{counted(info.context_length, 'token')}\n{info.path}"
         )
 
@@ -265,7 +265,7 @@ class ModelRow:
     def size(self) -> str:
         """The size of its weights."""
         size = self.model.found.size_bytes
-        return size_in_words(size) if size else ""
+        return format_size(size) if size else ""
 
     @property
     def state(self) -> tuple[str, Tone]:

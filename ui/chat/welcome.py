@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import as_sentence, quoted, size_in_words, visible
+from engine import as_sentence, format_size, quoted, visible
 from engine.library.hub_models import SuggestedModel, recommended
 from engine.library.local_models import Origin
 from ui.chat.session.conversation_model import ConversationModel
@@ -42,7 +42,7 @@ def figures_of(suggestion: SuggestedModel) -> str:
     """Return its size and how long it takes to download."""
     size = suggestion.size_mb * _MB
     took = duration(size / _USUAL_BYTES_PER_S)
-    return f"{size_in_words(size)} · about {took} at 50 Mbit/s"
+    return f"{format_size(size)} · about {took} at 50 Mbit/s"
 
 
 class FirstModel(QFrame):
@@ -109,8 +109,8 @@ class FirstModel(QFrame):
         if suggestion is None:
             return
         self.name.setText(suggestion.title)
-        self.words.setText(suggestion.first_words)
-        room = size_in_words(library.memory.total or library.memory.usable)
+        self.words.setText(suggestion.summary)
+        room = format_size(library.memory.total or library.memory.usable)
         begun = (
             model.found.arrived for model in library.local if model.found.name == suggestion.name
         )

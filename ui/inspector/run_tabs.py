@@ -18,7 +18,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
-from engine import RunPhase, TokenTrace, acceptance, counted, guess_sources, phases, quoted, seconds
+from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
 from ui.chat.session.traces import held_words
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
@@ -189,7 +189,7 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Reason", end_label(run)),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
         ("Draft tokens accepted", "" if guesses is None else acceptance(guesses) or "none"),
-        ("Drafted by", "" if guesses is None else guess_sources(guesses)),
+        ("Drafted by", "" if guesses is None else draft_sources(guesses)),
         ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
         ("Verification passes", "" if guesses is None else f"{guesses.passes:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),

@@ -17,7 +17,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton
 
 from engine import UNEXPECTED, as_sentence
-from engine.library.downloads import download, no_room, repository_of
+from engine.library.downloads import disk_shortage, download, repository_of
 from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgress
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
@@ -179,7 +179,7 @@ class Downloads(QObject):
     def no_room_for(self, repository: str, size_bytes: int | None) -> str:
         """Return why a repository does not fit on the disk, as a sentence; empty if it fits."""
         try:
-            why = "" if size_bytes is None else no_room(repository, self._cache, size_bytes)
+            why = "" if size_bytes is None else disk_shortage(repository, self._cache, size_bytes)
         except OSError:
             return ""  # the download says what is wrong with the folder
         return f"{why}." if why else ""

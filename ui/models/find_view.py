@@ -35,7 +35,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import size_in_words
+from engine import format_size
 from engine.library.hub import Hub
 from engine.library.memory import Fit
 from ui.kit.buttons import Choice
@@ -341,7 +341,7 @@ class OfferDetails(QFrame):
             self.primary.setEnabled(not (is_loaded or is_loading or why_not))
         else:
             size = offer.model.size_bytes
-            words = f"Download {size_in_words(size)}" if size else "Download"
+            words = f"Download {format_size(size)}" if size else "Download"
             self._name_primary(
                 "Resume" if self._library.partial_download(offer.name) else words, offer
             )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import UNEXPECTED, as_sentence, counted, size_in_words
+from engine import UNEXPECTED, as_sentence, counted, format_size
 from engine.library.downloads import repository_of
 from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed
 from engine.library.hub_models import (
@@ -100,7 +100,7 @@ def row_words(offer: Offer) -> str:
 def _facts(model: HubModel) -> list[str]:
     words = []
     if model.size_bytes is not None:
-        words.append(size_in_words(model.size_bytes))
+        words.append(format_size(model.size_bytes))
     if model.bits is not None:
         words.append(f"{model.bits} bit")
     if model.downloads:
@@ -137,7 +137,7 @@ def fit_sentence(offer: Offer, memory: Memory) -> str:
     need, fit = offer.model.need, offer.model.fit(memory)
     if need is None:
         if fit is Fit.TOO_LARGE:
-            return f"Its weights alone exceed the {size_in_words(memory.usable)} of this computer."
+            return f"Its weights alone exceed the {format_size(memory.usable)} of this computer."
         if offer.is_checked and offer.model.is_gated:
             return "The memory it needs is known once you have accepted its terms."
         if offer.is_checked:
@@ -150,8 +150,8 @@ def fit_sentence(offer: Offer, memory: Memory) -> str:
 def _roomy(need: MemoryNeed, memory: Memory) -> str:
     least = "" if need.context >= USUAL_CONTEXT else ", its longest"
     return (
-        f"Fits this computer: it needs about {size_in_words(need.total)} with "
-        f"{counted(need.context, 'token')} of context{least}; {size_in_words(memory.available)} "
+        f"Fits this computer: it needs about {format_size(need.total)} with "
+        f"{counted(need.context, 'token')} of context{least}; {format_size(memory.available)} "
         "are free now."
     )
 

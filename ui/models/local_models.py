@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import as_sentence, counted, size_in_words
+from engine import as_sentence, counted, format_size
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Memory
@@ -323,7 +323,7 @@ class LocalModels(QWidget):
         else:
             total = sum(model.found.size_bytes for model in library.local)
             there = counted(len(library.local), "model")
-            self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
+            self._note.setText(f"{there}, {format_size(total)}" if total else "")
 
     def _card_arguments(self, model: LibraryModel) -> dict[str, Any]:
         library, found = self._library, model.found

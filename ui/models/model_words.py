@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import LoadProgress, counted, size_in_words
+from engine import LoadProgress, counted, format_size
 from engine.library.hub import DownloadProgress
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
@@ -52,7 +52,7 @@ def facts(model: FoundModel, used_at: float, draft: Path | None = None) -> str:
     if model.bits is not None:
         words.append(f"{model.bits} bit")
     if model.size_bytes and not model.is_partial:
-        words.append(size_in_words(model.size_bytes))
+        words.append(format_size(model.size_bytes))
     if model.context_length:
         words.append(f"{counted(model.context_length, 'token')} of context")
     words.append(ORIGINS[model.origin])
@@ -74,13 +74,13 @@ def used(at: float) -> str:
 def newer_words(newer: HubModel) -> str:
     """Return the sentence that the hub has a newer revision of a model."""
     day = "" if newer.updated is None else f" of {newer.updated.isoformat()}"
-    size = "" if newer.size_bytes is None else f", {size_in_words(newer.size_bytes)} in all"
+    size = "" if newer.size_bytes is None else f", {format_size(newer.size_bytes)} in all"
     return f"Update available: a newer revision{day}{size}."
 
 
 def deletion_question(name: str, freed_bytes: int) -> str:
     """Return the question that a person is asked before a model is deleted."""
-    freed = size_in_words(freed_bytes)
+    freed = format_size(freed_bytes)
     return f"Delete “{name}”? This frees {freed}. You can download it again later."
 
 
@@ -106,13 +106,13 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
     if need is None or fit is Fit.FITS:
         return ""
     context = counted(need.context, "token")
-    wanted = f"It needs about {size_in_words(need.total)} with {context} of context"
+    wanted = f"It needs about {format_size(need.total)} with {context} of context"
     if fit is Fit.TOO_LARGE:
         return (
-            f"{wanted}; at most {size_in_words(memory.usable)} of this computer’s memory can be "
+            f"{wanted}; at most {format_size(memory.usable)} of this computer’s memory can be "
             "used for models."
         )
-    return f"{wanted}; {size_in_words(memory.available)} are free now. Close other programs first."
+    return f"{wanted}; {format_size(memory.available)} are free now. Close other programs first."
 
 
 def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
@@ -128,7 +128,7 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
         return f"Waiting for {answers} to end" if waits_for else "Starting"
     words = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
-        words += f", {size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"
+        words += f", {format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
     return f"{words}  ·  {passed(loading_s)}" if loading_s >= 1 else words
 
 
@@ -142,12 +142,12 @@ def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float
     """
     if progress.phase == "asking":
         return "Contacting Hugging Face"
-    done = f"{size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"
+    done = f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
     if progress.phase == "verifying":
         return f"Verifying  ·  {done}"
     words = [done]
     if bytes_per_s:
-        words.append(f"{size_in_words(bytes_per_s)}/s")
+        words.append(f"{format_size(bytes_per_s)}/s")
     if left_s is not None:
         words.append(f"{duration(left_s)} left")
     return "  ·  ".join(words)

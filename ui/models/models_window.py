@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, size_in_words
+from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
 from engine.library.local_models import FoundModel, Removal
 from engine.library.memory import Fit, Memory, need
 from ui.kit.buttons import Choice
@@ -58,10 +58,10 @@ def memory_words(model: ModelStatus, now: float) -> str:
     """
     info, words = model.info, []
     if info is not None:
-        words.append(f"{size_in_words(info.weights_bytes)} of weights")
+        words.append(f"{format_size(info.weights_bytes)} of weights")
         caches = model.memory_bytes - info.weights_bytes
         if caches > 0:
-            words.append(f"{size_in_words(caches)} of caches")
+            words.append(f"{format_size(caches)} of caches")
     answers = model.running + model.waiting
     if answers:
         words.append("answering" if answers == 1 else f"{counted(answers, 'answer')} under way")
@@ -159,8 +159,8 @@ class MemoryPanel(QFrame):
             line.pin.setChecked(model.is_pinned)
         taken = sum(model.memory_bytes for model in models.values())
         most = self._library.memory.usable
-        room = f" of {size_in_words(most)} that models may take" if most else ""
-        self.total.setText(f"{size_in_words(taken)}{room}")
+        room = f" of {format_size(most)} that models may take" if most else ""
+        self.total.setText(f"{format_size(taken)}{room}")
         self.bar.setValue(percent(taken, most))
         self.setVisible(bool(models))
 
@@ -320,7 +320,7 @@ class LoadedModel(QWidget):
             return "Unloaded to free its memory. The next request loads it again."
         drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
         return (
-            f"{before}{info.architecture}  ·  {size_in_words(info.size_bytes)}  ·  "
+            f"{before}{info.architecture}  ·  {format_size(info.size_bytes)}  ·  "
             f"{counted(info.context_length, 'token')} of context{drafted}{_head_words(info)}"
         )
 

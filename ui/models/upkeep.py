@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import UNEXPECTED, EngineError, as_sentence, counted, size_in_words
+from engine import UNEXPECTED, EngineError, as_sentence, counted, format_size
 from engine.library.hub import Hub, HubCancelled
 from engine.library.hub_models import HubModel, look_up_all
 from engine.library.local_models import (
@@ -102,7 +102,7 @@ class Upkeep(QObject):
         except EngineError as error:
             words = describe_error(error)
         else:
-            words = f"{model.name} was deleted. This freed {size_in_words(removal.freed_bytes)}."
+            words = f"{model.name} was deleted. This freed {format_size(removal.freed_bytes)}."
             self._library.downloads.forget_all(model.name)
             self.updates.pop(model.name, None)
         self._library.refresh()
@@ -214,7 +214,7 @@ class Upkeep(QObject):
             kept = f"{repository} was updated, but the old revision was kept."
             words = f"{kept} {describe_error(error)}"
         else:
-            rest = f". Deleting the old revision freed {size_in_words(freed)}" if freed else ""
+            rest = f". Deleting the old revision freed {format_size(freed)}" if freed else ""
             words = f"{repository} was updated{rest}."
         self._library.refresh()
         self.told.emit(words)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from engine import (
-    PERSON,
+    LOCAL_OWNER,
     CacheOwner,
     GenerationRequest,
     Message,
@@ -181,7 +181,7 @@ def fitted(
 
 def cache_owner(conversation: Conversation) -> CacheOwner:
     """Return the name under which the engine keeps a conversation's caches on disk."""
-    return CacheOwner(PERSON.name, kept_with=conversation.id)
+    return CacheOwner(LOCAL_OWNER.name, kept_with=conversation.id)
 
 
 def new_run(

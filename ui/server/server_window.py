@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, figures, seconds, sentence, size_in_words
+from engine import counted, figures, format_size, seconds, sentence
 from engine.files.causes import os_cause
 from ui.kit.buttons import ChipButton, CopyButton, IconButton, ToggleSwitch
 from ui.kit.dates import format_day, format_time
@@ -209,7 +209,7 @@ class _MessageView(QWidget):
         self._copy.setEnabled(bool(body.text))
         note = counted(body.size_bytes, "byte") if body.size_bytes else "no body"
         if not body.is_whole:
-            kept = size_in_words(len(body.text.encode()))
+            kept = format_size(len(body.text.encode()))
             note += f" · only the first {kept} were kept; the copy is incomplete"
         elif cut:
             note += " · long parts are cut here; the copy is complete"

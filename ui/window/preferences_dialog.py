@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import size_in_words
+from engine import format_size
 from ui.kit.buttons import Choice
 from ui.kit.colors import ThemeMode
 from ui.kit.dialogs import BoxButton, confirm
@@ -167,8 +167,8 @@ class KeptPromptsRow(QWidget):
     async def _look(self) -> None:
         self.forget.setEnabled(False)
         size = await asyncio.wrap_future(self._kept.measured())
-        self.said.setText(size_in_words(size))
-        self.said.setAccessibleName(f"{self._what} on Disk: {size_in_words(size)}")
+        self.said.setText(format_size(size))
+        self.said.setAccessibleName(f"{self._what} on Disk: {format_size(size)}")
         self.forget.setEnabled(size > 0)
 
 

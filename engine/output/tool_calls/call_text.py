@@ -107,24 +107,24 @@ class StreamBuffer:
         repairs: Brackets that were added or left out; one at most is repaired.
     """
 
-    __slots__ = ("_before", "_place", "_text", "repairs")
+    __slots__ = ("_before", "_index", "_text", "repairs")
 
     def __init__(self) -> None:
         self._text = ""
-        self._place = 0
+        self._index = 0
         self._before = 0
         self.repairs = 0
 
     @property
     def position(self) -> int:
         """The number of characters that were taken."""
-        return self._before + self._place
+        return self._before + self._index
 
     def append(self, text: str) -> None:
         """Add text at the end."""
-        self._text = self._text[self._place :] + text
-        self._before += self._place
-        self._place = 0
+        self._text = self._text[self._index :] + text
+        self._before += self._index
+        self._index = 0
 
     def repair(self) -> None:
         """Count a bracket that is repaired; raises ``IrregularCall`` at the second one."""
@@ -134,33 +134,33 @@ class StreamBuffer:
 
     def peek(self, offset: int = 0) -> Waiting[str]:
         """Return a character, by default the next one, without taking it."""
-        while self._place + offset >= len(self._text):
+        while self._index + offset >= len(self._text):
             if self._text.endswith(ENDINGS):
                 raise IrregularCall("the call is not complete")
             yield
-        return self._text[self._place + offset]
+        return self._text[self._index + offset]
 
     def take(self) -> Waiting[str]:
         """Take the next character; the end of the text cannot be taken."""
         char = yield from self.peek()
         if char in ENDINGS:
             raise IrregularCall("the call is not complete")
-        self._place += 1
+        self._index += 1
         return char
 
     def take_run(self, pattern: re.Pattern[str]) -> str:
         """Take the characters that a pattern matches, as far as they have come; it may be none."""
-        match = pattern.match(self._text, self._place)
+        match = pattern.match(self._text, self._index)
         if match is None:
             return ""
-        self._place = match.end()
+        self._index = match.end()
         return match[0]
 
     def skip_space(self) -> Waiting[str]:
         """Take white space; return the character after it without taking it."""
         while (yield from self.peek()).isspace():
-            self._place += 1
-        return self._text[self._place]
+            self._index += 1
+        return self._text[self._index]
 
     def after_space(self, offset: int) -> Waiting[int]:
         """Return the offset of the first character from there on that is not white space."""
@@ -172,7 +172,7 @@ class StreamBuffer:
         """Return the longest mark that begins at an offset, without taking it; empty if none."""
         longest = max(map(len, marks))
         while True:
-            start = self._place + offset
+            start = self._index + offset
             rest = self._text[start : start + longest]
             found = max((mark for mark in marks if rest.startswith(mark)), key=len, default="")
             if not any(mark != found and mark.startswith(rest) for mark in marks):
@@ -183,17 +183,17 @@ class StreamBuffer:
         """Return whether one of some marks comes anywhere behind an offset."""
         longest = max(map(len, marks))
         while True:
-            start = self._place + offset
+            start = self._index + offset
             if any(self._text.find(mark, start) >= 0 for mark in marks):
                 return True
             if self._text.endswith(ENDINGS):
                 return False
-            offset = max(offset, len(self._text) - self._place - longest + 1)
+            offset = max(offset, len(self._text) - self._index - longest + 1)
             yield
 
     def skip(self, count: int) -> None:
         """Take characters that have arrived."""
-        self._place += count
+        self._index += count
 
     def skip_marks(self, marks: Sequence[str]) -> Waiting[str]:
         """Take white space and marks; return the character after them without taking it."""
@@ -206,24 +206,24 @@ class StreamBuffer:
 
     def expect(self, mark: str) -> Waiting[None]:
         """Take exactly this text."""
-        for wanted in mark:
-            if (yield from self.take()) != wanted:
+        for expected in mark:
+            if (yield from self.take()) != expected:
                 raise IrregularCall(f"{mark} is missing")
 
     def pass_until(self, marks: Sequence[str], take: Callable[[str], object]) -> Waiting[str]:
         """Pass text on until the first of some marks, which is not taken; return the mark."""
         while True:
-            text, place = self._text, self._place
-            found = _any_of(tuple(marks)).search(text, place)
+            text, start = self._text, self._index
+            found = _any_of(tuple(marks)).search(text, start)
             if found is not None:
                 end, mark = found.start(), found[0]
             elif text.endswith(ENDINGS):
                 raise IrregularCall("the call is not complete")
             else:
-                end, mark = _end_before_mark(text, place, marks), ""
-            if end > place:
-                take(text[place:end])
-            self._place = end
+                end, mark = _end_before_mark(text, start, marks), ""
+            if end > start:
+                take(text[start:end])
+            self._index = end
             if mark:
                 return mark
             yield
@@ -232,7 +232,7 @@ class StreamBuffer:
         """Return the text before the first of some marks, and take the mark."""
         parts: list[str] = []
         mark = yield from self.pass_until(marks, parts.append)
-        self._place += len(mark)
+        self._index += len(mark)
         return "".join(parts)
 
     def rest(self) -> Waiting[str]:
@@ -252,11 +252,11 @@ def _any_of(marks: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
 
 
-def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
+def _end_before_mark(text: str, start: int, marks: Sequence[str]) -> int:
     """Return where the last characters begin that could be the beginning of a mark."""
     end = len(text)
     firsts = {mark[0] for mark in marks}
-    for begin in range(max(place, end - max(map(len, marks)) + 1), end):
+    for begin in range(max(start, end - max(map(len, marks)) + 1), end):
         if text[begin] in firsts and any(mark.startswith(text[begin:]) for mark in marks):
             return begin
     return end

@@ -241,11 +241,11 @@ class OpenCalls:
         events: list[Event] = []
         first = max(len(self._calls) - 1, 0)
         self._take(parts)
-        for place in range(first, len(self._calls)):
-            call = self._calls[place]
+        for number in range(first, len(self._calls)):
+            call = self._calls[number]
             if not call.is_started:
                 call.is_started = True
-                events.append(ToolCallStarted(self.count + place, call.id, call.name))
+                events.append(ToolCallStarted(self.count + number, call.id, call.name))
             if text := call.unsent():
                 events.append(ToolCallArguments(call.id, text))
         return events

@@ -34,7 +34,7 @@ _BARE_KEY = re.compile(r"[\w.$-]+")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 _CLOSING = {"{": "}", "[": "]"}
-_WORDS = {
+_LITERALS = {
     "true": "true", "false": "false", "null": "null",
     "True": "true", "False": "false", "None": "null",
 }  # fmt: skip
@@ -153,8 +153,8 @@ class JsonReader:
         word = yield from self._run()
         if is_number(word):
             self._write(word)
-        elif word in _WORDS:
-            self._write(_WORDS[word])
+        elif word in _LITERALS:
+            self._write(_LITERALS[word])
         else:
             raise IrregularCall("a value is not JSON")
 

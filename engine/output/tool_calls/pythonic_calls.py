@@ -18,7 +18,7 @@ from engine.output.tool_calls.parameters import ToolTypes
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STRING = re.compile(r"""(?<![\w"'])("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""", re.DOTALL)
-_JSON_WORDS = {"true": True, "false": False, "null": None}
+_JSON_LITERALS = {"true": True, "false": False, "null": None}
 _WRAPPER = "print"
 _MODULE = "default_api."
 
@@ -104,14 +104,14 @@ def _calls_of(node: object, types: ToolTypes) -> list[tuple[str, str]]:
 def _value(node: ast.expr) -> object:
     """Return the value of a literal, in which JSON's words may stand."""
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Name) and inner.id not in _JSON_WORDS:
+        if isinstance(inner, ast.Name) and inner.id not in _JSON_LITERALS:
             raise IrregularCall("a value is not a literal")
-    return ast.literal_eval(_JsonWords().visit(node))
+    return ast.literal_eval(_JsonLiterals().visit(node))
 
 
-class _JsonWords(ast.NodeTransformer):
+class _JsonLiterals(ast.NodeTransformer):
     """Reads ``true``, ``false`` and ``null`` as Python's words."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Return the constant that a name stands for."""
-        return ast.copy_location(ast.Constant(_JSON_WORDS[node.id]), node)
+        return ast.copy_location(ast.Constant(_JSON_LITERALS[node.id]), node)

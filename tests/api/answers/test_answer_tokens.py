@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.dialects.openai.write import answer_tokens, token_text
-from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
+from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext, traced
 from engine.output.families import TagFamily
 from engine.output.vocabulary import ByteDetokenizer, Vocabulary
 from engine.stopping.rules import StopRules
@@ -31,12 +31,12 @@ def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[
         size=len(pieces) + 1,
     )
     setup = AnswerSetup(
-        setting=RunSetting(family=tags, context_room=10_000),
+        setting=DecodingContext(family=tags, context_budget=10_000),
         rules=rules,
         max_tokens=None,
         vocabulary=vocabulary,
         detokenizer=ByteDetokenizer(vocabulary),
-        tells_spans=True,
+        reports_spans=True,
     )
     builder = AnswerBuilder(setup)
     steps: list[list[Event]] = []

@@ -12,7 +12,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.inference.cache.disk import DiskCache
-from engine.values.request import PERSON, CacheOwner, GenerationRequest, Message
+from engine.values.request import LOCAL_OWNER, CacheOwner, GenerationRequest, Message
 from tests.support.random_cases import few_of
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 6
@@ -138,7 +138,7 @@ def test_no_client_is_told_or_spared_what_another_or_the_person_has_asked(
     chat = GenerationRequest(
         messages=(Message("user", text),),
         max_tokens=8,
-        cache_owner=CacheOwner(PERSON.name, "a conversation"),
+        cache_owner=CacheOwner(LOCAL_OWNER.name, "a conversation"),
     )
 
     async def ask() -> int:

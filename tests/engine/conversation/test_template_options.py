@@ -56,7 +56,7 @@ def render(template: ChatTemplate, **fields: Any) -> str:
 def test_efforts_are_found_in_the_template(
     template_of: Build, source: str, words: tuple[str, ...]
 ) -> None:
-    assert template_of(source).effort_words == words
+    assert template_of(source).effort_names == words
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_items_are_those_of_the_parser_however_the_text_arrives() -> None:
         assert [one.value for one in json_items(pieces(raw, rng.randrange(1, 9)))] == items
         raw = json.dumps({"x": other, "list": items, "y": [items]}).encode()
         found = json_items(pieces(raw, rng.randrange(1, 9)), ("list",))
-        assert [(one.place, one.value) for one in found] == [
+        assert [(one.path, one.value) for one in found] == [
             ("x", other),
             *((f"list[{number}]", value) for number, value in enumerate(items)),
             ("y", [items]),
@@ -54,7 +54,7 @@ def test_damage_anywhere_is_told_and_nothing_else_is_raised() -> None:
         raw[rng.randrange(len(raw))] = rng.randrange(256)
         try:
             for one in json_items(pieces(bytes(raw[: rng.randrange(len(raw) + 1)]), 5), ("list",)):
-                assert one.place
+                assert one.path
         except DamagedFile:
             refused += 1
     assert refused > 100

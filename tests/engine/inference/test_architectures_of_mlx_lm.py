@@ -20,7 +20,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.embedding import Pooling, TextReader
 from engine.inference.mlx_lm_internals import Together, together
 from engine.inference.sequence import Sequence
-from engine.values.request import PERSON
+from engine.values.request import LOCAL_OWNER
 from tests.support.asking import ask, loaded_engine
 from tests.support.models.architectures import (
     ARCHITECTURES,
@@ -175,7 +175,7 @@ def test_a_sequence_that_leaves_before_its_turn_leaves_a_cache_as_others_do(name
     running.evict_prompts(0)
     running.leave({waiting: 0})
     running.leave({second: 0})
-    cache, _ = running.prompts.index.fetch(PERSON.name, [*prompt, 1, 2])
+    cache, _ = running.prompts.index.fetch(LOCAL_OWNER.name, [*prompt, 1, 2])
     assert cache is not None
     assert [type(part) for part in cache] == [type(part) for part in make_prompt_cache(model)]
     running.close()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.library.memory import Memory, room_for_caches
+from engine.library.memory import Memory, cache_budget
 from engine.library.models import CacheSize, Window, estimated
 
 ATTENTION = {
@@ -71,14 +71,14 @@ def test_as_many_tokens_fit_as_take_no_more_than_the_room(room: int, most: int) 
 def test_the_room_is_what_is_free_less_kept_prompts_and_headroom() -> None:
     size = CacheSize(1000)
     gib = 1 << 30
-    found = room_for_caches(Memory(64 * gib, 40 * gib), size, weights=5 * gib, kept=gib)
+    found = cache_budget(Memory(64 * gib, 40 * gib), size, weights=5 * gib, kept=gib)
     assert found == (40 * gib - gib - gib // 2, gib)
     # On a Mac, the graphics processor may have less than what is free.
-    found = room_for_caches(Memory(24 * gib, 30 * gib), size, weights=10 * gib, kept=gib)
+    found = cache_budget(Memory(24 * gib, 30 * gib), size, weights=10 * gib, kept=gib)
     assert found == (14 * gib - gib - gib, gib)
 
 
 def test_a_machine_that_seems_full_still_accepts_short_answers() -> None:
     size = CacheSize(1000)
-    answers, _ = room_for_caches(Memory(8 << 30, 10), size, weights=1, kept=1 << 30)
+    answers, _ = cache_budget(Memory(8 << 30, 10), size, weights=1, kept=1 << 30)
     assert answers == 4096 * 1000

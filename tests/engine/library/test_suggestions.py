@@ -35,7 +35,7 @@ def test_a_newcomer_is_recommended_the_largest_that_leaves_room(usable_gb: int, 
     need = chosen.model().need
     assert need is not None
     assert need.total < usable_gb * GB
-    assert chosen.first_words
+    assert chosen.summary
 
 
 def test_nothing_is_recommended_where_nothing_fits() -> None:

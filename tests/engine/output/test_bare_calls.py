@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.files.json_fields import Fields
 from engine.generation import Answer
-from engine.output.bare_calls import BareCallSplitter
+from engine.output.bare_calls import UntaggedCallSplitter
 from engine.output.channels import Beginning, Part, Switch, TagSplitter
 from engine.output.families import TagFamily, family_from_fields, family_to_fields
 from engine.stopping.record import Channel, StopKind
@@ -160,7 +160,7 @@ def test_a_saved_run_reads_such_calls_again() -> None:
     again = family_from_fields(Fields(json.loads(json.dumps(family_to_fields(family))), "run"))
     assert again == family
     assert type(again.splitter(Beginning())) is type(family.splitter(Beginning()))
-    assert type(family.splitter(Beginning())) is BareCallSplitter
+    assert type(family.splitter(Beginning())) is UntaggedCallSplitter
 
 
 # -- any text, cut anywhere -------------------------------------------------------------------

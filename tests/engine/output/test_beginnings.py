@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
+from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta
@@ -20,8 +20,8 @@ def rest(stage: Stage, count: int, rules: StopRules) -> tuple[str, StopKind]:
     backend = stage.load(stage.folder, limits=BatchLimits(64, 0, 1))
     asked = request("go", rules=rules, begun=tuple(stage.scripts["go"][:count]))
     setup = AnswerSetup(
-        setting=RunSetting(
-            family=backend.family, context_room=100, beginning=backend.render(asked).beginning
+        setting=DecodingContext(
+            family=backend.family, context_budget=100, beginning=backend.render(asked).beginning
         ),
         rules=rules,
         max_tokens=None,

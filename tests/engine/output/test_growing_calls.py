@@ -8,7 +8,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
+from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -72,9 +72,9 @@ class Play:
         asked = request("go", tools=(ADD,))
         self.builder = AnswerBuilder(
             AnswerSetup(
-                setting=RunSetting(
+                setting=DecodingContext(
                     family=backend.answer_format(asked, backend.render(asked)),
-                    context_room=10_000,
+                    context_budget=10_000,
                     beginning=beginning or Beginning(),
                 ),
                 rules=rules or StopRules(),

@@ -187,10 +187,12 @@ async def test_a_saved_run_survives_its_file(engine: Engine) -> None:
 
 
 def saved() -> dict[str, object]:
-    from engine.output.answer import RunSetting
+    from engine.output.answer import DecodingContext
     from engine.stopping.record import StopInfo
 
-    recording = Recording(RunSetting(), StopRules.of("a"), None, (), "", {}, StopInfo(StopKind.EOS))
+    recording = Recording(
+        DecodingContext(), StopRules.of("a"), None, (), "", {}, StopInfo(StopKind.EOS)
+    )
     values: dict[str, object] = json.loads(to_json(recording))
     return values
 

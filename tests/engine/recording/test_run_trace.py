@@ -3,7 +3,7 @@
 import json
 import zlib
 
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.recording.replay import RecordedToken, Recording
 from engine.recording.run_trace import RunTrace, packed, trace_of, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
@@ -21,7 +21,7 @@ def token(index: int) -> TokenTrace:
 
 def ended() -> RunTrace:
     """A run that called the same tool twice, with the same text."""
-    trace = RunTrace(RunSetting("m"), StopRules(), 9)
+    trace = RunTrace(DecodingContext("m"), StopRules(), 9)
     for index in range(2):
         trace.take(token(index))
         trace.take(ToolCallCompleted(index, ToolCall(f"call_{index}", "look", "{}"), CALL))
@@ -66,7 +66,7 @@ def test_a_trace_of_an_earlier_version_opens_with_the_scopes_of_its_stops() -> N
 
 def test_a_saved_run_that_is_shown_and_saved_again_keeps_the_end_of_its_budget() -> None:
     saved = Recording(
-        RunSetting("m"),
+        DecodingContext("m"),
         StopRules(),
         9,
         (RecordedToken(5, b"a", "a"),),

@@ -15,7 +15,7 @@ from engine.inference.cache.prompt_cache import STRIDE
 from engine.stopping.rules import StopRules
 from engine.values.events import CacheMiss, Usage
 from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling
-from engine.wording import size_in_words
+from engine.wording import format_size
 from tests.support.asking import loaded_engine
 from tests.support.models.hybrid_model import write_hybrid_model
 from ui.models.models_window import memory_words
@@ -129,7 +129,7 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
         assert status.cache_use.size_bytes == share.size_bytes
         assert status.info is not None
         assert status.memory_bytes == status.info.weights_bytes + share.size_bytes
-        assert f"{size_in_words(share.size_bytes)} of caches" in memory_words(status, time.time())
+        assert f"{format_size(share.size_bytes)} of caches" in memory_words(status, time.time())
         gauges = Metrics().exposition([status], most).decode()
         name = f'fullstop_prompt_cache_snapshot_bytes{{model="{status.id}"}}'
         assert f"{name} {float(share.snapshot_bytes)}" in gauges
@@ -162,7 +162,7 @@ async def test_what_a_pass_over_drafts_remembers_is_counted_for_each_answer_and_
         assert status.info is not None
         caches = status.memory_bytes - status.info.weights_bytes
         assert caches >= 2 * (plain.fixed_bytes + in_pass)
-        assert f"{size_in_words(caches)} of caches" in memory_words(status, time.time())
+        assert f"{format_size(caches)} of caches" in memory_words(status, time.time())
         for generation in running:
             generation.cancel()
             await generation.collect()

@@ -213,7 +213,7 @@ async def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
         second = (await later.collect()).finished
         assert first.stop.kind is StopKind.MEMORY_FULL
         assert 600 < first.usage.output_tokens < 830
-        assert long.setting.memory_room == first.usage.output_tokens
+        assert long.setting.memory_budget == first.usage.output_tokens
         assert first.context_length == 100_000
         # The one that is left has the memory to itself.
         assert second.stop.kind is StopKind.EOS

@@ -4,7 +4,7 @@ import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import sentence, verdict_words
+from engine.values.verdict import sentence, verdict_text
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -62,7 +62,7 @@ def test_a_limit_inside_a_tool_call_says_so() -> None:
 
 def test_full_memory_is_told_beside_the_models_own_context() -> None:
     full = replace(finished(StopInfo(StopKind.MEMORY_FULL)), context_length=32_768)
-    said = verdict_words(full)
+    said = verdict_text(full)
     assert said.detail.startswith(
         "Prompt and answer came to 25 tokens; the model’s context holds 32,768. Unload other models"
     )

@@ -4,7 +4,7 @@ from engine import StopRules
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import ToolCall
-from engine.values.verdict import verdict_words
+from engine.values.verdict import verdict_text
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -35,7 +35,7 @@ SETTINGS = ConversationSettings(
 def sentence_of_stop(value: str) -> str:
     """Return what the window says about an answer that a stop string ended."""
     stop = StopInfo(StopKind.STOP_STRING, value, text_offset=1)
-    return verdict_words(Finished(stop, Usage(), Timing())).sentence
+    return verdict_text(Finished(stop, Usage(), Timing())).sentence
 
 
 def finished_run(text: str = "1 2 3", **fields: object) -> Run:

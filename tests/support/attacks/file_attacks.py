@@ -19,7 +19,7 @@ from app.settings.options import InspectOptions, ReplayOptions
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
 from engine.files.json_fields import DamagedFile
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.output.families import HeaderFamily, TagFamily
 from engine.recording.replay import RecordedToken, Recording
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
@@ -95,8 +95,8 @@ def _runs() -> tuple[str, ...]:
         )
         headers = HeaderFamily({"<|channel|>": 5, "<|message|>": 6, "<|call|>": 7})
         for family in (tags, headers):
-            setting = RunSetting(
-                model="m", family=family, eos=(2,), context_room=100, has_bytes=has_bytes
+            setting = DecodingContext(
+                model="m", family=family, eos=(2,), context_budget=100, has_bytes=has_bytes
             )
             rules = StopRules.of("END", "\n6", token_ids=(9,))
             recording = Recording(

@@ -22,7 +22,7 @@ from engine.files.json_fields import DamagedFile
 from engine.library.downloads import _listing
 from engine.library.hub import DownloadFailed, Hub, HubFailed, HubReply
 from engine.library.hub_models import look_up, search, with_needs
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.output.families import TagFamily
 from engine.output.vocabulary import Vocabulary
 from engine.recording.run_trace import RunTrace, packed, unpacked
@@ -267,7 +267,9 @@ def _servers() -> tuple[str, ...]:
 
 def _traces() -> tuple[str, ...]:
     family = TagFamily(think_start="<think>", think_end="</think>", tags={3: "<think>"})
-    setting = RunSetting(model="m", family=family, eos=(2,), context_room=100, has_bytes=True)
+    setting = DecodingContext(
+        model="m", family=family, eos=(2,), context_budget=100, has_bytes=True
+    )
     trace = RunTrace(setting, StopRules.of("END", token_ids=(9,)), 64, 1)
     trace.request = GenerationRequest((Message("user", "Hello"),))
     trace.vocabulary = Vocabulary(

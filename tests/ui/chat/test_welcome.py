@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QLabel
 
 from app.paths import CLONED_DEMO_MODEL
-from engine import size_in_words
+from engine import format_size
 from engine.engine import Engine
 from engine.library.hub_models import recommended
 from engine.library.local_models import ModelFolders
@@ -40,9 +40,9 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     suggestion = recommended(window.model_library.memory)
     assert suggestion is not None
     assert first.name.text() == suggestion.title
-    assert first.words.text() == suggestion.first_words
+    assert first.words.text() == suggestion.summary
     size, took, suits = first.figures.text().split(" · ")
-    assert size == size_in_words(suggestion.size_mb * 1_000_000)
+    assert size == format_size(suggestion.size_mb * 1_000_000)
     assert took.startswith("about ")
     assert took.endswith(" at 50 Mbit/s")
     assert "of memory" in suits

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
-from engine import size_in_words
+from engine import format_size
 from engine.engine import Engine
 from engine.files.json_fields import DamagedFile
 from engine.recording.run_trace import RunTrace, packed, unpacked
@@ -252,7 +252,7 @@ async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_siz
     trace = trace_of(await asyncio.to_thread(record, ["a", "b", "c"]))
     traces = TraceFiles(tmp_path / "traces", 10_000_000)
     traces.keep("c1", "r1", trace)
-    size = size_in_words(await asyncio.to_thread(done, traces))
+    size = format_size(await asyncio.to_thread(done, traces))
     window = main_window(engine, theme, kept_traces=traces)
     async with shown(window):
         window._menus.files.export_all()

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, size_in_words
+from engine import counted, format_size
 from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_files
@@ -244,7 +244,7 @@ def words_of(file: Attachment, tokens: int | None = None) -> str:
     """Return the words of a chip: the file's pages or size, and its tokens if they are known."""
     if file.kept_file:
         return "sound recording" if file.is_sound else "picture"
-    size = size_in_words(len(file.text.encode(errors="replace")))
+    size = format_size(len(file.text.encode(errors="replace")))
     parts = [size if file.pages is None else str(file.pages)]
     if file.sent_chars is not None:
         parts.append(cut_words(file.text, file.sent_chars))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine import (
-    PERSON,
+    LOCAL_OWNER,
     Engine,
     EngineError,
     Finished,
@@ -126,6 +126,6 @@ def background_request(question: str, model: ModelInfo, most_tokens: int) -> Gen
         sampling=Sampling(temperature=0),
         max_tokens=most_tokens,
         thinking=False if model.can_think else None,
-        cache_owner=replace(PERSON, kept_with=None),
+        cache_owner=replace(LOCAL_OWNER, kept_with=None),
         model=model.id,
     )

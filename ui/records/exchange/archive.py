@@ -106,7 +106,7 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
     if item.number is None:
         raise DamagedFile(f"{item.name}: must be a list")
     try:
-        part = Fields(item.value, item.place)
+        part = Fields(item.value, item.path)
         match item.name:
             case "conversations":
                 conversation = conversation_from(part)
@@ -118,7 +118,7 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
                 contents.presets.append(preset_from(part))
     except DamagedFile as error:
         cause = str(error)
-        contents.note_damage(cause if cause.startswith(item.place) else f"{item.place}: {cause}")
+        contents.note_damage(cause if cause.startswith(item.path) else f"{item.path}: {cause}")
 
 
 def _take_pictures(conversation: Conversation, contents: FileContents) -> None:

@@ -202,7 +202,7 @@ def _one_file(files: ExportFiles, name: str, contents: FileContents) -> Iterator
                 is_ours = True
                 read_archive_item(item, contents)
             else:
-                fields[item.place] = item.value
+                fields[item.path] = item.value
             yield
     except DamagedFile as error:
         if not contents.program:
@@ -225,9 +225,9 @@ def _notes(files: ExportFiles, name: str, read: _Reader, contents: FileContents)
     try:
         for item in json_items(files.text(name), ()):
             if item.number is None:
-                fields[item.place] = item.value
+                fields[item.path] = item.value
             elif not item.name:
-                _attempt(contents, f"{name}{item.place}", item.value, read)
+                _attempt(contents, f"{name}{item.path}", item.value, read)
                 yield
         if fields:
             _attempt(contents, name, fields, read)
@@ -238,7 +238,7 @@ def _notes(files: ExportFiles, name: str, read: _Reader, contents: FileContents)
 
 def _take_listed(item: JsonItem, contents: FileContents) -> bool:
     """Read an item of a list of conversations; return whether it could be one."""
-    where = f"conversations{item.place}"
+    where = f"conversations{item.path}"
     value = item.value
     for field, program, read in _SHAPES:
         if isinstance(value, dict) and field in value:

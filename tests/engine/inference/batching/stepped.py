@@ -12,7 +12,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence
-from engine.values.request import PERSON, CacheOwner
+from engine.values.request import LOCAL_OWNER, CacheOwner
 from tests.support.models.tiny_models import tiny_model
 
 # A token whose likelihood differs by less from the best one's is as good: adding up in another
@@ -58,7 +58,7 @@ class Stepped:
         self.read: dict[int, int] = {}
         self.answers: dict[int, list[int]] = {}
 
-    def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = PERSON) -> int:
+    def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = LOCAL_OWNER) -> int:
         sequence = Sequence(list(prompt), turn_end=turn_end, owner=owner)
         row, cached = self.batch.insert(sequence), sequence.cached
         self.prompts[row], self.answers[row] = prompt, []

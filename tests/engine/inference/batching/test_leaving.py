@@ -3,7 +3,7 @@
 import pytest
 from mlx_lm.generate import GenerationBatch
 
-from engine.values.request import PERSON
+from engine.values.request import LOCAL_OWNER
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
 
@@ -55,7 +55,7 @@ def test_tokens_that_a_row_has_beyond_its_answer_are_not_kept() -> None:
 
     turns = [[*stepped.prompts[row], *stepped.answers[row]] for row in rows]
     index = stepped.batch.prompts.index
-    assert [index.count_usable(PERSON.name, [*turn, 9]) for turn in turns] == [
+    assert [index.count_usable(LOCAL_OWNER.name, [*turn, 9]) for turn in turns] == [
         len(turns[0]) - 2,
         len(turns[1]),
     ]

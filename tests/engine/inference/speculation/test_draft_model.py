@@ -15,7 +15,7 @@ from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta, TokenTrace
 from engine.values.request import (
-    PERSON,
+    LOCAL_OWNER,
     CacheOwner,
     GenerationRequest,
     Message,
@@ -117,7 +117,7 @@ def test_the_draft_models_cache_is_not_used_for_another_owner(
 ) -> None:
     runner, engine = loop_engine
     runner.run(engine.load(demo_model_path, draft=perfect))
-    for owner in (PERSON, CacheOwner("another")):
+    for owner in (LOCAL_OWNER, CacheOwner("another")):
         read.clear()
         runner.run(answered(engine, replace(LONG, cache_owner=owner)))
         assert sum(read) > 100

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.store.traces import TraceFiles
-from engine.output.answer import RunSetting
+from engine.output.answer import DecodingContext
 from engine.output.families import TagFamily
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
@@ -34,7 +34,9 @@ _ROOM = 10_000_000
 
 
 def small_trace(residue: str) -> RunTrace:
-    setting = RunSetting(model="m", family=TagFamily(), eos=(2,), context_room=9, has_bytes=True)
+    setting = DecodingContext(
+        model="m", family=TagFamily(), eos=(2,), context_budget=9, has_bytes=True
+    )
     trace = RunTrace(setting, StopRules.of("END"), 64, 1)
     trace.stop, trace.residue = FINISHED.stop, residue
     return trace
