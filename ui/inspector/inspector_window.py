@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import StopKind, TraceLevel, figures, quoted, size_in_words, steps
+from engine import StopKind, TraceLevel, figures, format_size, quoted, steps
 from ui.chat.session.conversation_controller import ConversationController
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
@@ -156,7 +156,7 @@ class RunBar(QWidget):
     async def _confirm_deletion(self) -> None:
         traces = self._inspector.traces
         size = await asyncio.wrap_future(traces.measured())
-        freed = f"This frees {size_in_words(size)} of disk and" if size else "This"
+        freed = f"This frees {format_size(size)} of disk and" if size else "This"
         confirm(
             self,
             "Delete all recordings?",
