@@ -23,9 +23,9 @@ def harmless(text: str) -> str:
     return _STEERING.sub(_escape, text)
 
 
-def on_one_line(text: str, most_chars: int = 0) -> str:
-    """Return harmless text without line breaks, shortened to ``most_chars``."""
-    shortened = text if not most_chars or len(text) <= most_chars else text[: most_chars - 1] + "…"
+def on_one_line(text: str, max_chars: int = 0) -> str:
+    """Return harmless text without line breaks, shortened to ``max_chars``."""
+    shortened = text if not max_chars or len(text) <= max_chars else text[: max_chars - 1] + "…"
     return harmless(shortened).translate(_BREAKS)
 
 

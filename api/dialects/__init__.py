@@ -1,1 +1,1 @@
-"""The vendors' dialects, a module or folder each, and what they share."""
+"""The vendors' dialects, a folder each, and their shared parts."""

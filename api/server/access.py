@@ -159,9 +159,9 @@ def is_allowed(origin: str, config: ServerConfig) -> bool:
     """Return whether an origin is of this computer, or allowed by itself or with its scheme."""
     if "*" in config.allowed_origins or _is_local(origin):
         return True
-    asked = origin.lower()
+    lower = origin.lower()
     return any(
-        asked.startswith(allowed[:-1]) if allowed.endswith("://*") else asked == allowed.rstrip("/")
+        lower.startswith(allowed[:-1]) if allowed.endswith("://*") else lower == allowed.rstrip("/")
         for allowed in map(str.lower, config.allowed_origins)
     )
 
@@ -216,10 +216,10 @@ def _is_local(origin: str) -> bool:
 
     Such a program can call the server without a browser, too.
     """
-    scheme, separator, rest = origin.partition("://")
+    scheme, separator, host_and_port = origin.partition("://")
     if scheme.lower() in _APP_SCHEMES:
         return bool(separator)
-    host = _host_of(rest) if scheme.lower() in ("http", "https") else None
+    host = _host_of(host_and_port) if scheme.lower() in ("http", "https") else None
     return host is not None and (is_loopback(host) or host == "0.0.0.0")
 
 

@@ -50,7 +50,7 @@ IMAGES_HEADER = "x-fullstop-images"
 # (``_should_retry``).
 SHOULD_RETRY = "x-should-retry"
 # The deltas of an answer are merged, so many events mean an answer with traced tokens.
-_MAX_EVENTS_IN_PLACE = 200
+_MAX_EVENTS_ON_LOOP = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -129,7 +129,7 @@ async def _parse(
 
 
 def _image_rule(request: web.Request, service: Service) -> ImageRule:
-    """Return what becomes of images: agents that cannot send a field of ours send a header."""
+    """Return the rule for images; agents that cannot send a field of ours send a header."""
     match request.headers.get(IMAGES_HEADER):
         case None:
             return service.config.images
@@ -169,7 +169,7 @@ class _Answer:
             self._accept(generations)
             answers = await asyncio.gather(*map(collected, generations))
         write = partial(self.route.write_whole, answers, self.params, self.head)
-        if sum(_weight(events) for events, _ in answers) <= _MAX_EVENTS_IN_PLACE:
+        if sum(_weight(events) for events, _ in answers) <= _MAX_EVENTS_ON_LOOP:
             return _json(write())
         # An answer with logprobs can be megabytes: make it in a thread, so that streams go on.
         return web.json_response(text=await asyncio.to_thread(lambda: json_text(write())))
@@ -287,9 +287,9 @@ def _note_task_limit(record: RequestRecord, requests: Sequence[GenerationRequest
 async def _note_unrendered_tools(
     service: Service, record: RequestRecord, requests: Sequence[GenerationRequest]
 ) -> None:
-    """Record that the template has no place for the tools.
+    """Record that the chat template does not render the tools.
 
-    A required call is asked for in the prompt's text then.
+    A required call is then described in the prompt's text.
     """
     forces = any(request.tool_choice.mode == "required" for request in requests)
     has_tools = any(request.tools for request in requests)

@@ -29,7 +29,7 @@ from api.server.routes import add_to, dialect_of, missing_route, route_of
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.record import (
-    CLIENT_GONE,
+    CLIENT_DISCONNECTED,
     Content,
     RecordedBody,
     RequestObserver,
@@ -90,7 +90,7 @@ async def _recorded(request: web.Request, handler: Handler) -> web.StreamRespons
         response = await handler(request)
         record.status = response.status
     except (asyncio.CancelledError, ConnectionError):
-        record.status = 200 if record.is_delivered else CLIENT_GONE
+        record.status = 200 if record.is_delivered else CLIENT_DISCONNECTED
         raise
     finally:
         record.took_s = time.monotonic() - started_at

@@ -15,7 +15,7 @@ from api.transport.errors import ApiError, ErrorKind
 from engine import counted
 
 # Larger bodies are parsed on a thread, so that streams continue meanwhile.
-IN_PLACE_BYTES = 1 << 20
+ON_LOOP_BYTES = 1 << 20
 # All bodies in memory may take as much as this many of the largest. Ordinary ones are not counted.
 _MAX_LARGE_BODIES = 3
 _UNCOUNTED_BYTES = 64 * 1024
@@ -74,7 +74,7 @@ class BodyReceiver:
     @asynccontextmanager
     async def parsing(self, body: bytes | bytearray, encoding: str | None) -> AsyncIterator[bool]:
         """Wait until a body may be parsed; yield whether it is parsed on a thread."""
-        if encoding is None and len(body) <= IN_PLACE_BYTES:
+        if encoding is None and len(body) <= ON_LOOP_BYTES:
             yield False
             return
         async with self._parsing:

@@ -35,6 +35,8 @@ _HEALTH: dict[str, _HealthStatus] = {
     "loading": "loading",
     "failed": "failed",
 }
+_MODEL_PATHS = re.compile(r"/api/(create|copy|push|delete|blobs/.*)")
+_SLASHES = re.compile(r"/{2,}")
 
 
 class Health(TypedDict):
@@ -53,7 +55,7 @@ async def get_health(request: web.Request) -> web.StreamResponse:
         # Clients that wait for a healthy server send no request that would load the model: start
         # loading now.
         service.restart_engine()
-    # With several models, each is loaded when it is needed, and one that failed fails alone.
+    # Several models are loaded when they are needed, and fail independently.
     is_empty = status.state == "unloaded" and status.info is None
     can_load = is_empty and service.is_choosing and bool(models)
     has_others = status.state == "failed" and any(
@@ -264,8 +266,6 @@ ROUTES: tuple[Route, ...] = (
 
 _DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}
 _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
-_MODEL_PATHS = re.compile(r"/api/(create|copy|push|delete|blobs/.*)")
-_SLASHES = re.compile(r"/{2,}")
 
 
 def add_to(app: web.Application) -> None:

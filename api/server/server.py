@@ -197,20 +197,22 @@ class ApiServer:
         host, port = self.config.host, self.config.port
         loop = asyncio.get_running_loop()
         try:
-            places = await loop.getaddrinfo(
+            addresses = await loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
         except socket.gaierror as error:
             raise CannotListen(error.errno, f"{host} is not an address of this computer") from error
         # localhost may be IPv4 and IPv6; clients that try ::1 first fall back to 127.0.0.1.
-        family, kind, protocol, _, place = min(places, key=lambda place: place[0] != socket.AF_INET)
+        family, kind, protocol, _, address = min(
+            addresses, key=lambda found: found[0] != socket.AF_INET
+        )
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(AttributeError, OSError):
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listener.bind(place)
+            listener.bind(address)
             listener.listen(_BACKLOG)
             listener.setblocking(False)
         except OSError as error:
@@ -277,7 +279,7 @@ class ServerThread:
         self._server = ApiServer(engine, config, observers)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop_wanted: asyncio.Event | None = None
+        self._stopping: asyncio.Event | None = None
 
     @property
     def address(self) -> Address | None:
@@ -314,15 +316,15 @@ class ServerThread:
     def stop(self) -> None:
         """Stop gracefully and end the thread. Blocks while running answers get time to finish."""
         thread, self._thread = self._thread, None
-        if thread is None or self._loop is None or self._stop_wanted is None:
+        if thread is None or self._loop is None or self._stopping is None:
             return
         if thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop_wanted.set)
+            self._loop.call_soon_threadsafe(self._stopping.set)
         thread.join()
 
     async def _serve(self, started: Future[Address]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stop_wanted = asyncio.Event()
+        self._stopping = asyncio.Event()
         try:
             address = await self._server.start()
         except BaseException as error:
@@ -330,6 +332,6 @@ class ServerThread:
             return
         started.set_result(address)
         try:
-            await self._stop_wanted.wait()
+            await self._stopping.wait()
         finally:
             await self._server.stop()

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from api.transport.errors import shown, status_of
 from api.transport.record import (
-    CLIENT_GONE,
+    CLIENT_DISCONNECTED,
     Content,
     RecordedRun,
     RequestObserver,
@@ -36,9 +36,8 @@ _log = logging.getLogger(__name__)
 
 _NAME = "fullstop"
 _SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
-# Only the variables that decide whether telemetry is on, and what it sends, are read here. The
-# SDK reads the others itself: service name, resource attributes, sampler, propagators, limits,
-# headers, timeouts
+# Only the variables that turn telemetry and the content of spans on are read here. The SDK reads
+# the others itself: service name, resource attributes, sampler, propagators, limits, headers
 # (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _OTLP = "OTEL_EXPORTER_OTLP"
@@ -163,7 +162,7 @@ class Telemetry(RequestObserver):
         self._tracer = self._provider.get_tracer(_NAME, version, schema_url=_SCHEMA)
 
     def requested_content(self) -> Content:
-        """Return whether prompts and answers are wanted."""
+        """Return whether spans contain prompts and answers."""
         return Content.TEXTS if self._with_content else Content.NONE
 
     def request_ended(self, record: RequestRecord) -> None:
@@ -232,8 +231,8 @@ def _resource(version: str) -> "Resource":
 def span_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
     """Return the attributes of a request's span.
 
-    Those that the conventions lack begin with ``fullstop.``. Lists have one entry for each choice,
-    in the same order.
+    Attributes beyond the conventions begin with ``fullstop.``. Lists have one entry for each
+    choice, in the same order.
     """
     # The client disconnected before any status was sent, or after the head of a stream.
     sent_status = 200 if record.is_stream else None
@@ -242,7 +241,9 @@ def span_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
         **_common_attributes(record),
         "http.request.method": record.method,
         "http.route": record.route,
-        "http.response.status_code": sent_status if record.status == CLIENT_GONE else record.status,
+        "http.response.status_code": sent_status
+        if record.status == CLIENT_DISCONNECTED
+        else record.status,
         "fullstop.dialect": record.dialect,
         "fullstop.request.id": record.request_id,
         "gen_ai.request.model": _requested_model(record) or None,
@@ -273,7 +274,7 @@ def _common_attributes(record: RequestRecord) -> Attributes:
 def _error_type(record: RequestRecord) -> str | None:
     if record.failure is not None:
         return record.failure.value
-    if record.status == CLIENT_GONE:
+    if record.status == CLIENT_DISCONNECTED:
         return _CANCELLED
     return "internal" if record.status >= 500 else None
 

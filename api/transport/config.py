@@ -10,6 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+_ABOVE_ZERO = (
+    "max_body_bytes",
+    "max_connections",
+    "keepalive_s",
+    "header_timeout_s",
+    "body_timeout_s",
+    "idle_timeout_s",
+    "write_timeout_s",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -76,19 +86,8 @@ def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return mapped or address
 
 
-_ABOVE_ZERO = (
-    "max_body_bytes",
-    "max_connections",
-    "keepalive_s",
-    "header_timeout_s",
-    "body_timeout_s",
-    "idle_timeout_s",
-    "write_timeout_s",
-)
-
-
-# What becomes of pictures, which no model here can see: the request is refused; only if the picture
-# is in its last message, otherwise a note stands in the picture's place; or always a note.
+# The rule for pictures, which no model here can see: the request is refused; only if the picture
+# is in its last message, otherwise a note replaces the picture; or always a note.
 ImageRule = Literal["refuse", "refuse-new", "note"]
 
 
@@ -121,7 +120,7 @@ class ServerConfig:
         tls_key: PEM file of its private key; None if that is in the certificate's file.
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in Chat,
             stops that are only white space in Messages.
-        images: What becomes of pictures in requests that do not say it themselves.
+        images: The rule for pictures in requests without one of their own.
         ignore_template_eos: Whether answers go on at end tokens that only a chat template names.
         thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
             limit.
@@ -217,8 +216,8 @@ class ServerConfig:
 
 
 def _is_origin(text: str) -> bool:
-    scheme, separator, rest = text.partition("://")
-    if rest == "*":
+    scheme, separator, host = text.partition("://")
+    if host == "*":
         # Everybody can use a scheme of the web; a desktop app's own scheme belongs to that app.
         return bool(scheme) and scheme.lower() not in ("http", "https", "ws", "wss")
-    return bool(separator and scheme and rest) and not set(rest) & set("/?#@ *")
+    return bool(separator and scheme and host) and not set(host) & set("/?#@ *")

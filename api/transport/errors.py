@@ -28,7 +28,7 @@ FieldPath = tuple[str | int, ...]
 
 
 # Most characters of an error's message, and of a part of a request that it repeats.
-_MAX_WORDS = 1000
+_MAX_MESSAGE_CHARS = 1000
 _MAX_REPEATED = 200
 # The engine's messages when it was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
@@ -67,7 +67,7 @@ class ApiError(Exception):
 
     Attributes:
         kind: The class of failure.
-        message: What is wrong and what would be right; it does not name the field.
+        message: The problem and its remedy, without the name of the field.
         field: Path of the wrong field in the request's body; empty if no field is to blame.
         code: A machine-readable code, if the vendors have one.
         details: Further machine-readable facts.
@@ -84,7 +84,7 @@ class ApiError(Exception):
         details: Mapping[str, object] | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        message = shown(message, _MAX_WORDS)
+        message = shown(message, _MAX_MESSAGE_CHARS)
         super().__init__(message)
         self.kind = kind
         self.message = message
@@ -150,7 +150,7 @@ def invalid(
 
     Args:
         field: The names and indexes that lead to the field.
-        message: What is wrong, and what would be right.
+        message: The problem and its remedy.
         code: A machine-readable code, if the dialect has one.
         details: Further fields of the error.
     """
@@ -167,7 +167,7 @@ def unsupported(field: FieldPath, what: str, instead: str = "") -> ApiError:
 
     Args:
         field: The parameter.
-        what: What it would do.
+        what: Its effect.
         instead: The parameter that does the same; empty if there is none.
     """
     remedy = f"; use {instead}" if instead else ""

@@ -86,17 +86,17 @@ class Metrics:
         )
         self._passes = counter(
             "fullstop_spec_decode_num_drafts",
-            "Forward passes that checked guessed tokens.",
+            "Forward passes that verified draft tokens.",
             _MODEL,
         )
-        self._guessed = counter(
+        self._drafted = counter(
             "fullstop_spec_decode_num_draft_tokens",
-            "Guessed tokens that the model checked, without forced ones.",
+            "Draft tokens that the model verified, without forced ones.",
             _MODEL,
         )
         self._accepted = counter(
             "fullstop_spec_decode_num_accepted_tokens",
-            "Guessed tokens that the model confirmed.",
+            "Draft tokens that the model accepted.",
             _MODEL,
         )
         self._forced = counter(
@@ -151,7 +151,7 @@ class Metrics:
             model: The name of its model.
             counts_prompt: Whether no other answer to the same prompt has counted the prompt.
         """
-        usage, timing, guesses = finished.usage, finished.timing, finished.speculation
+        usage, timing, drafts = finished.usage, finished.timing, finished.speculation
         self.output_tokens += usage.output_tokens
         self._stops.labels(finished.stop.kind.value, model).inc()
         for kind, count in _token_counts(usage, counts_prompt=counts_prompt):
@@ -159,10 +159,10 @@ class Metrics:
         if counts_prompt:
             self._cache_hits.labels(model).inc(bool(usage.cached_tokens))
             self._hit_tokens.labels(model).inc(usage.cached_tokens)
-        self._passes.labels(model).inc(guesses.passes)
-        self._guessed.labels(model).inc(guesses.guessed)
-        self._accepted.labels(model).inc(guesses.accepted)
-        self._forced.labels(model).inc(guesses.forced)
+        self._passes.labels(model).inc(drafts.passes)
+        self._drafted.labels(model).inc(drafts.guessed)
+        self._accepted.labels(model).inc(drafts.accepted)
+        self._forced.labels(model).inc(drafts.forced)
         self._queue_s.labels(model).observe(timing.queued_s)
         if timing.first_token_s is not None:
             self._first_token_s.labels(model).observe(timing.first_token_s)

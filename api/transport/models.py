@@ -203,7 +203,7 @@ def _written_at(folder: Path) -> float:
 
 
 async def can_render_tools(service: Service, name: str | None) -> bool:
-    """Whether a model's chat template has a place for tools; True if that is not known yet."""
+    """Whether a model's chat template renders tools; True if that is not known yet."""
     info = _info(service, name)
     if info is None and service.is_choosing:
         status = service.engine.model_status(name)
@@ -215,7 +215,7 @@ async def can_render_tools(service: Service, name: str | None) -> bool:
 async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int | None]:
     """Return whether a model can reason, whether it can call tools, and its vocabulary's size.
 
-    One that was never loaded is judged by its chat template; the size is then None.
+    Before its first load, a model is judged by its chat template, and the size is None.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.

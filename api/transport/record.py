@@ -25,7 +25,7 @@ from engine import (
 MAX_BODY_BYTES = 256 * 1024
 MAX_TOKENS = 20_000
 # The status of a request whose client disconnected before the end of the answer.
-CLIENT_GONE = 499
+CLIENT_DISCONNECTED = 499
 
 
 class Content(Flag):
@@ -70,8 +70,7 @@ class RecordedRun:
     """A generation with its events.
 
     Attributes:
-        generation: The generation. Its texts are those that the model read: secrets are not removed
-            from them.
+        generation: The generation; secrets are not removed from its texts.
         texts: The answer, piece by piece.
         thoughts: The reasoning, piece by piece.
         calls: The tool calls.
@@ -130,10 +129,10 @@ class RequestRecord:
         observers: The observers.
         client_id: The client's name in caches and kept answers: others get nothing of it.
         took_s: From its arrival to the last byte of the answer.
-        status: The HTTP status; ``CLIENT_GONE`` if the client disconnected before the end.
+        status: The HTTP status; ``CLIENT_DISCONNECTED`` if the client disconnected before the end.
         is_stream: Whether the answer was written as a stream.
         is_delivered: Whether the end of a stream was written.
-        wants_stream: Whether the client asked for a stream.
+        wants_stream: Whether the client requested a stream.
         model: Id of the model that answered; empty if none did.
         requested_model: The model that the client named; empty if it named none.
         requests: The generations that it asks for, accepted or not.
@@ -233,7 +232,7 @@ class RequestObserver:
     """
 
     def requested_trace(self) -> tuple[TraceLevel, int]:
-        """Return how much detail of each token is wanted, and how many alternatives."""
+        """Return the detail of token traces to record, and the number of alternatives."""
         return TraceLevel.OFF, 0
 
     def requested_content(self) -> Content:

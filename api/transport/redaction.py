@@ -27,7 +27,7 @@ _PARAMETER = re.compile(rf"(?<![^?&])({_SECRET_NAMES}|key|token)=[^&#]*", re.IGN
 def safe_headers(
     headers: Iterable[tuple[str, str]], secret: str | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """Return headers with the values of those that carry keys replaced."""
+    """Return headers without the values of keys."""
     return tuple(
         (name, HIDDEN if name.lower() in _SECRET_HEADERS else _without(value, secret))
         for name, value in headers

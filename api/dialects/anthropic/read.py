@@ -5,9 +5,9 @@ import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
+from api.dialects.anthropic.client_tools import client_tool
 from api.dialects.anthropic.wire import (
     FOREIGN_TYPES,
     ContentBlock,
@@ -32,9 +32,9 @@ from api.dialects.shared.parameters import (
     FullstopOptions,
     allows_more_keys,
     effort_of,
+    enables_report,
     enables_thinking,
     given_effort,
-    is_report_wanted,
     sampling_of,
     sampling_to_wire,
     token_limit,
@@ -71,6 +71,10 @@ _SUMMARY = "A summary of the conversation before this message:"
 _VENDORS_SEARCH = "tool_search_tool"
 # The hosted API's minimum.
 _MIN_BUDGET = 1_024
+# The API requires a limit; this one is used if the run had none.
+_DEFAULT_MAX_TOKENS = 4096
+# Its sampling parameters.
+_SAMPLING = ("temperature", "top_p", "top_k")
 
 
 def requests_from_wire(
@@ -91,14 +95,14 @@ def requests_from_wire(
         *_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     )
-    wanted = replace(
+    request = replace(
         prompt,
         sampling=sampling_of(params),
         stops=with_own_options(stops, params.fullstop),
         # The engine samples one token when it reads the whole prompt.
         max_tokens=token_limit(params.max_tokens),
     )
-    return [wanted]
+    return [request]
 
 
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
@@ -119,7 +123,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     )
     choice = _tool_choice(params, tools)
     thinking = params.thinking
-    wanted = GenerationRequest(
+    request = GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
@@ -130,7 +134,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         effort=effort_of(_effort(params)),
         not_applied=tuple(history.left_out),
     )
-    return with_template_options(wanted, params.chat_template_kwargs)
+    return with_template_options(request, params.chat_template_kwargs)
 
 
 def allows_parallel_calls(params: CountTokensParams) -> bool:
@@ -244,37 +248,37 @@ def _tool(tool: MessageTool, path: FieldPath) -> Tool:
 
 def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice:
     """Return whether a tool may, must or must not be called."""
-    wanted = params.tool_choice
+    choice = params.tool_choice
     names = [tool.name for tool in tools]
-    if wanted is None or wanted.type == "auto":
+    if choice is None or choice.type == "auto":
         return ToolChoice()
-    if wanted.type == "none":
+    if choice.type == "none":
         return ToolChoice("none")
     if not names:
         raise invalid(("tool_choice",), "requires a call, but there are no tools")
-    if wanted.type == "any":
+    if choice.type == "any":
         return ToolChoice("required")
-    if wanted.name is None:
+    if choice.name is None:
         raise required(("tool_choice", "name"))
-    if wanted.name not in names:
-        raise invalid(("tool_choice", "name"), f"{shown(wanted.name)} is not among the tools")
-    return ToolChoice("required", wanted.name)
+    if choice.name not in names:
+        raise invalid(("tool_choice", "name"), f"{shown(choice.name)} is not among the tools")
+    return ToolChoice("required", choice.name)
 
 
 def _constraint(params: CountTokensParams) -> OutputConstraint | None:
     """Return the schema that the answer must follow; None if there is none."""
     config = params.output_config
-    wanted = config.format if config is not None else None
-    wanted = wanted or params.output_format
-    return OutputConstraint(wanted.json_schema) if wanted is not None else None
+    output_format = config.format if config is not None else None
+    output_format = output_format or params.output_format
+    return OutputConstraint(output_format.json_schema) if output_format is not None else None
 
 
 def wants_report(params: MessageCreateParams) -> bool:
     """Whether the answer carries the stop record.
 
-    The vendor's fields have no place for a token id that matched.
+    No field of the vendor has the token id that matched.
     """
-    return bool(params.stop_token_ids) or is_report_wanted(params.fullstop)
+    return bool(params.stop_token_ids) or enables_report(params.fullstop)
 
 
 # -- blocks that are not plain text ------------------------------------------------------------
@@ -294,16 +298,16 @@ def _block_text(
 
 def _document_text(block: DocumentBlock, path: FieldPath, has_notes: bool) -> str:
     source = block.source if isinstance(block.source, dict) else {}
-    kind, place = source.get("type"), (*path, "source")
+    kind, source_path = source.get("type"), (*path, "source")
     if kind == "text":
         data = source.get("data")
         if not isinstance(data, str):
-            raise invalid((*place, "data"), "must be text")
+            raise invalid((*source_path, "data"), "must be text")
         return data
     if kind == "content":
-        return _content_text(source.get("content"), (*place, "content"), has_notes)
+        return _content_text(source.get("content"), (*source_path, "content"), has_notes)
     if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
-        return _decoded(source.get("data"), (*place, "data"))
+        return _decoded(source.get("data"), (*source_path, "data"))
     return _note(block, path, has_notes)
 
 
@@ -351,7 +355,7 @@ class _History:
     """Converts the turns of one conversation.
 
     A deferred tool is described where the conversation first refers to it, not in the template's
-    list of tools: what was read before that place remains the beginning of the prompt.
+    list of tools, so that the beginning of the prompt remains the same.
 
     Args:
         deferred: The deferred tools by their names.
@@ -408,7 +412,7 @@ class _History:
         has_notes = self._has_new_notes if is_new else self._has_old_notes
         texts: list[str] = []
         for index, block in enumerate(message.content):
-            place = (*path, index)
+            block_path = (*path, index)
             match block:
                 case ToolResultBlock():
                     if texts:
@@ -416,20 +420,20 @@ class _History:
                         texts = []
                     yield Message(
                         "tool",
-                        self._result_text(block, (*place, "content")),
+                        self._result_text(block, (*block_path, "content")),
                         tool_call_id=block.tool_use_id,
                         name=self._called.get(block.tool_use_id),
                     )
                 case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
-                    raise invalid(place, f"{block.type} blocks belong in assistant turns")
+                    raise invalid(block_path, f"{block.type} blocks belong in assistant turns")
                 case ForeignBlock() if block.type not in FOREIGN_TYPES:
                     raise invalid(
-                        (*place, "type"),
+                        (*block_path, "type"),
                         f"{shown(block.type)} is not supported here",
                         code="invalid_value",
                     )
                 case _:
-                    if text := self._block_text(block, place, has_notes):
+                    if text := self._block_text(block, block_path, has_notes):
                         texts.append(text)
         if texts or not any(isinstance(block, ToolResultBlock) for block in message.content):
             yield Message(message.role, "\n".join(texts))
@@ -439,25 +443,25 @@ class _History:
         thoughts: list[str] = []
         calls: list[ToolCall] = []
         for index, block in enumerate(blocks):
-            place = (*path, index)
+            block_path = (*path, index)
             match block:
                 case TextPart():
                     texts.append(block.text)
                 case ThinkingBlock():
                     if (thought := _thought(block)) is None:
-                        self._leave_out(block.type, place)
+                        self._name_block(block.type, block_path)
                     else:
                         thoughts.append(thought)
                 case RedactedThinkingBlock():
-                    self._leave_out(block.type, place)
+                    self._name_block(block.type, block_path)
                 case ToolUseBlock():
                     self._called[block.id] = block.name
                     calls.append(ToolCall(block.id, block.name, _arguments(block)))
                 case ForeignBlock() | ToolReferenceBlock() | ToolChangeBlock():
-                    if text := self._block_text(block, place, has_notes=True):
+                    if text := self._block_text(block, block_path, has_notes=True):
                         texts.append(f"{text}\n\n")
                 case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
-                    raise invalid(place, f"{block.type} blocks belong in user turns")
+                    raise invalid(block_path, f"{block.type} blocks belong in user turns")
                 case _:
                     assert_never(block)
         # The blocks are pieces of one text: a line break between them would change a prefilled
@@ -502,7 +506,7 @@ class _History:
             name = self._called.get(block.tool_use_id or "")
             texts.insert(0, _foreign_text(block, name))
         if not texts:
-            self._leave_out(block.type, path)
+            self._name_block(block.type, path)
             return None
         return "\n".join(texts)
 
@@ -516,7 +520,7 @@ class _History:
     def _name(self, path: FieldPath) -> None:
         self.left_out.append(".".join(map(str, path)))
 
-    def _leave_out(self, kind: str, path: FieldPath) -> None:
+    def _name_block(self, kind: str, path: FieldPath) -> None:
         self.left_out.append(f"{'.'.join(map(str, path))} ({shown(kind)})")
 
     def _change_text(self, block: ToolChangeBlock, path: FieldPath) -> str | None:
@@ -525,7 +529,7 @@ class _History:
             return self._description_of(_tool(definition, (*path, "definition")))
         name = block.tool.name
         if name is None:
-            self._leave_out(block.type, path[:-1])
+            self._name_block(block.type, path[:-1])
             return None
         if block.type == "tool_removal":
             self._removed.add(name)
@@ -587,105 +591,7 @@ def _append_turn(messages: list[Message], turn: Message) -> None:
     )
 
 
-# -- the vendor's tools that the client runs ---------------------------------------------------
-# Its own models know their schemas; others receive them as functions.
-
-
-_TEXT: Mapping[str, Any] = MappingProxyType({"type": "string"})
-
-
-class _Known(NamedTuple):
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-
-def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _files(commands: tuple[str, ...], what: str, **more: Any) -> dict[str, Any]:
-    """Return the schema of a tool whose commands work on files."""
-    text = {"old_str": _described("str_replace: the text that is replaced; it occurs once"),
-            "new_str": _described("str_replace: the new text")}  # fmt: skip
-    inserted = {what: _described("insert: the text that is inserted")}
-    if what == "new_str":
-        inserted = {what: _described("str_replace and insert: the new text")}
-    return _object(
-        ("command",) if more else ("command", "path"),
-        command={"type": "string", "enum": list(commands)},
-        path=_described("the absolute path of a file or folder"),
-        view_range={
-            "type": "array",
-            "items": {"type": "integer"},
-            "minItems": 2,
-            "maxItems": 2,
-            "description": "view: the first and the last line, counted from 1; -1 is the end",
-        },
-        file_text=_described("create: the content of the file"),
-        **(text | inserted),
-        insert_line={
-            "type": "integer",
-            "description": "insert: the line after which the text is inserted; 0 is the beginning",
-        },
-        **more,
-    )
-
-
-def _described(description: str) -> dict[str, Any]:
-    return {**_TEXT, "description": description}
-
-
-_EDITING = ("view", "create", "str_replace", "insert")
-_SHELL = _Known(
-    "bash",
-    "Run a command in a shell that keeps its state between calls.",
-    _object(
-        (),
-        command=_described("the command"),
-        restart={"type": "boolean", "description": "true restarts the shell"},
-    ),
-)
-_EDITOR = "View, create and edit text files."
-_OLDER_EDITOR = _Known("str_replace_editor", _EDITOR, _files((*_EDITING, "undo_edit"), "new_str"))
-_NEWER_EDITOR = _Known("str_replace_based_edit_tool", _EDITOR, _files(_EDITING, "new_str"))
-_MEMORY = _Known(
-    "memory",
-    "Keep notes between conversations, as text files in the folder /memories. Look there first.",
-    _files(
-        (*_EDITING, "delete", "rename"),
-        "insert_text",
-        old_path=_described("rename: the current path"),
-        new_path=_described("rename: the new path"),
-    ),
-)
-# https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
-_KNOWN = {
-    "bash_20241022": _SHELL,
-    "bash_20250124": _SHELL,
-    "text_editor_20241022": _OLDER_EDITOR,
-    "text_editor_20250124": _OLDER_EDITOR,
-    "text_editor_20250429": _NEWER_EDITOR,
-    "text_editor_20250728": _NEWER_EDITOR,
-    "memory_20250818": _MEMORY,
-}
-
-
-def client_tool(kind: str, name: str | None) -> Tool | None:
-    """Return the function for a tool of the vendor; None if the type is unknown."""
-    known = _KNOWN.get(kind)
-    if known is None:
-        return None
-    return Tool(name or known.name, known.description, known.parameters)
-
-
 # -- the reverse -------------------------------------------------------------------------------
-
-
-# The API requires a limit; this one is used if the run had none.
-_DEFAULT_MAX_TOKENS = 4096
-# Its sampling parameters.
-_SAMPLING = ("temperature", "top_p", "top_k")
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
@@ -699,22 +605,22 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         **filled(
             max_tokens=_DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
             system=system,
-            messages=[_asked_turn(message) for message in turns],
+            messages=[_turn_to_wire(message) for message in turns],
             stop_sequences=list(request.stops.strings),
             stop_token_ids=list(request.stops.token_ids),
             **{name: sampling[name] for name in _SAMPLING if name in sampling},
-            thinking=_asked_thinking(request),
+            thinking=_thinking_to_wire(request),
             output_config=filled(effort=request.effort),
             tools=[
                 {"name": t.name, "description": t.description, "input_schema": dict(t.parameters)}
                 for t in request.tools
             ],
-            tool_choice=_asked_choice(request.tool_choice),
+            tool_choice=_choice_to_wire(request.tool_choice),
         ),
     }
 
 
-def _asked_turn(message: Message) -> JsonObject:
+def _turn_to_wire(message: Message) -> JsonObject:
     if message.role == "tool":
         result = {
             "type": "tool_result",
@@ -732,13 +638,13 @@ def _asked_turn(message: Message) -> JsonObject:
     return {"role": "assistant", "content": [*text, *calls]}
 
 
-def _asked_choice(choice: ToolChoice) -> JsonObject | None:
+def _choice_to_wire(choice: ToolChoice) -> JsonObject | None:
     if choice.mode == "required":
         return {"type": "tool", "name": choice.name} if choice.name else {"type": "any"}
     return {"type": "none"} if choice.mode == "none" else None
 
 
-def _asked_thinking(request: GenerationRequest) -> JsonObject | None:
+def _thinking_to_wire(request: GenerationRequest) -> JsonObject | None:
     if request.thinking is None:
         return None
     if request.thinking and request.thinking_budget is not None:

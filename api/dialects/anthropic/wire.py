@@ -51,6 +51,17 @@ FOREIGN_TYPES = (
     "web_fetch_tool_result",
     "web_search_tool_result",
 )
+_CHANGE, _FOREIGN = "tool_change", "foreign"
+_RESULT_TYPES = ("document", "image", "search_result", "text", "tool_reference")
+_CHANGES = ("tool_addition", "tool_removal")
+_BLOCK_TYPES = (
+    *_RESULT_TYPES,
+    "redacted_thinking",
+    "thinking",
+    "tool_result",
+    "tool_use",
+    *_CHANGES,
+)
 
 
 class ImageBlock(WireModel):
@@ -179,19 +190,6 @@ def _found_tools(result: Any) -> list[str]:
     items = found if isinstance(found, list) else ()
     names = [item.get("tool_name") for item in items if isinstance(item, dict)]
     return [name for name in names if isinstance(name, str)]
-
-
-_CHANGE, _FOREIGN = "tool_change", "foreign"
-_RESULT_TYPES = ("document", "image", "search_result", "text", "tool_reference")
-_CHANGES = ("tool_addition", "tool_removal")
-_BLOCK_TYPES = (
-    *_RESULT_TYPES,
-    "redacted_thinking",
-    "thinking",
-    "tool_result",
-    "tool_use",
-    *_CHANGES,
-)
 
 
 def _tag(value: Any, known: Sequence[str]) -> str:

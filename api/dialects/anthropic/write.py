@@ -52,6 +52,21 @@ SIGNATURE = "unsigned"
 CALL_PREFIX = "toolu_"
 
 _BlockKind = Literal["text", "thinking", "input_json"]
+_TYPES: Mapping[ErrorKind, MessageErrorType] = {
+    ErrorKind.INVALID_REQUEST: "invalid_request_error",
+    ErrorKind.AUTHENTICATION: "authentication_error",
+    ErrorKind.PERMISSION: "permission_error",
+    ErrorKind.NOT_FOUND: "not_found_error",
+    ErrorKind.METHOD_NOT_ALLOWED: "invalid_request_error",
+    ErrorKind.TIMEOUT: "timeout_error",
+    ErrorKind.TOO_LARGE: "request_too_large",
+    ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
+    ErrorKind.RATE_LIMITED: "rate_limit_error",
+    ErrorKind.NO_MODEL: "overloaded_error",
+    ErrorKind.OVERLOADED: "overloaded_error",
+    ErrorKind.UNAVAILABLE: "api_error",
+    ErrorKind.INTERNAL: "api_error",
+}
 
 
 # -- whole answers ----------------------------------------------------------------------------
@@ -288,23 +303,6 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
 
 # -- errors ------------------------------------------------------------------------------------
 # https://docs.claude.com/en/api/errors
-
-
-_TYPES: Mapping[ErrorKind, MessageErrorType] = {
-    ErrorKind.INVALID_REQUEST: "invalid_request_error",
-    ErrorKind.AUTHENTICATION: "authentication_error",
-    ErrorKind.PERMISSION: "permission_error",
-    ErrorKind.NOT_FOUND: "not_found_error",
-    ErrorKind.METHOD_NOT_ALLOWED: "invalid_request_error",
-    ErrorKind.TIMEOUT: "timeout_error",
-    ErrorKind.TOO_LARGE: "request_too_large",
-    ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
-    ErrorKind.RATE_LIMITED: "rate_limit_error",
-    ErrorKind.NO_MODEL: "overloaded_error",
-    ErrorKind.OVERLOADED: "overloaded_error",
-    ErrorKind.UNAVAILABLE: "api_error",
-    ErrorKind.INTERNAL: "api_error",
-}
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:

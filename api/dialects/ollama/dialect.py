@@ -146,7 +146,7 @@ def apply_keep_alive(service: Service, params: ModelParams) -> None:
 
 
 async def _load(service: Service, params: ModelParams) -> str:
-    """Return the name of a request's model; one that is not in memory is loaded."""
+    """Load a request's model if needed; return its name."""
     keep_alive_s(params)  # wrong fields are refused before anything is done
     name = await checked_name(service, params.model)
     await loaded_model(service, params.model)

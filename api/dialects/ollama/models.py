@@ -41,6 +41,8 @@ API_VERSION = "0.32.15"
 
 _TAG = ":latest"
 _NEVER = datetime(2318, 1, 1, tzinfo=UTC).timestamp()
+# The lines that the reference sends for a model that is downloaded already.
+_PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
 
 
 def tagged(model_id: str) -> str:
@@ -182,10 +184,6 @@ class StatusLine(NamedTuple):
     def frame(self) -> str:
         """Return the line as text of the stream."""
         return f"{json_text({'status': self.status})}\n"
-
-
-# The lines that the reference sends for a model that is downloaded already.
-_PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
 
 
 async def pull(

@@ -60,8 +60,10 @@ def chat_from_wire(params: ChatParams) -> list[GenerationRequest]:
     """Return the generation that ``/api/chat`` asks for; none if there are no messages."""
     if not params.messages:
         return []
-    wanted = GenerationRequest(messages=_turns(params), tools=_functions(params), **_common(params))
-    return [with_template_options(wanted, params.chat_template_kwargs)]
+    request = GenerationRequest(
+        messages=_turns(params), tools=_functions(params), **_common(params)
+    )
+    return [with_template_options(request, params.chat_template_kwargs)]
 
 
 def prompt_from_wire(params: PromptParams) -> list[GenerationRequest]:
@@ -71,13 +73,13 @@ def prompt_from_wire(params: PromptParams) -> list[GenerationRequest]:
     if params.raw and params.system:
         raise invalid(("system",), "cannot be used with raw; write it into the prompt")
     if params.raw:
-        wanted = GenerationRequest(prompt=prompt, **_common(params))
+        request = GenerationRequest(prompt=prompt, **_common(params))
     else:
         system = (Message("system", params.system),) if params.system else ()
         turns = (*system, Message("user", prompt))
-        wanted = GenerationRequest(messages=turns, **_common(params))
-    wanted = with_template_options(wanted, params.chat_template_kwargs)
-    return [wanted] if params.prompt else []
+        request = GenerationRequest(messages=turns, **_common(params))
+    request = with_template_options(request, params.chat_template_kwargs)
+    return [request] if params.prompt else []
 
 
 def keep_alive_s(params: ModelParams) -> float | None:
@@ -85,12 +87,12 @@ def keep_alive_s(params: ModelParams) -> float | None:
 
     0 unloads it at once; a negative or very large number keeps it loaded forever.
     """
-    wanted = params.keep_alive
-    if wanted is None or wanted == "":
+    keep_alive = params.keep_alive
+    if keep_alive is None or keep_alive == "":
         return None
-    if isinstance(wanted, int | float) and not isinstance(wanted, bool):
-        return _bounded(min(wanted, 2 * _MAX_S))
-    duration = _DURATION.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
+    if isinstance(keep_alive, int | float) and not isinstance(keep_alive, bool):
+        return _bounded(min(keep_alive, 2 * _MAX_S))
+    duration = _DURATION.fullmatch(keep_alive.strip()) if isinstance(keep_alive, str) else None
     if duration is None:
         raise invalid(("keep_alive",), 'must be seconds, or a duration such as "5m" or "1h30m"')
     parts = _DURATION_PART.findall(duration["parts"])
@@ -114,7 +116,7 @@ def _common(params: AnswerParams) -> dict[str, Any]:
     if params.top_logprobs and not params.logprobs:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     options = params.options if params.options is not None else OllamaOptions()
-    wanted = options.num_predict
+    max_tokens = options.num_predict
     return {
         "thinking": wants_thinking(params),
         "effort": effort_of(params.think if isinstance(params.think, str) else None),
@@ -125,7 +127,7 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         "stops": with_own_options(
             StopRules.of(*stop_strings(options.stop, ("options", "stop"))), params.fullstop
         ),
-        "max_tokens": wanted if wanted is not None and wanted > 0 else None,
+        "max_tokens": max_tokens if max_tokens is not None and max_tokens > 0 else None,
         "constraint": _constraint(params.format),
         "allows_more_keys": allows_more_keys(params.fullstop),
         "trace": TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
@@ -195,8 +197,8 @@ def _arguments(given: dict[str, Any] | str | None) -> str:
 def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Message:
     """Return a tool's turn, and remove the call that it answers from the open calls."""
     for index, call in enumerate(open_calls):
-        asked_for = message.tool_call_id or call.id
-        if call.id == asked_for and message.tool_name in (None, call.name):
+        call_id = message.tool_call_id or call.id
+        if call.id == call_id and message.tool_name in (None, call.name):
             del open_calls[index]
             return Message("tool", text, tool_call_id=call.id, name=call.name)
     return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
@@ -218,12 +220,12 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     )
     return {
         "model": model,
-        "messages": [_asked_turn(message) for message in request.messages],
+        "messages": [_turn_to_wire(message) for message in request.messages],
         **filled(options=options, think=request.thinking, tools=functions(request)),
     }
 
 
-def _asked_turn(message: Message) -> JsonObject:
+def _turn_to_wire(message: Message) -> JsonObject:
     calls = [
         {"function": {"name": call.name, "arguments": arguments_of(call)}}
         for call in message.tool_calls

@@ -32,7 +32,7 @@ from api.dialects.shared.answers import (
     with_field,
 )
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import is_report_wanted
+from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ContextOverflow, status_of
 from engine import (
@@ -80,7 +80,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         # The requested name, which the reference repeats.
         self._model = params.model or tagged(head.model)
         self._clock = head.clock
-        self._reports = is_report_wanted(params.fullstop)
+        self._reports = enables_report(params.fullstop)
         self._has_logprobs = bool(params.logprobs)
         self._texts = head.vocabulary
         # Text that waits for the trace of its token.

@@ -25,14 +25,9 @@ from api.dialects.openai.chat_wire import (
     UserMessage,
 )
 from api.dialects.openai.read import (
-    OfferedTool,
     allows_more,
-    arguments_of_input,
-    chosen_tools,
     guided,
     last_turn_fields,
-    offered_custom,
-    offered_function,
     openai_sampling_and_stops,
     refuse_in_stream,
     scoring_fields,
@@ -40,6 +35,13 @@ from api.dialects.openai.read import (
     thinking_budget_of,
     thinking_of,
     with_last_turn,
+)
+from api.dialects.openai.tools import (
+    OfferedTool,
+    arguments_of_input,
+    chosen_tools,
+    offered_custom,
+    offered_function,
 )
 from api.dialects.shared.parameters import (
     choices_of,
@@ -92,7 +94,7 @@ def requests_from_wire(
     tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
     last = len(params.messages) - 1
     effort = _effort(params)
-    asked = GenerationRequest(
+    request = GenerationRequest(
         messages=tuple(
             _turn(
                 message,
@@ -126,8 +128,8 @@ def requests_from_wire(
             if isinstance(message, NamedMessage) and message.name
         )[:_MAX_NAMED],
     )
-    asked = with_template_options(asked, params.chat_template_kwargs)
-    first, *others = choices_of(with_last_turn(asked, params), params.n or 1)
+    request = with_template_options(request, params.chat_template_kwargs)
+    first, *others = choices_of(with_last_turn(request, params), params.n or 1)
     # The choices share one prompt, which the answer reports once.
     return [first, *(replace(choice, prompt_scoring=None) for choice in others)]
 
@@ -160,8 +162,8 @@ def _offered(tool: ChatTool, path: FieldPath) -> OfferedTool | None:
     if tool.type == "custom":
         if tool.custom is None:
             raise required((*path, "custom"))
-        custom, place = tool.custom, (*path, "custom", "format")
-        return offered_custom(custom.name, custom.description, custom.format, place)
+        custom, format_path = tool.custom, (*path, "custom", "format")
+        return offered_custom(custom.name, custom.description, custom.format, format_path)
     function = function_of(tool.type, tool.function, path)
     return None if function is None else offered_function(function)
 
@@ -180,10 +182,10 @@ def _choice(params: ChatCompletionParams) -> object:
 
 def _effort(params: ChatCompletionParams) -> str | None:
     """Return the reasoning effort; the ``reasoning`` object of gateways also has a switch."""
-    asked = params.reasoning
-    if params.reasoning_effort is not None or asked is None:
+    reasoning = params.reasoning
+    if params.reasoning_effort is not None or reasoning is None:
         return params.reasoning_effort
-    return "none" if asked.enabled is False else asked.effort
+    return "none" if reasoning.enabled is False else reasoning.effort
 
 
 def _is_enabled(params: ChatCompletionParams) -> bool:
@@ -191,8 +193,8 @@ def _is_enabled(params: ChatCompletionParams) -> bool:
 
     https://openrouter.ai/docs/use-cases/reasoning-tokens
     """
-    asked = params.reasoning
-    return asked is not None and bool(asked.enabled or asked.max_tokens)
+    reasoning = params.reasoning
+    return reasoning is not None and bool(reasoning.enabled or reasoning.max_tokens)
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:
@@ -300,7 +302,7 @@ def _reasoning(message: AssistantMessage) -> str:
 
 def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
     """Return the calls of an earlier answer; those of the older form have no id."""
-    *place, _ = path
+    *message_path, _ = path
     calls = []
     for index, call in enumerate(message.tool_calls or []):
         if call.custom is not None and call.type == "custom":
@@ -308,9 +310,9 @@ def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
         elif call.function is not None:
             calls.append(ToolCall(call.id, call.function.name, _arguments(call.function)))
         else:
-            raise required((*place, "tool_calls", index, call.type))
+            raise required((*message_path, "tool_calls", index, call.type))
     if (older := message.function_call) is not None:
-        calls.append(ToolCall(f"call_{place[-1]}", older.name, _arguments(older)))
+        calls.append(ToolCall(f"call_{message_path[-1]}", older.name, _arguments(older)))
     return calls
 
 
@@ -350,7 +352,7 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
         return None
     return {
         "model": model,
-        "messages": [_asked_turn(message) for message in request.messages],
+        "messages": [_turn_to_wire(message) for message in request.messages],
         **openai_sampling_and_stops(request),
         **last_turn_fields(request),
         **filled(
@@ -360,16 +362,16 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             thinking_budget=request.thinking_budget,
             reasoning_effort=request.effort,
             tools=functions(request),
-            tool_choice=_asked_choice(request.tool_choice),
+            tool_choice=_choice_to_wire(request.tool_choice),
             response_format=_format(request.constraint),
-            prediction=_asked_prediction(request),
+            prediction=_prediction_to_wire(request),
             **_text_form(request.constraint),
             **scoring_fields(request),
         ),
     }
 
 
-def _asked_turn(message: Message) -> JsonObject:
+def _turn_to_wire(message: Message) -> JsonObject:
     calls = [
         {
             "id": call.id,
@@ -385,13 +387,13 @@ def _asked_turn(message: Message) -> JsonObject:
     }
 
 
-def _asked_choice(choice: ToolChoice) -> str | JsonObject | None:
+def _choice_to_wire(choice: ToolChoice) -> str | JsonObject | None:
     if choice.name is not None:
         return {"type": "function", "function": {"name": choice.name}}
     return None if choice.mode == "auto" else choice.mode
 
 
-def _asked_prediction(request: GenerationRequest) -> JsonObject | None:
+def _prediction_to_wire(request: GenerationRequest) -> JsonObject | None:
     if not request.prediction:
         return None
     return {"type": "content", "content": request.prediction}
@@ -444,5 +446,5 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
         chat_template_kwargs=params.chat_template_kwargs,
         fullstop=params.fullstop,
     )
-    [wanted] = requests_from_wire(chat, strict=strict)
-    return [with_last_turn(wanted, params, is_answered=False)]
+    [request] = requests_from_wire(chat, strict=strict)
+    return [with_last_turn(request, params, is_answered=False)]

@@ -93,7 +93,7 @@ AnswerPart = Annotated[
 
 
 class NamedMessage(WireModel):
-    """A turn of a participant with a name, for which chat templates have no place."""
+    """A turn of a participant with a name, which chat templates do not render."""
 
     name: str | None = None
 
@@ -141,7 +141,7 @@ class AssistantMessage(NamedMessage):
 
     role: Literal["assistant"]
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
-    # In place of the content.
+    # Instead of the content.
     refusal: str | None = None
     # One text under the names of DeepSeek, vLLM, Ollama, OpenRouter and LiteLLM.
     reasoning_content: str | None = None

@@ -16,7 +16,7 @@ from api.dialects.openai.chat_wire import (
     ChatCompletionParams,
     ChatLogprobs,
 )
-from api.dialects.openai.read import called_tool, input_of_arguments
+from api.dialects.openai.tools import called_tool, input_of_arguments
 from api.dialects.openai.wire import (
     CallAnswer,
     ChoiceEnding,
@@ -33,7 +33,7 @@ from api.dialects.openai.write import (
 )
 from api.dialects.shared.answers import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import is_report_wanted
+from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import json_text
 from engine import (
     Event,
@@ -52,7 +52,7 @@ def write_completion(
     answers: Sequence[Collected], params: ChatCompletionParams, head: Head
 ) -> ChatCompletion:
     """Return the whole answer."""
-    reports = is_report_wanted(params.fullstop)
+    reports = enables_report(params.fullstop)
     choices: list[ChatChoice] = [
         {
             "index": index,
@@ -140,7 +140,7 @@ class ChatEncoder(ChoicesEncoder):
             has_logprobs=bool(params.logprobs),
         )
         self._params = params
-        self._reports = is_report_wanted(params.fullstop)
+        self._reports = enables_report(params.fullstop)
         self._offered = offered_tools(params)
         self._allows_parallel_calls = allows_parallel_calls(params)
         # Per choice: calls begun in the stream, and whether the last one is left out.

@@ -49,7 +49,7 @@ from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.dialects.shared.parameters import (
     MaxTokensOrNone,
     choices_of,
-    is_report_wanted,
+    enables_report,
     sampling_of,
     token_limit,
     with_template_options,
@@ -70,6 +70,10 @@ from engine import (
     TraceLevel,
     Vocabulary,
 )
+
+_MAX_CHOICES = 128
+# The reference's default: the answer to a raw prompt may have no natural end.
+_DEFAULT_MAX_TOKENS = 16
 
 # -- requests and answers ----------------------------------------------------------------------
 
@@ -129,11 +133,6 @@ class Completion(TypedDict):
 # -- reading -----------------------------------------------------------------------------------
 
 
-_MAX_CHOICES = 128
-# The reference's default: the answer to a raw prompt may have no natural end.
-_DEFAULT_MAX_TOKENS = 16
-
-
 def requests_from_wire(
     params: CompletionParams, *, strict: bool = False
 ) -> list[GenerationRequest]:
@@ -173,8 +172,8 @@ def choices_per_prompt(params: CompletionParams) -> int:
 
 def _scoring(params: CompletionParams) -> PromptScoring | None:
     """Return which tokens of the prompts are scored: all, if either of two fields asks, or none."""
-    asked = [params.prompt_logprobs, params.logprobs if params.echo else None]
-    counts = [count for count in asked if count is not None]
+    requested = [params.prompt_logprobs, params.logprobs if params.echo else None]
+    counts = [count for count in requested if count is not None]
     return PromptScoring(top=max(counts)) if counts else None
 
 
@@ -208,7 +207,7 @@ def write_completion(
     answers: Sequence[Collected], params: CompletionParams, head: Head
 ) -> Completion:
     """Return the whole answer."""
-    reports = is_report_wanted(params.fullstop)
+    reports = enables_report(params.fullstop)
     choices: list[TextChoice] = [
         {
             "index": index,
@@ -220,10 +219,12 @@ def write_completion(
     ]
     scored: list[ScoredTextChoice] | None = None
     if (count := params.prompt_logprobs) is not None:
-        told = [prompt_logprobs_to_wire(events, count, head.vocabulary) for events, _ in answers]
+        logprobs = [
+            prompt_logprobs_to_wire(events, count, head.vocabulary) for events, _ in answers
+        ]
         scored = [
             {**choice, "prompt_logprobs": scores}
-            for choice, scores in zip(choices, told, strict=True)
+            for choice, scores in zip(choices, logprobs, strict=True)
         ]
     ends = [finished for _, finished in answers]
     return {
@@ -257,7 +258,7 @@ def _all_logprobs(
         return _logprobs(answer_tokens(events), params.logprobs, texts)
     echo, every = Echo(params, choice, texts), EveryToken()
     parts = [echo.part(event).logprobs for event in events if isinstance(event, PromptScores)]
-    echo.rest()
+    echo.finish()
     traces = [event for event in events if isinstance(event, TokenTrace)]
     tokens = [token for trace in traces for token in every.add(trace)] + every.add(finished)
     return _joined([*parts, _logprobs(tokens, params.logprobs, texts, echo.length)])
@@ -272,7 +273,7 @@ def _joined(parts: Sequence[TextLogprobs]) -> TextLogprobs:
             if any(part["top_logprobs"] is not None for part in parts)
             else None
         ),
-        "text_offset": [place for part in parts for place in part["text_offset"]],
+        "text_offset": [offset for part in parts for offset in part["text_offset"]],
     }
 
 
@@ -317,7 +318,7 @@ class CompletionEncoder(ChoicesEncoder):
             has_logprobs=params.logprobs is not None,
         )
         self._params = params
-        self._reports = is_report_wanted(params.fullstop)
+        self._reports = enables_report(params.fullstop)
         self._texts = head.vocabulary
 
         self._echoes = (
@@ -345,9 +346,9 @@ class CompletionEncoder(ChoicesEncoder):
 
     def _end_echo(self, choice: int) -> None:
         """Send the prompt's text after its last token."""
-        rest = self._echoes[choice].rest() if self._echoes is not None else ""
-        if rest:
-            self._delta(choice, self._text_fields(rest))
+        text = self._echoes[choice].finish() if self._echoes is not None else ""
+        if text:
+            self._delta(choice, self._text_fields(text))
 
     def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
         if self._echoes is None:
@@ -441,7 +442,7 @@ class Echo:
             text += own
         return EchoedPart(text, logprobs)
 
-    def rest(self) -> str:
+    def finish(self) -> str:
         """Return the remaining text after the last token."""
         own = self._decoder.decode(self._left or b"", final=True)
         self._left = b""

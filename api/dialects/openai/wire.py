@@ -221,12 +221,12 @@ class CompletionTokensDetails(TypedDict):
 
     reasoning_tokens: int
     accepted_prediction_tokens: Annotated[
-        int, Field(description="tokens guessed from the prediction that are in the answer")
+        int, Field(description="draft tokens from the prediction that are in the answer")
     ]
     rejected_prediction_tokens: Annotated[
         int,
         Field(
-            description="tokens guessed from the prediction that the model did not "
+            description="draft tokens from the prediction that the model did not "
             "sample; they are not counted in completion_tokens"
         ),
     ]

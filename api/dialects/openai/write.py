@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
-from api.dialects.openai.read import OfferedTool, input_of_arguments
+from api.dialects.openai.tools import OfferedTool, input_of_arguments
 from api.dialects.openai.wire import (
     CallAnswer,
     ChoiceEnding,
@@ -75,7 +75,7 @@ def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
 def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) -> CompletionUsage:
     """Return ``usage`` over all choices."""
     usages = [answer.usage for answer in answers]
-    guessing = [answer.speculation for answer in answers]
+    drafts = [answer.speculation for answer in answers]
     prompts = usages[:: per_prompt or len(usages)]
     prompt_tokens = sum(usage.prompt_tokens for usage in prompts)
     completion_tokens = sum(usage.output_tokens for usage in usages)
@@ -86,8 +86,8 @@ def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) ->
         "prompt_tokens_details": {"cached_tokens": sum(usage.cached_tokens for usage in prompts)},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.thinking_tokens for usage in usages),
-            "accepted_prediction_tokens": sum(counts.prediction_accepted for counts in guessing),
-            "rejected_prediction_tokens": sum(counts.prediction_rejected for counts in guessing),
+            "accepted_prediction_tokens": sum(counts.prediction_accepted for counts in drafts),
+            "rejected_prediction_tokens": sum(counts.prediction_rejected for counts in drafts),
         },
     }
 
@@ -155,7 +155,7 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
 
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
-        # Clients look for exactly these words. Some also look for the code in them, which the
+        # Clients look for exactly this text. Some also look for the code in them, which the
         # vendor's own library no longer adds since version 3.
         return (
             f"This model's maximum context length is {error.max_tokens} tokens. However, your "
@@ -249,8 +249,8 @@ def _prompt_logprobs_described(
 ) -> dict[str, PromptLogprob] | None:
     if token.logprob is None or token.rank is None:
         return None
-    told = [(token.token_id, token.logprob, token.rank + 1)]
-    told += [
+    candidates = [(token.token_id, token.logprob, token.rank + 1)]
+    candidates += [
         (token_id, logprob, rank) for rank, (token_id, logprob) in enumerate(token.top[:count], 1)
     ]
     return {
@@ -259,7 +259,7 @@ def _prompt_logprobs_described(
             "rank": rank,
             "decoded_token": texts.text_of(token_id) if texts is not None else "",
         }
-        for token_id, logprob, rank in told
+        for token_id, logprob, rank in candidates
     }
 
 
@@ -298,7 +298,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
     # -- what an API implements -------------------------------------------------------------
 
     def _begin(self, choice: int) -> None:
-        """Send what comes before the text of a choice."""
+        """Send the frames before the text of a choice."""
 
     @abstractmethod
     def _text_fields(self, text: str) -> str:

@@ -237,7 +237,7 @@ async def count_input(
 async def compact(
     service: Service, record: RequestRecord, body: ParsedRequest[CompactParams]
 ) -> CompactedResponse:
-    """Answer ``POST /v1/responses/compact``: the user's messages, and a summary of the rest.
+    """Answer ``POST /v1/responses/compact``: the user's messages, and a summary of all else.
 
     The loaded model writes the summary. It is not encrypted, but UTF-8 in base64 after a prefix.
     Nothing is stored: the client sends the items with its next request.

@@ -5,22 +5,24 @@ from dataclasses import replace
 from typing import assert_never
 
 from api.dialects.openai.read import (
-    OfferedTool,
     allows_more,
-    arguments_of_input,
-    check_names,
-    chosen_tools,
     constraint_of,
     guided,
     last_turn_fields,
-    model_name,
-    offered_custom,
-    offered_function,
     openai_sampling_and_stops,
     stops_of,
     thinking_budget_of,
     thinking_of,
     with_last_turn,
+)
+from api.dialects.openai.tools import (
+    OfferedTool,
+    arguments_of_input,
+    check_names,
+    chosen_tools,
+    model_name,
+    offered_custom,
+    offered_function,
 )
 from api.dialects.responses.wire import (
     AdditionalToolsItem,
@@ -45,8 +47,8 @@ from api.dialects.responses.wire import (
 from api.dialects.shared.foreign_parts import result_text
 from api.dialects.shared.parameters import (
     effort_of,
+    enables_report,
     given_effort,
-    is_report_wanted,
     sampling_of,
     token_limit,
     wants_image_notes,
@@ -101,7 +103,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
     tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
     messages, left_out = _messages(params)
-    wanted = GenerationRequest(
+    request = GenerationRequest(
         messages=messages,
         tools=tools,
         tool_choice=tool_choice,
@@ -117,8 +119,8 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         top_logprobs=params.top_logprobs or 0,
         not_applied=left_out,
     )
-    wanted = with_template_options(wanted, params.chat_template_kwargs)
-    return [with_last_turn(wanted, params)]
+    request = with_template_options(request, params.chat_template_kwargs)
+    return [with_last_turn(request, params)]
 
 
 def max_tokens_of(params: ResponseParams) -> int | None:
@@ -143,13 +145,13 @@ def wants_encrypted_reasoning(params: ResponseParams) -> bool:
 
 def wants_summary(params: ResponseParams) -> bool:
     """Whether the answer includes its reasoning as a summary."""
-    asked = params.reasoning
-    return asked is not None and (asked.summary or asked.generate_summary) is not None
+    reasoning = params.reasoning
+    return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
 
 
 def wants_report(params: ResponseParams) -> bool:
     """Whether the answer carries the stop record; this API has no other field for a match."""
-    return bool(params.stop or params.stop_token_ids) or is_report_wanted(params.fullstop)
+    return bool(params.stop or params.stop_token_ids) or enables_report(params.fullstop)
 
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
@@ -167,25 +169,25 @@ def _offered(
     # What holds for all tools of a namespace is said with the first of them.
     about = "" if inside is None else inside.description or ""
     for index, tool in enumerate(tools):
-        place = (*path, index)
+        tool_path = (*path, index)
         if tool.type not in ("function", "custom", "namespace"):
-            check_left_out(tool.type, place)
+            check_left_out(tool.type, tool_path)
             continue
         if not tool.name:
-            raise required((*place, "name"))
+            raise required((*tool_path, "name"))
         if tool.type == "namespace" and inside is None:
-            yield from _offered(tool.tools or (), (*place, "tools"), tool)
+            yield from _offered(tool.tools or (), (*tool_path, "tools"), tool)
             continue
         description = "\n\n".join(text for text in (tool.description, about) if text)
         about = ""
         if tool.type == "custom":
-            form = (*place, "format")
+            form = (*tool_path, "format")
             yield offered_custom(tool.name, description, tool.format, form, namespace)
         elif tool.type == "function":
             known = Tool(tool.name, description, tool.parameters or {})
             yield offered_function(known, namespace)
         else:
-            raise invalid((*place, "type"), "a namespace cannot be inside another one")
+            raise invalid((*tool_path, "type"), "a namespace cannot be inside another one")
 
 
 def not_stored(what: str = "this response") -> ApiError:
@@ -211,16 +213,16 @@ def _given_effort(params: ResponseParams) -> str | None:
 
 
 def _constraint(params: ResponseParams) -> OutputConstraint | None:
-    wanted = params.text.format if params.text is not None else None
-    if wanted is None:
+    text_format = params.text.format if params.text is not None else None
+    if text_format is None:
         return None
     path = ("text", "format")
     return constraint_of(
-        wanted.type,
-        wanted.json_schema,
+        text_format.type,
+        text_format.json_schema,
         path,
         (*path, "schema"),
-        is_strict=wanted.strict is True,
+        is_strict=text_format.strict is True,
     )
 
 
@@ -241,8 +243,8 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
             case MessageItem(role="system" | "developer"):
                 _add_system(turns, _text(item.content, (*path, "content"), has_notes))
             case MessageItem(role="assistant"):
-                place = (*path, "content")
-                text = _text(item.content, place, has_notes, joint="", left_out=left_out)
+                content_path = (*path, "content")
+                text = _text(item.content, content_path, has_notes, joint="", left_out=left_out)
                 _add_assistant(turns, Message("assistant", text))
             case MessageItem():
                 text = _text(item.content, (*path, "content"), has_notes)
@@ -337,22 +339,22 @@ def _text(
     Args:
         parts: The content.
         path: Its path in the request.
-        has_notes: Whether a note is put in the place of an image.
-        joint: What is between the texts of the parts.
+        has_notes: Whether a note replaces an image.
+        joint: The separator of the texts.
         left_out: Where unknown parts without text are named; None refuses unknown parts.
     """
     texts = []
     for index, part in enumerate(parts):
-        place = (*path, index)
+        part_path = (*path, index)
         if not isinstance(part, ForeignPart):
-            texts.append(_part_text(part, place, has_notes))
+            texts.append(_part_text(part, part_path, has_notes))
         elif left_out is None:
             reason = f"{shown(part.type)} is not supported here"
-            raise invalid((*place, "type"), reason, code="invalid_value")
+            raise invalid((*part_path, "type"), reason, code="invalid_value")
         elif part.readable:
             texts.append(part.readable)
         else:
-            left_out.append(f"{path_text(place)} ({shown(part.type)})")
+            left_out.append(f"{path_text(part_path)} ({shown(part.type)})")
     return joint.join(texts)
 
 
@@ -405,12 +407,12 @@ TASK = (
 
 def summary_requests(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the request for the summary; takes and raises the same as ``ReadRequest``."""
-    [asked] = requests_from_wire(params, strict=strict)
+    [request] = requests_from_wire(params, strict=strict)
     return [
         replace(
-            asked,
-            messages=_with_task(asked.messages),
-            max_tokens=asked.max_tokens or _SUMMARY_TOKENS,
+            request,
+            messages=_with_task(request.messages),
+            max_tokens=request.max_tokens or _SUMMARY_TOKENS,
             tools=(),
             tool_choice=ToolChoice(),
             constraint=None,

@@ -62,6 +62,19 @@ FOREIGN_TYPES = (
 )
 # Items with tools that are offered beside those of the request.
 _ADDITIONS = ("additional_tools", "tool_search_output")
+_FOREIGN = "foreign"
+_PART_TYPES = ("input_file", "input_image", "input_text", "output_text", "refusal", "text")
+_ADDED = "added"
+_KNOWN_TYPES = (
+    "compaction",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "function_call",
+    "function_call_output",
+    "item_reference",
+    "message",
+    "reasoning",
+)
 
 
 def _known_items(item: Any) -> list[Any]:
@@ -154,8 +167,6 @@ def _with_text(value: Any) -> Any:
 
 
 KnownPart = InputTextPart | InputImagePart | InputFilePart | OutputTextPart | TextPart | RefusalPart
-_FOREIGN = "foreign"
-_PART_TYPES = ("input_file", "input_image", "input_text", "output_text", "refusal", "text")
 
 
 def _part_tag(value: Any) -> str:
@@ -296,19 +307,6 @@ class ForeignItem(WireModel):
     @classmethod
     def _read(cls, value: Any) -> Any:
         return _with_text(value)
-
-
-_ADDED = "added"
-_KNOWN_TYPES = (
-    "compaction",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "function_call",
-    "function_call_output",
-    "item_reference",
-    "message",
-    "reasoning",
-)
 
 
 def _tag(value: Any) -> str:
@@ -496,7 +494,7 @@ class ReasoningText(TypedDict):
 
 
 class SummaryText(TypedDict):
-    """Text of a reasoning item whose request asked for a summary: the reasoning itself."""
+    """Text of a reasoning item if its request wants a summary: the reasoning itself."""
 
     type: Literal["summary_text"]
     text: str

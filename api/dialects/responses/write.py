@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from api.dialects.openai.read import OfferedTool, called_tool, input_of_arguments
+from api.dialects.openai.tools import OfferedTool, called_tool, input_of_arguments
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
@@ -155,7 +155,7 @@ def _format(params: ResponseParams) -> dict[str, Any]:
 
 
 def _tool(tool: ResponseTool) -> dict[str, Any]:
-    """Return a tool as the model was offered it; those that were left out are not repeated."""
+    """Return an offered tool as the answer repeats it."""
     common = {"type": tool.type, "name": tool.name or "", "description": tool.description or ""}
     if tool.type == "namespace":
         return {

@@ -25,6 +25,9 @@ from api.transport.record import RequestRecord
 from api.transport.service import Service
 from engine import CacheOwner, GenerationRequest, StopRules, counted
 
+# SGLang accepts both methods.
+_FLUSH_METHODS: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")
+
 
 class GenerateRoute(AnswerRoute[GenerateParams]):
     """``POST /generate``."""
@@ -114,10 +117,6 @@ async def check_generation(service: Service, record: RequestRecord, _: None) -> 
     )
     async with running(service, record, [probe]) as [generation]:
         await collected(generation)
-
-
-# SGLang accepts both methods.
-_FLUSH_METHODS: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")
 
 
 class Generate(Dialect):

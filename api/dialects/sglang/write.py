@@ -20,7 +20,7 @@ from api.dialects.sglang.wire import (
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import is_report_wanted
+from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, SseEvent, json_text
 from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
@@ -67,7 +67,7 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
 
     def __init__(self, params: GenerateParams, head: Head) -> None:
         super().__init__()
-        self._reports = is_report_wanted(params.fullstop)
+        self._reports = enables_report(params.fullstop)
         self._has_logprobs = bool(params.return_logprob)
         self._vocabulary = head.vocabulary if params.return_text_in_logprobs else None
         self._is_batch = is_batch(params)

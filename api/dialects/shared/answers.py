@@ -94,7 +94,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
             case PromptScores():
                 self._prompt(event, choice)
             case Finished():
-                # The only place that decides whether a streamed answer failed.
+                # Nothing else decides whether a streamed answer failed.
                 self.failure = failure_of(event)
                 if self.failure is None:
                     self._end(event, choice)
@@ -204,7 +204,7 @@ class BudgetEndReport(TypedDict):
 
 
 class FullstopReport(TypedDict):
-    """The object ``fullstop`` of an answer whose request asked for it."""
+    """The object ``fullstop`` of an answer, if its request wants it."""
 
     stop: StopReport
     unfinished_tool_call: str | None

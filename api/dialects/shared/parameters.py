@@ -1,4 +1,4 @@
-"""The parameters that requests of several dialects share: how they are read, and written back.
+"""Reads the parameters that requests of several dialects share, and writes them back.
 
 Sampling parameters have the engine's names, unless ``_SPELLINGS`` lists others. Pure; any thread.
 """
@@ -39,26 +39,10 @@ ModelName = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
 ]
 
-_Params = TypeVar("_Params", bound=WireModel)
-
-# -- limits ------------------------------------------------------------------------------------
-
-
 # Maximum tokens of an answer; -1 and -2 are no limit, as LM Studio, llama.cpp and Ollama have it.
 NoLimit = Literal[-1, -2]
 MaxTokens = Annotated[int, Field(ge=1)] | NoLimit
 MaxTokensOrNone = Annotated[int, Field(ge=0)] | NoLimit
-
-
-def token_limit(*given: int | None) -> int | None:
-    """Return the first limit that is given; None for no limit."""
-    limit = next((value for value in given if value is not None), -1)
-    return None if limit < 0 else limit
-
-
-# -- sampling ----------------------------------------------------------------------------------
-
-
 AnyNumber = Annotated[float, Field(allow_inf_nan=False)]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -68,7 +52,6 @@ Biases = dict[str, Annotated[float, Field(ge=-100, le=100)]]
 TopK = Annotated[int, Field(ge=-1)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 SignedSeed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-
 # Vendors' seeds may be signed; the random generator takes their bits as an unsigned number.
 SEEDS = 2**64
 _SPELLINGS = {
@@ -82,6 +65,42 @@ _MAXIMA = {"temperature": 1000.0, "top_p": 1.0, "min_p": 1.0}
 # No vocabulary has ids of more digits.
 _MAX_ID_DIGITS = 18
 _MAX_SHOWN_CHARS = 40
+OPENAI_STOP_OPTIONS = {
+    "include_stop": "include_stop_str_in_output",
+    "ignore_eos": "ignore_eos",
+    "min_tokens": "min_tokens",
+}
+SGLANG_STOP_OPTIONS = {
+    "include_stop": "no_stop_trim",
+    "ignore_eos": "ignore_eos",
+    "min_tokens": "min_new_tokens",
+}
+# Names in the object ``fullstop``, for options whose own name would be too general; and those of
+# the objects with a value for each stop that has one of its own.
+_OWN_NAMES = {"scope": "stop_scope"}
+_NAMES_BY_STOP = {"scope": "stop_scopes"}
+MinTokens = Annotated[int, Field(ge=0)]
+_Scope = Literal["text", "text+thinking", "all"]
+_STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
+_LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
+# JSON schemas for fields of any type, which ``checked_strings`` validates.
+STOPS = WithJsonSchema({"anyOf": [_STOP, _LIST, {"type": "null"}]})
+STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
+_WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
+_EFFORTS = {**{effort.value: effort for effort in Effort}, "off": Effort.NONE}
+# Values that leave the effort to the model: an empty one, and Groq's and LM Studio's.
+_OPEN_EFFORTS = ("", "default", "auto")
+
+_Params = TypeVar("_Params", bound=WireModel)
+
+
+def token_limit(*given: int | None) -> int | None:
+    """Return the first limit that is given; None for no limit."""
+    limit = next((value for value in given if value is not None), -1)
+    return None if limit < 0 else limit
+
+
+# -- sampling ----------------------------------------------------------------------------------
 
 
 def sampling_of(params: WireModel, path: FieldPath = ()) -> Sampling:
@@ -149,27 +168,8 @@ def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, f
 
 
 # -- stop options ------------------------------------------------------------------------------
-# Every option of the engine is accepted in the object ``fullstop`` of every dialect; those that a
-# vendor has, too, also by the vendor's name.
-
-
-OPENAI_STOP_OPTIONS = {
-    "include_stop": "include_stop_str_in_output",
-    "ignore_eos": "ignore_eos",
-    "min_tokens": "min_tokens",
-}
-SGLANG_STOP_OPTIONS = {
-    "include_stop": "no_stop_trim",
-    "ignore_eos": "ignore_eos",
-    "min_tokens": "min_new_tokens",
-}
-# Names in the object ``fullstop``, for options whose own name would be too general; and those of
-# the objects with a value for each stop that has one of its own.
-_OWN_NAMES = {"scope": "stop_scope"}
-_NAMES_BY_STOP = {"scope": "stop_scopes"}
-
-MinTokens = Annotated[int, Field(ge=0)]
-_Scope = Literal["text", "text+thinking", "all"]
+# Every dialect accepts all options of the engine in the object ``fullstop``, and some of them by
+# the vendor's name, too.
 
 
 class FullstopOptions(WireModel):
@@ -250,7 +250,7 @@ def _plain_value(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def is_report_wanted(options: FullstopOptions | None) -> bool:
+def enables_report(options: FullstopOptions | None) -> bool:
     """Whether a request asks for the stop record."""
     return options is not None and options.report
 
@@ -279,13 +279,6 @@ def allows_more_keys(options: FullstopOptions | None) -> bool:
 # -- stop strings ------------------------------------------------------------------------------
 
 
-_STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
-_LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
-# JSON schemas for fields that accept any type; ``checked_strings`` decides what is valid.
-STOPS = WithJsonSchema({"anyOf": [_STOP, _LIST, {"type": "null"}]})
-STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
-
-
 def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) -> tuple[str, ...]:
     """Return the stop strings of a request."""
     name = ".".join(str(part) for part in field)
@@ -311,13 +304,7 @@ def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) ->
 
 
 # -- reasoning effort, options of the chat template ---------------------------------------------
-# Vendors add words: an unknown one asks for reasoning without a limit, as most do.
-
-
-_WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
-_EFFORTS = {**{effort.value: effort for effort in Effort}, "off": Effort.NONE}
-# Words that leave the effort to the model: an empty one, and Groq's and LM Studio's.
-_OPEN_EFFORTS = ("", "default", "auto")
+# Vendors add values: an unknown one asks for reasoning without a limit, as most do.
 
 
 class ChatTemplateKwargs(WireModel):
@@ -341,7 +328,7 @@ def with_template_options(
 ) -> GenerationRequest:
     """Return a request with a client's options of the chat template.
 
-    Those that a field of the request expresses take precedence over that field, as in vLLM.
+    They take precedence over the fields of the request, as in vLLM.
     """
     if kwargs is None:
         return request

@@ -29,6 +29,31 @@ from engine import GenerationRequest, InvalidRequest, Message, Tool, ToolCall
 
 _Params = TypeVar("_Params", bound=WireModel)
 _Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
+_REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
+# Only a well-formed media type is put into the prompt.
+_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
+# Requests that offer one of these tools depend on it, but no model here can call it, or nothing
+# here can run it. Dated names (``bash_20250124``) begin with one of them.
+_REFUSED = (
+    "apply_patch",
+    "bash",
+    "code_execution",
+    "code_interpreter",
+    "computer",
+    "custom",
+    "file_search",
+    "local_shell",
+    "mcp",
+    "memory",
+    "shell",
+    "str_replace",
+    "text_editor",
+)
+# Tools that become functions, in the dialects that have them.
+_FUNCTIONS = ("", "custom", "function", "namespace")
+_MAX_NAMED = 20
+# Anything else a client could write is not repeated in a header.
+_KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
 
 class ReadRequest(Protocol[_Sent]):
@@ -160,14 +185,7 @@ def _flat_text(value: object) -> str:
             return ""
 
 
-_REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
-
-
 # -- images and documents ----------------------------------------------------------------------
-
-
-# Only a well-formed media type is put into the prompt.
-_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
 
 
 def note_of(
@@ -182,7 +200,7 @@ def note_of(
         raise invalid(
             path,
             f"this model reads text only and cannot see this {what}; remove it from the "
-            'conversation, or send "fullstop": {"images": "note"} to have a note in its place',
+            'conversation, or send "fullstop": {"images": "note"} to replace it by a note',
             code="unsupported_content",
         )
     known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
@@ -199,30 +217,6 @@ def media_type_of(url: object) -> str | None:
 
 # -- tools -------------------------------------------------------------------------------------
 # The client's functions are offered; others are refused or left out, which a header then says.
-
-
-# Requests that offer one of these tools depend on it, but no model here can call it, or nothing
-# here can run it. Dated names (``bash_20250124``) begin with one of them.
-_REFUSED = (
-    "apply_patch",
-    "bash",
-    "code_execution",
-    "code_interpreter",
-    "computer",
-    "custom",
-    "file_search",
-    "local_shell",
-    "mcp",
-    "memory",
-    "shell",
-    "str_replace",
-    "text_editor",
-)
-# Tools that become functions, in the dialects that have them.
-_FUNCTIONS = ("", "custom", "function", "namespace")
-_MAX_NAMED = 20
-# Anything else a client could write is not repeated in a header.
-_KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
 
 class FunctionParam(WireModel):

@@ -12,13 +12,54 @@ from typing import NamedTuple
 # Values that equal leaving a parameter out: of texts and collections, and of all parameters.
 EMPTY: tuple[object, ...] = ("", [], {})
 FALSY: tuple[object, ...] = (*EMPTY, False, 0)
+# Objects whose parameters mean the same as at the top level.
+PARAMETER_OBJECTS = frozenset({"options", "sampling_params", "structured_outputs"})
+# Values that mean the default of parameters that are otherwise named.
+DEFAULTS: Mapping[str, tuple[object, ...]] = {
+    "add_generation_prompt": (True,),
+    "do_sample": (True,),
+    "enable_thinking": (),
+    "encoder_repetition_penalty": (1,),
+    "include_reasoning": (True,),
+    "parallel_tool_calls": (True,),
+    "penalize_newline": (True,),
+    "repetition_penalty": (1,),
+    "repeat_penalty": (1,),
+    "separate_reasoning": (True,),
+    "stream_reasoning": (True,),
+    "think": (),
+    "top_p": (1,),
+    "truncate": (False,),
+    "truncation": ("auto", "disabled"),
+}
+# No server answers otherwise because of these.
+_NEUTRAL_NAMES = (
+    # Who asks, and how the request is counted, kept, routed and billed.
+    "betas bootstrap_host bootstrap_port bootstrap_room cache_salt client_metadata "
+    "data_parallel_rank extra_key kv_transfer_params log_metrics metadata priority "
+    "prompt_cache_key prompt_cache_options prompt_cache_retention request_id rid routing_key "
+    "safety_identifier service_tier store user "
+    # Memory, caches, threads, and how long a model stays loaded.
+    "cache_control cache_prompt draft_num_predict f16_kv id_slot keep_alive low_vram main_gpu "
+    "n_cache_reuse num_batch num_gpu num_gqa num_thread numa ttl use_mlock use_mmap "
+    # Speculation changes the speed, not the answer.
+    "draft_model num_draft_tokens num_speculative_tokens prediction speculative.n_max "
+    "speculative.n_min speculative.p_min speculative.type "
+    # Details of samplers and formats that are refused by their main parameter.
+    "adaptive_decay dry_allowed_length dry_base dry_penalty_last_n dry_sequence_breakers "
+    "dynatemp_exponent guided_decoding_backend logprob_start_len mirostat_eta mirostat_tau "
+    "return_text_in_logprobs spaces_between_special_tokens top_logprobs_num "
+    # Names and notes beside a schema.
+    "include_obfuscation obfuscation response_format.description response_format.name"
+)
+NEUTRAL = frozenset(_NEUTRAL_NAMES.split())
 
 
 class RefusedParameter(NamedTuple):
     """A parameter that is refused.
 
     Attributes:
-        what: What it would do, as the error names it.
+        what: Its effect, as the error names it.
         off: Values that equal leaving it out; null always does.
         instead: How APIs spell the same; the error names the spelling of the route.
     """
@@ -168,50 +209,6 @@ REFUSED: Mapping[str, RefusedParameter] = {
     **_refused("tools on this route", "tools"),
     **_refused("searching the web", "web_search_options", off=()),
 }
-
-# Objects whose parameters mean the same as at the top level.
-PARAMETER_OBJECTS = frozenset({"options", "sampling_params", "structured_outputs"})
-
-# Values that mean the default of parameters that are otherwise named.
-DEFAULTS: Mapping[str, tuple[object, ...]] = {
-    "add_generation_prompt": (True,),
-    "do_sample": (True,),
-    "enable_thinking": (),
-    "encoder_repetition_penalty": (1,),
-    "include_reasoning": (True,),
-    "parallel_tool_calls": (True,),
-    "penalize_newline": (True,),
-    "repetition_penalty": (1,),
-    "repeat_penalty": (1,),
-    "separate_reasoning": (True,),
-    "stream_reasoning": (True,),
-    "think": (),
-    "top_p": (1,),
-    "truncate": (False,),
-    "truncation": ("auto", "disabled"),
-}
-
-# No server answers otherwise because of these.
-_NEUTRAL_NAMES = (
-    # Who asks, and how the request is counted, kept, routed and billed.
-    "betas bootstrap_host bootstrap_port bootstrap_room cache_salt client_metadata "
-    "data_parallel_rank extra_key kv_transfer_params log_metrics metadata priority "
-    "prompt_cache_key prompt_cache_options prompt_cache_retention request_id rid routing_key "
-    "safety_identifier service_tier store user "
-    # Memory, caches, threads, and how long a model stays loaded.
-    "cache_control cache_prompt draft_num_predict f16_kv id_slot keep_alive low_vram main_gpu "
-    "n_cache_reuse num_batch num_gpu num_gqa num_thread numa ttl use_mlock use_mmap "
-    # Speculation changes the speed, not the answer.
-    "draft_model num_draft_tokens num_speculative_tokens prediction speculative.n_max "
-    "speculative.n_min speculative.p_min speculative.type "
-    # Details of samplers and formats that are refused by their main parameter.
-    "adaptive_decay dry_allowed_length dry_base dry_penalty_last_n dry_sequence_breakers "
-    "dynatemp_exponent guided_decoding_backend logprob_start_len mirostat_eta mirostat_tau "
-    "return_text_in_logprobs spaces_between_special_tokens top_logprobs_num "
-    # Names and notes beside a schema.
-    "include_obfuscation obfuscation response_format.description response_format.name"
-)
-NEUTRAL = frozenset(_NEUTRAL_NAMES.split())
 
 
 def is_off(value: object, off: tuple[object, ...]) -> bool:

@@ -1,0 +1,203 @@
+"""The tools that requests of OpenAI's APIs offer, as the client and as the model know them. Pure.
+
+A model knows functions with JSON arguments and one name each. Clients of OpenAI's APIs also offer
+functions in namespaces, and custom tools, whose input is any text. Each is a function for the
+model, and its calls are returned in the client's own terms.
+
+https://platform.openai.com/docs/guides/function-calling
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from api.dialects.openai.wire import CustomFormat
+from api.transport.errors import FieldPath, invalid, required, shown, unsupported
+from engine import Tool, ToolChoice
+
+_INPUT = "input"
+_NAMESPACE_SEPARATOR = "__"
+_FIELD = "tool_choice"
+_KINDS = ("function", "custom")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool of a request."""
+
+    function: Tool
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
+def model_name(name: str, namespace: str | None) -> str:
+    """Return the name of a tool and of its earlier calls for the model."""
+    if not namespace:
+        return name
+    return f"{namespace.removesuffix(_NAMESPACE_SEPARATOR)}{_NAMESPACE_SEPARATOR}{name}"
+
+
+def offered_function(tool: Tool, namespace: str | None = None) -> OfferedTool:
+    """Return a function as it is offered."""
+    known = Tool(model_name(tool.name, namespace), tool.description, tool.parameters)
+    return OfferedTool(known, tool.name, namespace)
+
+
+def offered_custom(
+    name: str,
+    description: str | None,
+    form: CustomFormat | None,
+    path: FieldPath,
+    namespace: str | None = None,
+) -> OfferedTool:
+    """Return a custom tool as it is offered.
+
+    A required call is held to a regular expression. A grammar is only described to the model: it
+    would have to hold for the text inside a JSON string.
+    """
+    text: dict[str, Any] = {"type": "string", "description": "The whole input, as one string."}
+    texts = [description or "", f'The input of this tool is one text, in the argument "{_INPUT}".']
+    if form is not None and form.type == "grammar":
+        grammar = form.grammar or form
+        grammar_path = path if form.grammar is None else (*path, "grammar")
+        if not grammar.definition:
+            raise required((*grammar_path, "definition"))
+        if grammar.syntax == "regex":
+            text["pattern"] = f"^(?:{grammar.definition})$"
+        elif grammar.syntax == "lark":
+            texts.append(f"It follows this grammar, in Lark's notation:\n{grammar.definition}")
+        else:
+            raise unsupported((*grammar_path, "syntax"), f"the syntax {shown(str(grammar.syntax))}")
+    elif form is not None and form.type != "text":
+        raise unsupported((*path, "type"), f"the format {shown(form.type)}")
+    parameters = {
+        "type": "object",
+        "properties": {_INPUT: text},
+        "required": [_INPUT],
+        "additionalProperties": False,
+    }
+    described = "\n\n".join(filter(None, texts))
+    known = Tool(model_name(name, namespace), described, parameters)
+    return OfferedTool(known, name, namespace, is_custom=True)
+
+
+def check_names(tools: Sequence[OfferedTool]) -> None:
+    """Refuse tools of different namespaces that have the same name for the model."""
+    known: dict[str, OfferedTool] = {}
+    for tool in tools:
+        other = known.setdefault(tool.function.name, tool)
+        if (other.name, other.namespace) != (tool.name, tool.namespace):
+            raise invalid(("tools",), f"two tools have the name {shown(tool.function.name)}")
+
+
+def called_tool(name: str, tools: Iterable[OfferedTool]) -> OfferedTool | None:
+    """Return the tool that a call of the model means; None if it is none of them.
+
+    Models sometimes leave a namespace out; its only tool of that name is meant then.
+    """
+    similar = []
+    for tool in tools:
+        if tool.function.name == name:
+            return tool
+        if tool.name == name:
+            similar.append(tool)
+    return similar[0] if len(similar) == 1 else None
+
+
+def arguments_of_input(text: str) -> str:
+    """Return the arguments of the function that stands for a custom tool."""
+    return json.dumps({_INPUT: text}, ensure_ascii=False)
+
+
+def input_of_arguments(arguments: str) -> str:
+    """Return the input of a custom call; if the model wrote other arguments, all of them."""
+    try:
+        value = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return arguments
+    if isinstance(value, dict):
+        # A model that names its one argument otherwise means the same.
+        value = value.get(_INPUT, next(iter(value.values())) if len(value) == 1 else None)
+    return _encodable(value) if isinstance(value, str) else arguments
+
+
+def _encodable(text: str) -> str:
+    """Return a text without lone surrogates, which escapes of JSON can contain."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def chosen_tools(
+    choice: object, offered: Sequence[OfferedTool]
+) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """Return the offered tools, and whether one of them must be called."""
+    tools = tuple(tool.function for tool in offered)
+    match choice:
+        case None | "auto":
+            return tools, ToolChoice()
+        case "none":
+            return (), ToolChoice("none")
+        case "required":
+            return _required(tools)
+        case dict() if choice.get("type") in _KINDS:
+            return tools, ToolChoice("required", _found(choice, offered).name)
+        case dict() if choice.get("type") == "allowed_tools":
+            return _allowed(choice, offered)
+        case str() | {"type": _}:
+            raise unsupported((_FIELD,), f"the tool choice {_kind(choice)!r}")
+        case _:
+            raise invalid((_FIELD,), "must be a word, an object with a type, or null")
+
+
+def _required(tools: Sequence[Tool]) -> tuple[tuple[Tool, ...], ToolChoice]:
+    if not tools:
+        raise invalid((_FIELD,), "requires a call, but there is no function among the tools")
+    return tuple(tools), ToolChoice("required")
+
+
+def _allowed(
+    choice: dict[str, object], offered: Sequence[OfferedTool]
+) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """Keep the tools of a list; Chat puts it one level deeper than Responses."""
+    inner = choice.get("allowed_tools", choice)
+    listed = inner.get("tools") if isinstance(inner, dict) else None
+    if not isinstance(listed, list):
+        raise invalid((_FIELD, "tools"), "must be a list of tools")
+    allowed: list[Tool] = []
+    for listed_tool in listed:
+        kind = listed_tool.get("type", "function") if isinstance(listed_tool, dict) else None
+        if kind == "namespace":
+            allowed += [
+                tool.function for tool in offered if tool.namespace == listed_tool.get("name")
+            ]
+        elif kind in _KINDS:
+            allowed.append(_found(listed_tool, offered))
+        # Other kinds do not run here and were left out, so that they cannot be called either.
+    kept = [tool for index, tool in enumerate(allowed) if tool not in allowed[:index]]
+    if isinstance(inner, dict) and inner.get("mode") == "required":
+        return _required(kept)
+    return tuple(kept), ToolChoice()
+
+
+def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:
+    """Return the function of a tool that the client names.
+
+    Chat puts the name one level deeper than Responses. A namespace may be left out.
+    """
+    kind = str(choice.get("type") or "function")
+    inner = choice.get(kind, choice)
+    name = inner.get("name") if isinstance(inner, dict) else None
+    path: FieldPath = (_FIELD, kind, "name") if kind in choice else (_FIELD, "name")
+    if not isinstance(name, str) or not name:
+        raise invalid(path, "must be the name of one of the tools")
+    namespace = choice.get("namespace")
+    for tool in offered:
+        is_meant = name in (tool.name, tool.function.name) and namespace in (None, tool.namespace)
+        if is_meant and tool.is_custom == (kind == "custom"):
+            return tool.function
+    raise invalid((_FIELD,), f"{shown(name)} is not among the tools")
+
+
+def _kind(choice: object) -> object:
+    return choice.get("type") if isinstance(choice, dict) else choice
