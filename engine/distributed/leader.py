@@ -34,6 +34,7 @@ class LeadingBatch(RunningBatch):
         # Draft tokens would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, guesses=False))
         self._ranks = ranks
+        self._abandoned: object = None
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence everywhere."""
@@ -73,6 +74,12 @@ class LeadingBatch(RunningBatch):
 
     def reset(self) -> abc.Sequence[int]:
         """Drop all sequences of this process; the other processes are lost already."""
+        # MLX may still compute with the arrays of the failed step; freeing them ends the process.
+        self._abandoned = (
+            self._batch.decoding,
+            self._batch.groups,
+            [*self.sequences.by_number.values()],
+        )
         self.sequences.clear()
         return super().reset()
 
