@@ -3,11 +3,8 @@
 Imports Qt only if there is a display. Main thread.
 """
 
-import ctypes
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 from app import exits
 from app.exits import CommandError
@@ -39,83 +36,18 @@ def run(options: ChatOptions) -> int:
     return chat(options, options.files)
 
 
-# -- whether this machine can show a window ----------------------------------------------------
-# If Qt cannot reach a display, or one of its system libraries is missing, it does not raise an
-# exception but ends the process. So its platform plugin is opened and the display asked first.
-
-
-_DRAW_ON_SCREEN = ("xcb", "wayland")
-
-
-def platform_names(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the platforms that Qt would try on Linux, best first; empty without a display."""
-    if chosen := environment.get("QT_QPA_PLATFORM"):
-        return tuple(part.split(":")[0] for part in chosen.split(";") if part)
-    displays = []
-    if environment.get("WAYLAND_DISPLAY"):
-        displays.append("wayland")
-    if environment.get("DISPLAY"):
-        displays.append("xcb")
-    return tuple(displays)
-
-
 def display_problem() -> str | None:
-    """Return why no window can be shown, in words; None if one may be possible.
-
-    Reads only the environment, so it is fast.
-    """
-    if not sys.platform.startswith("linux") or platform_names(os.environ):
+    """Return why no window can be shown, by the environment; None if one may be possible."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    if not sys.platform.startswith("linux") or any(os.environ.get(name) for name in names):
         return None
     return "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
 
 
 def qt_problem() -> str | None:
-    """Import Qt and return why it could not show a window, in words; None if it can."""
+    """Import Qt and return why it cannot be loaded; None if it can."""
     try:
-        import PySide6
-        import PySide6.QtWidgets
+        import PySide6.QtWidgets  # noqa: F401 - only whether it can be loaded
     except ImportError as error:
         return f"Qt cannot be loaded ({error})"
-    if not sys.platform.startswith("linux"):
-        return None
-    plugins = Path(PySide6.__file__).parent / "Qt" / "plugins" / "platforms"
-    problems = [_platform_problem(name, plugins) for name in platform_names(os.environ)]
-    if None in problems:
-        return None
-    return "; ".join(problem for problem in problems if problem)
-
-
-def _platform_problem(name: str, plugins: Path) -> str | None:
-    plugin = plugins / f"libq{name}.so"
-    if not plugin.is_file():
-        return f"Qt has no platform {name}"
-    try:
-        ctypes.CDLL(str(plugin))
-    except OSError as error:
-        library = str(error).partition(":")[0]
-        return f"Qt's {name} platform needs {library}, which is not installed"
-    if name in _DRAW_ON_SCREEN and not _is_reachable(name):
-        return f"the {name} display does not answer"
     return None
-
-
-def _is_reachable(name: str) -> bool:
-    """Return whether the display named in the environment lets this process connect.
-
-    Uses the libraries that the platform plugin has just loaded.
-    """
-    if name == "wayland":
-        wayland = ctypes.CDLL("libwayland-client.so.0")
-        wayland.wl_display_connect.restype = ctypes.c_void_p
-        connection = wayland.wl_display_connect(None)
-        if not connection:
-            return False
-        wayland.wl_display_disconnect(ctypes.c_void_p(connection))
-        return True
-    xcb = ctypes.CDLL("libxcb.so.1")
-    xcb.xcb_connect.restype = ctypes.c_void_p
-    connection = ctypes.c_void_p(xcb.xcb_connect(None, None))
-    try:
-        return not xcb.xcb_connection_has_error(connection)
-    finally:
-        xcb.xcb_disconnect(connection)

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from app.agent_commands import lines, with_folder
-from app.agents import AGENTS, NO_KEY, Target
+from app.agents import AGENTS, Target
 from app.settings import options
 
 TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")
@@ -38,13 +38,6 @@ def test_lines_are_shell_commands_and_never_contain_the_key(name: str) -> None:
     assert (words[0], words[-2:]) == (AGENTS[name].program, ["-p", "it's a test"])
 
 
-def test_lines_without_a_key_send_a_placeholder() -> None:
-    target = Target("http://127.0.0.1:8642", "m", None, NO_KEY)
-    written = lines(AGENTS["claude"], target)
-    assert "export ANTHROPIC_AUTH_TOKEN=unused\n" in written
-    assert "FULLSTOP_API_KEY" not in written
-
-
 def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
     setup = AGENTS["aider"].set_up(TARGET)
     assert with_folder(setup, "/tmp/x").arguments[-1] == "/tmp/x/fullstop-aider.json"
@@ -55,25 +48,11 @@ def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
     assert '="${TMPDIR:-/tmp}/fullstop-qwen.json"' in lines(AGENTS["qwen"], TARGET)
 
 
-@pytest.mark.parametrize("name", sorted(set(AGENTS) - {"aider", "openhands"}))
-def test_an_agent_that_sends_pictures_gets_notes_in_their_place(name: str) -> None:
-    # aider and OpenHands send a picture only if they know that the model sees.
-    setup = AGENTS[name].set_up(TARGET)
-    told = json.dumps([setup.variables, setup.arguments, setup.files])
-    assert "images" in told
-    assert "note" in told
-
-
 def test_claude_code_compacts_within_the_model_context() -> None:
     variables = AGENTS["claude"].set_up(TARGET).variables
     assert variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "65536"
     assert variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "16384"
     assert "CLAUDE_CODE_AUTO_COMPACT_WINDOW" not in variables
-
-
-def test_codex_waits_for_a_long_prompt() -> None:
-    arguments = AGENTS["codex"].set_up(TARGET).arguments
-    assert "model_providers.fullstop.stream_idle_timeout_ms=1800000" in arguments
 
 
 def test_agents_that_read_json_get_settings_that_parse() -> None:

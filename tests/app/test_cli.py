@@ -1,7 +1,5 @@
-import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,6 @@ from app.cli import main
 from app.commands import ask, serve, window
 from app.settings.options import COMMANDS, AskOptions, ChatOptions, ModelOptions
 from app.settings.serve import ServeOptions
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -53,16 +49,6 @@ def test_a_stop_is_taken_exactly_as_given(stop: str, asked: list[AskOptions]) ->
         assert not asked[0].is_json
     else:
         assert (code, asked) == (2, [])
-
-
-def test_a_stop_can_be_joined_by_an_equals_sign(asked: list[AskOptions]) -> None:
-    main(["ask", "hi", "--stop==x", "--stop=--"])
-    assert asked[0].answer.stops == ("=x", "--")
-
-
-def test_stops_keep_their_order_and_lose_duplicates(asked: list[AskOptions]) -> None:
-    main(["ask", "hi", "--stop", "b", "--stop", "a", "--stop", "b"])
-    assert asked[0].answer.stops == ("b", "a")
 
 
 def test_escapes_are_interpreted_only_on_request(asked: list[AskOptions]) -> None:
@@ -171,14 +157,6 @@ def test_a_typo_is_answered_in_one_line_with_the_nearest_word(
     assert captured.out == ""
 
 
-def test_a_typo_says_where_help_is(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["models", "list", "--jsn"])
-    assert capsys.readouterr().err == (
-        "fullstop: models list has no option --jsn. Did you mean --json? "
-        "fullstop models list --help shows what it takes.\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "meant"),
     [("ls", "list"), ("show", "show"), ("pull", "download"), ("rm", "remove")],
@@ -191,34 +169,12 @@ def test_names_that_hands_know_mean_actions_of_models(name: str, meant: str) -> 
     assert alias.alias_of == f"models {meant}"
 
 
-def test_ls_lists_models(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ls", "--names"]) == 0
-    assert "demo-model" in capsys.readouterr().out.splitlines()
-
-
-def test_show_describes_a_model(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "demo-model"]) == 0
-    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert shown["name"] == "demo-model"
-    assert shown["context"].endswith("tokens")
-    assert main(["show", "demo-model", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["name"] == "demo-model"
-
-
 def test_run_with_a_prompt_answers_it_once(asked: list[AskOptions]) -> None:
     main(["run", "demo-model", "Count", "to 3", "--stop", "2", "--max-tokens", "9"])
     assert asked[0].prompt == "Count to 3"
     assert asked[0].model == paths.demo_model()
     assert asked[0].answer.stops == ("2",)
     assert asked[0].answer.conversation.max_tokens == 9
-
-
-def test_run_with_a_pipe_alone_answers_what_is_piped(
-    asked: list[AskOptions], piped: Callable[[bytes], None]
-) -> None:
-    piped(b"Count to 3")
-    main(["run", "demo-model", "--file", "a.txt"])
-    assert (asked[0].prompt, asked[0].files) == ("-", ("a.txt",))
 
 
 def test_run_in_a_terminal_without_a_prompt_chats(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,11 +190,6 @@ def test_run_in_a_terminal_without_a_prompt_chats(monkeypatch: pytest.MonkeyPatc
     assert (options.answer.stops, files) == (("x",), ("a.txt",))
 
 
-def test_serve_listens_only_on_this_computer_by_default(served: list[ServeOptions]) -> None:
-    main(["serve"])
-    assert (served[0].host, served[0].api_key) == ("127.0.0.1", None)
-
-
 def test_the_key_comes_from_the_environment_unless_it_is_given(
     served: list[ServeOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,14 +197,6 @@ def test_the_key_comes_from_the_environment_unless_it_is_given(
     main(["serve"])
     main(["serve", "--api-key", "given"])
     assert [options.api_key for options in served] == ["from-environment", "given"]
-
-
-def test_origins_and_strictness_reach_the_server(served: list[ServeOptions]) -> None:
-    main(
-        ["serve", "--allow-origin", "https://a.org", "--allow-origin", "https://b.org", "--strict"]
-    )
-    assert served[0].allow_origin == ("https://a.org", "https://b.org")
-    assert served[0].strict
 
 
 def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> None:

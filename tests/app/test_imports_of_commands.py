@@ -117,12 +117,6 @@ def test_listing_models_loads_no_model_no_window_no_server_and_no_client_of_the_
     assert loaded == []
 
 
-def test_a_completion_script_loads_nothing_but_the_command_line() -> None:
-    printed, loaded = loaded_of(LIGHT, command("completion", "bash"))
-    assert printed
-    assert loaded == []
-
-
 def test_probe_loads_no_model_no_window_and_no_server() -> None:
     forbidden = (*WINDOW, *MODEL, *UNUSED_OF_MODELS, "api.server", "pydantic", "psutil")
     _, loaded = loaded_of(forbidden, command("probe", "http://127.0.0.1:9", "--timeout", "5"))

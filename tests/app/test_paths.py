@@ -1,4 +1,3 @@
-import json
 import shutil
 import tomllib
 from dataclasses import replace
@@ -41,13 +40,6 @@ def test_a_wheel_contains_the_demo_model_and_the_pages_of_help_at_the_expected_p
         assert paths.page(name) == place
 
 
-def test_a_packaged_demo_model_is_preferred(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(paths, "PACKAGED_DEMO_MODEL", tmp_path)
-    assert paths.demo_model() == tmp_path
-
-
 def test_a_model_has_the_name_of_its_folder_or_of_its_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,34 +66,3 @@ def test_a_folder_that_was_added_in_the_window_is_searched_by_every_command(
     stored.keep(replace(now, models=replace(now.models, folders=(str(tmp_path / "mine"),))))
     assert "added-model" in paths.model_names()
     assert paths.model_folder("added-model") == folder
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"\xff",
-        b"[" * 100_000,
-        b"[]",
-        b'{"models": 1}',
-        b'{"models": {"folders": "/tmp"}}',
-        b'{"models": {"folders": ["/tmp", 1]}}',
-    ],
-)
-def test_a_settings_file_that_cannot_be_read_adds_no_folder_and_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    paths.settings_file().write_bytes(content)
-    assert paths.model_names() == [paths.demo_model().name]
-    assert paths.settings_file().read_bytes() == content
-
-
-def test_a_folder_in_the_settings_that_is_not_a_valid_path_has_no_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    settings = {"models": {"folders": ["\0", str(tmp_path / "gone")]}}
-    paths.settings_file().write_text(json.dumps(settings))
-    assert paths.model_names() == [paths.demo_model().name]

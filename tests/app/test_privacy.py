@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app import logs, paths
-from app.damaged_files import DamagedFileKeeper
+from app import logs
 from app.logs import log_to_file
 from app.private_files import made_private, tighten
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
@@ -101,52 +100,3 @@ def test_files_that_an_earlier_version_left_readable_become_private(tmp_path: Pa
     assert mode(folder / "conversations.db") == 0o600
     assert mode(read_only) == 0o400
     assert mode(elsewhere) == 0o644
-
-
-def test_both_folders_can_be_relative_to_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", "~/a")
-    monkeypatch.setenv("FULLSTOP_DATA_DIR", "~/b")
-    assert (paths.config_folder(), paths.data_folder()) == (tmp_path / "a", tmp_path / "b")
-
-
-def test_the_permissions_of_a_named_home_folder_do_not_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tmp_path.chmod(0o755)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    made_private(tmp_path)
-    tighten(tmp_path)
-    assert mode(tmp_path) == 0o755
-
-
-def test_the_permissions_of_a_folder_that_everybody_can_write_do_not_change(tmp_path: Path) -> None:
-    tmp_path.chmod(0o1777)
-    made_private(tmp_path)
-    tighten(tmp_path)
-    assert mode(tmp_path) == 0o1777
-
-
-def test_the_permissions_of_other_programs_files_do_not_change(tmp_path: Path) -> None:
-    script = tmp_path / "script.sh"
-    script.write_text("exit")
-    script.chmod(0o755)
-    tighten(tmp_path)
-    assert mode(script) == 0o755
-
-
-@pytest.mark.usefixtures("open_umask")
-def test_new_parent_folders_are_private(tmp_path: Path) -> None:
-    folder = made_private(tmp_path / "state" / "fullstop" / "log")
-    assert mode(folder.parent) == 0o700
-    assert mode(folder.parent.parent) == 0o700
-
-
-def test_two_files_that_are_set_aside_within_a_second_are_both_kept(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    for text in ("one", "two", "three"):
-        path.write_text(text)
-        assert "It is kept as settings.json.broken-" in DamagedFileKeeper(path).set_aside()
-    assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]

@@ -2,18 +2,14 @@
 
 import plistlib
 import re
-import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from app import __version__
-from app.cli import RUN_ENDING
-from assets.bundle import linux, mac, packages
-from assets.bundle.build import build
-from assets.bundle.mac import AD_HOC, SIDES, packed, side_of
-from assets.bundle.packages import Interpreter, copy, found, gathered
+from assets.bundle import mac, packages
+from assets.bundle.mac import SIDES, packed, side_of
+from assets.bundle.packages import Interpreter, copy, gathered
 from assets.bundle.product import (
     ICONS,
     IDENTIFIER,
@@ -21,10 +17,7 @@ from assets.bundle.product import (
     RUN_SUFFIX,
     RUN_TYPE,
     BuildFailed,
-    layout_here,
-    linux_layout,
     mac_layout,
-    run,
 )
 
 
@@ -96,16 +89,6 @@ def test_the_container_of_icons_holds_each_picture_as_it_is() -> None:
     assert all(picture == pictures[side_of(picture)] for picture in found.values())
 
 
-def test_a_picture_of_the_wrong_size_is_refused() -> None:
-    picture = (ICONS / "32.png").read_bytes()
-    with pytest.raises(ValueError, match="64: the picture is 32 pixels wide"):
-        packed({64: picture})
-    with pytest.raises(ValueError, match="48: the container takes 16, 32"):
-        packed({48: picture})
-    with pytest.raises(ValueError, match="no PNG"):
-        packed({32: b"GIF89a" + bytes(20)})
-
-
 @pytest.mark.parametrize(
     "tag",
     [
@@ -132,24 +115,6 @@ def test_wheels_for_the_oldest_mac_are_taken(tag: str) -> None:
 def test_wheels_for_newer_or_other_systems_are_refused_by_name(tag: str) -> None:
     with pytest.raises(BuildFailed, match=f"not for macOS 14.0: mlx: {tag.rpartition('-')[2]}"):
         packages.check_tags([("numpy", ["py3-none-any"]), ("mlx", [tag])], "darwin")
-
-
-def test_one_fitting_tag_of_several_is_enough() -> None:
-    tags = ["cp312-cp312-macosx_15_0_arm64", "cp312-cp312-macosx_11_0_arm64"]
-    packages.check_tags([("mlx", tags)], "darwin")
-
-
-def test_a_mac_wheel_is_refused_on_linux() -> None:
-    with pytest.raises(BuildFailed, match="not for Linux: mlx"):
-        packages.check_tags([("mlx", ["cp312-cp312-macosx_14_0_arm64"])], "linux")
-
-
-def test_tags_are_read_from_what_was_installed(tmp_path: Path) -> None:
-    wheel = "Wheel-Version: 1.0\nTag: cp312-cp312-macosx_14_0_arm64\nTag: py3-none-any\n"
-    package(tmp_path, "mlx", "", WHEEL=wheel)
-    assert packages.wheel_tags(tmp_path) == [
-        ("mlx", ["cp312-cp312-macosx_14_0_arm64", "py3-none-any"])
-    ]
 
 
 def test_mlx_without_its_metal_library_is_no_app(tmp_path: Path) -> None:
@@ -203,83 +168,6 @@ def test_licences_are_gathered_with_name_and_text(tmp_path: Path) -> None:
     ):
         assert line in text
     assert text.count("It brings no text") == 2
-
-
-def test_a_desktop_finds_name_icon_and_command(tmp_path: Path) -> None:
-    layout = linux_layout(tmp_path)
-    linux.write_files(layout)
-    entry = (layout.resources / "applications" / "fullstop.desktop").read_text()
-    assert entry.startswith("[Desktop Entry]\nType=Application\n")
-    assert {"Exec=fullstop %f", "Icon=fullstop", "Terminal=false"} < set(entry.splitlines())
-    icons = (layout.resources / "icons").rglob("fullstop.png")
-    assert {side_of(icon.read_bytes()) for icon in icons} == {16, 32, 64, 128, 256, 512}
-    autostart = (layout.resources / "autostart" / "fullstop.desktop").read_text()
-    assert "X-GNOME-Autostart-enabled=true" in autostart
-    assert "Exec=fullstop" in autostart.splitlines()
-
-
-def test_a_desktop_knows_saved_runs_by_their_ending_and_opens_them(tmp_path: Path) -> None:
-    layout = linux_layout(tmp_path)
-    linux.write_files(layout)
-    (file,) = (layout.resources / "mime" / "packages").iterdir()
-    space = "{http://www.freedesktop.org/standards/shared-mime-info}"
-    kind = ElementTree.parse(file).getroot().find(f"{space}mime-type")
-    assert kind is not None
-    ending = kind.find(f"{space}glob")
-    assert ending is not None
-    assert ending.get("pattern") == f"*.{RUN_SUFFIX}" == f"*{RUN_ENDING}"
-    entry = (layout.resources / "applications" / "fullstop.desktop").read_text()
-    assert f"MimeType={kind.get('type')};" in entry.splitlines()
-
-
-def test_a_command_that_fails_is_told_with_what_it_said() -> None:
-    with pytest.raises(BuildFailed, match=r"failed with 3: sh -c (.|\n)*no room"):
-        run(["sh", "-c", "echo no room >&2; exit 3"])
-    with pytest.raises(BuildFailed, match="no-such-tool is not installed"):
-        run(["no-such-tool", "--now"])
-
-
-def test_a_python_that_is_named_is_taken(tmp_path: Path) -> None:
-    prefix = Path(sys.base_prefix)
-    taken = found(prefix, "3.0", tmp_path)
-    assert taken.prefix == prefix
-    assert taken.version == ".".join(map(str, sys.version_info[:2]))
-
-
-def test_uv_is_found_in_an_environment_that_is_not_activated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uv = tmp_path / "environment" / "bin" / "uv"
-    uv.parent.mkdir(parents=True)
-    uv.write_text(
-        "#!/bin/sh\n"
-        'mkdir -p "$5/cpython-3.12.0-any/bin" && touch "$5/cpython-3.12.0-any/bin/python3"\n'
-    )
-    uv.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(uv.with_name("python")))
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    scratch = tmp_path / "scratch"
-    taken = found(None, "3.12", scratch)
-    assert taken.prefix == scratch / "cpython-3.12.0-any"
-
-
-def test_without_a_python_that_can_be_moved_a_mac_is_told_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(BuildFailed, match=r"uv is not installed(.|\n)*pip install uv"):
-        found(None, "3.12", tmp_path)
-
-
-def test_a_build_that_fails_leaves_the_earlier_bundle_as_it_was(tmp_path: Path) -> None:
-    earlier = layout_here(tmp_path).program
-    earlier.parent.mkdir(parents=True)
-    earlier.write_text("works")
-    with pytest.raises(BuildFailed, match="no-python"):
-        build(tmp_path, tmp_path / "no-python", AD_HOC)
-    assert earlier.read_text() == "works"
-    assert [path.name for path in tmp_path.iterdir()] == [layout_here(tmp_path).root.name]
 
 
 def test_of_python_only_what_programs_need_is_copied(

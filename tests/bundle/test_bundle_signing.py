@@ -3,9 +3,6 @@
 import struct
 from pathlib import Path
 
-import pytest
-
-from assets.bundle.build import made_for_newer_systems
 from assets.bundle.mac import (
     code_in,
     command,
@@ -13,7 +10,6 @@ from assets.bundle.mac import (
     is_code,
     least_systems,
     mend_frameworks,
-    notarising,
 )
 
 ARM, INTEL = 0x0100000C, 0x01000007
@@ -43,38 +39,12 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"#!/bin/sh\n",
-        b"\xca\xfe\xba\xbe\x00\x00\x00\x41" + bytes(40),  # one of Java's classes
-        thin(ARM, (14, 0), OBJECT),
-        fat(b"!<ar" + struct.pack("<I", ARM) + bytes(32)),  # an archive for several machines
-    ],
-)
-def test_other_files_are_no_code(content: bytes, tmp_path: Path) -> None:
-    assert not is_code(write(tmp_path / "file", content))
-
-
 def test_a_library_says_for_which_system_it_was_made(tmp_path: Path) -> None:
     library = write(tmp_path / "one.so", thin(ARM, (14, 0)))
     assert is_code(library)
     assert least_systems(library) == {"arm64": (14, 0)}
     both = write(tmp_path / "two.so", fat(thin(INTEL, (13, 0)), thin(ARM, (26, 1))))
     assert least_systems(both) == {"x86_64": (13, 0), "arm64": (26, 1)}
-
-
-def test_a_link_to_code_is_not_signed_again(tmp_path: Path) -> None:
-    write(tmp_path / "real.dylib", thin(ARM, (14, 0)))
-    (tmp_path / "link.dylib").symlink_to("real.dylib")
-    assert code_in(tmp_path) == [tmp_path / "real.dylib"]
-
-
-def test_code_for_newer_systems_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "old.so", fat(thin(INTEL, (26, 0)), thin(ARM, (14, 0))))
-    write(tmp_path / "new.so", fat(thin(INTEL, (13, 0)), thin(ARM, (26, 0))))
-    assert made_for_newer_systems(tmp_path) == ["new.so (macOS 26.0)"]
 
 
 def test_the_inside_is_signed_first_then_frameworks_then_the_app(tmp_path: Path) -> None:
@@ -124,9 +94,3 @@ def test_a_framework_out_of_a_wheel_gets_its_links_back(tmp_path: Path) -> None:
         assert (framework / "Resources" / "Info.plist").read_bytes() == b"the real one"
         assert (framework / "Versions" / "Current").readlink() == Path("A")
         assert code_in(tmp_path) == [framework / "Versions" / "A" / "QtCore"]
-
-
-def test_the_commands_for_apples_word_name_the_app() -> None:
-    told = notarising(Path("/dist/Fullstop.app"))
-    assert [line.split()[0] for line in told.splitlines()] == ["ditto", "xcrun", "xcrun"]
-    assert "notarytool submit '/dist/Fullstop.zip'" in told

@@ -59,13 +59,6 @@ def test_each_row_of_the_acceptance_table_gets_its_text_its_reason_and_its_recor
     assert {"passes", "guessed", "accepted", "forced"} <= answer["speculation"].keys()
 
 
-def test_thinking_is_on_only_on_request(ask: Ask) -> None:
-    loud = ask("Count from 1 to 3, one number per line", "--max-tokens", "300", "--thinking")
-    assert loud["thinking"].strip() != ""
-    assert loud["text"] == "1\n2\n3"
-    assert loud["usage"]["thinking_tokens"] > 0
-
-
 def test_a_thinking_budget_ends_the_thinking_and_is_kept_with_the_run(
     ask: Ask, tmp_path: Path
 ) -> None:
@@ -80,29 +73,6 @@ def test_a_thinking_budget_ends_the_thinking_and_is_kept_with_the_run(
     assert saved.budget_end == BudgetEnd(7, 3, 6)
     forced = [one.token_id for one in saved.tokens if one.origin is TokenOrigin.BUDGET]
     assert forced == [one.token_id for one in saved.tokens[7:10]]
-
-
-def test_escapes_are_interpreted_on_request_and_taken_as_typed_otherwise(ask: Ask) -> None:
-    prompt = "Count from 1 to 10, one number per line"
-    assert ask(prompt, "--stop", r"3\n4", "--escapes")["text"] == "1\n2\n"
-    assert ask(prompt, "--stop", r"3\n4")["stop"]["kind"] == "eos"
-
-
-def test_eos_can_be_ignored_and_limits_still_apply(ask: Ask) -> None:
-    words = ("Count from 1 to 3, one number per line", "--max-tokens", "40", "--ignore-eos")
-    assert ask(*words)["stop"]["kind"] == "max_tokens"
-
-
-def test_every_option_of_stops_can_be_given(ask: Ask) -> None:
-    words = ("Count from 1 to 10, one number per line", "--stop", "3")
-    assert ask(*words, "--include-stop", "--stop-scope", "all")["text"] == "1\n2\n3"
-    assert ask(*words, "--min-tokens", "9")["stop"]["kind"] == "eos"
-
-
-def test_the_stop_that_completes_first_wins_whatever_the_order(ask: Ask) -> None:
-    prompt = "Count from 1 to 10, one number per line"
-    answer = ask(prompt, "--stop", "9", "--stop", "--", "--stop", "2\n3")
-    assert (answer["text"], answer["stop"]["value"]) == ("1\n", "2\n3")
 
 
 def test_the_answer_goes_to_standard_output_and_the_reason_to_standard_error(
@@ -156,14 +126,3 @@ def test_ctrl_c_ends_the_answer_at_once_and_says_so(headless: dict[str, str]) ->
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130
-
-
-def test_a_missing_model_is_explained_without_a_traceback(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert main(["ask", "hello", "--model", str(tmp_path / "nowhere")]) == 1
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert "nowhere does not exist" in captured.err
-    assert "--model takes the folder of an MLX model" in captured.err
-    assert "Traceback" not in captured.err

@@ -47,22 +47,6 @@ def test_other_stops_give_the_result_of_a_real_run(
     assert again["output_tokens"] == real["usage"]["output_tokens"]
 
 
-def test_without_stops_the_recording_ends_before_anything_stops_it(
-    saved_run: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["replay", str(saved_run), "--no-stop"]) == 0
-    captured = capfd.readouterr()
-    assert captured.out == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
-    assert captured.err.startswith("[No stop fires within the ")
-
-
-def test_text_and_reason_are_printed(saved_run: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(saved_run), "--stop", "4"]) == 0
-    captured = capfd.readouterr()
-    assert captured.out == "1\n2\n3\n"
-    assert captured.err.startswith("[Stopped by “4” after 6 characters · ")
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [(None, "cannot be read"), (b"{", "not a saved run"), (b"\xff", "UTF-8"), (b"[]", "run.json")],
@@ -78,10 +62,3 @@ def test_a_file_that_is_not_a_saved_run_is_named(
     assert captured.out == ""
     assert str(path) in captured.err
     assert reason in captured.err
-
-
-def test_a_missing_folder_is_named_before_the_model_is_loaded(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["ask", COUNT, "--save-run", str(tmp_path / "nowhere" / "run.json")]) == 2
-    assert "--save-run: there is no folder" in capfd.readouterr().err

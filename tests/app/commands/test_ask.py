@@ -48,17 +48,6 @@ def test_a_file_is_read_and_a_terminal_is_not(
     os.close(parent)
 
 
-def test_a_program_without_standard_input_still_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    assert whole_prompt("Hello") == "Hello"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_standard_input_in_another_encoding_of_unicode_is_read(piped: Piped, encoding: str) -> None:
-    piped("Zähle\r\nbis 3\n".encode(encoding))
-    assert whole_prompt("-") == "Zähle\nbis 3"
-
-
 @pytest.mark.parametrize(
     ("content", "encoding"), [("café".encode("latin-1"), "UTF-8"), (b"\xff\xfea", "UTF-16")]
 )
@@ -82,25 +71,6 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(ask, "_ask", answered)
     monkeypatch.setattr(sys, "stdin", None)
     return sent
-
-
-def test_files_come_before_the_prompt_as_attached_files_do(
-    prompts: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_text("Sales rose.")
-    (tmp_path / "b.md").write_text("```\ncode\n```\n")
-    assert main(["ask", "Why?", "--file", f"{tmp_path}/a.txt", "--file", f"{tmp_path}/b.md"]) == 0
-    a, b = "a.txt:\n```\nSales rose.\n```", "b.md:\n````\n```\ncode\n```\n````"
-    assert prompts == [f"{a}\n\n{b}\n\nWhy?"]
-
-
-def test_a_file_comes_before_what_is_piped(
-    prompts: list[str], piped: Piped, tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_text("Sales rose.")
-    piped(b"They fell.")
-    main(["ask", "Why?", "--file", str(tmp_path / "a.txt")])
-    assert prompts == ["a.txt:\n```\nSales rose.\n```\n\nThey fell.\n\nWhy?"]
 
 
 @pytest.mark.parametrize(

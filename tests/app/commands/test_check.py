@@ -1,23 +1,16 @@
 """``fullstop models check``: answers beside mlx-lm's plain loop, and what drafts gain."""
 
 import json
-import os
 import shutil
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from app.cli import main
 from app.commands import check
 from engine import Comparison, Difference
-from tests.support.models.hybrid_model import write_trained_hybrid
-
-REPOSITORY = Path(__file__).parents[3]
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -60,26 +53,6 @@ def test_the_demo_model_answers_as_the_plain_loop_and_each_source_is_measured(ru
     assert {case["outcome"] for case in said["template"]["cases"]} == {"as sent"}
 
 
-@pytest.mark.usefixtures("one_round")
-def test_a_hybrid_with_a_draft_head_of_its_own_is_checked(run: Run, tmp_path: Path) -> None:
-    folder = write_trained_hybrid(tmp_path / "hybrid")
-    code, out, _ = run(str(folder), "--tokens", "24", "--json")
-    said = json.loads(out)
-    assert (code, said["own_draft_head"]) == (0, True)
-    measured = {one["drafts"] for one in said["measurements"] if one["text"] == "a list"}
-    assert measured == {"none", "prompt lookup", "own draft head", "all of these"}
-
-
-@pytest.mark.usefixtures("one_round")
-def test_a_draft_model_is_measured_too(run: Run, demo_model_path: Path) -> None:
-    words = (str(demo_model_path), "--draft-model", str(demo_model_path), "--tokens", "16")
-    code, out, _ = run(*words)
-    assert code == 0
-    assert "draft model demo-model" in out.splitlines()[0]
-    assert "all of these" in out
-    assert "demo-model works." in out.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("difference", "code", "words"),
     [
@@ -116,36 +89,3 @@ def test_a_model_that_cannot_be_loaded_is_refused_in_words(
     assert (code, out) == (1, "")
     assert "the model cannot be loaded: the file broken/model.safetensors is damaged" in err
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("tokens", "moment", "codes"),
-    [
-        ("10000", "answering: free text", {130}),
-        # The comparison may be over before the signal arrives.
-        ("200", "comparing with the plain loop", {0, 130}),
-    ],
-)
-def test_ctrl_c_ends_it_without_a_trace(tokens: str, moment: str, codes: set[int]) -> None:
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "app", "models", "check", "demo-model", "--tokens", tokens],
-        cwd=str(REPOSITORY),
-        env=os.environ | {"TERM": "xterm"},
-        encoding="utf-8",
-        timeout=120,
-        dimensions=(24, 200),
-    )
-    child.expect(moment)
-    child.sendintr()
-    said = child.read()
-    child.close()
-    assert "Traceback" not in said
-    assert child.exitstatus in codes
-
-
-def test_no_gain_is_told_of_drafts_that_were_not_made() -> None:
-    drafted = check.Measurement("a list", "prompt lookup", 1.5, 1.33, guessed=8, accepted=4)
-    idle = replace(drafted, guessed=0, accepted=0)
-    assert check._cells(drafted) == ("a list", "prompt lookup", "1.5", "1.33", "8", "50%")
-    assert check._cells(idle) == ("a list", "prompt lookup", "1.5", "", "0", "does not pay here")

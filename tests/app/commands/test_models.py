@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +92,6 @@ def test_a_downloaded_model_is_listed_answers_by_its_name_and_is_removed(
     assert NAME not in run()[1]
 
 
-def test_the_list_has_a_line_for_each_model_and_only_names_on_request(site: Hub, run: Run) -> None:
-    head, line = run("list")[1].splitlines()
-    assert head.split() == ["NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES"]
-    assert line.split()[0] == "demo-model"
-    assert run("list", "--names") == (0, "demo-model\n", "")
-    assert json.loads(run("list", "--names", "--json")[1]) == {"models": ["demo-model"]}
-
-
 def test_a_folder_that_the_window_added_is_listed(
     site: Hub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
 ) -> None:
@@ -128,25 +119,6 @@ def test_a_search_shows_each_model_and_whether_it_fits(site: Hub, run: Run) -> N
     assert found["models"][0]["needed_bytes"] > 4_000_000
 
 
-def test_a_search_is_limited_and_says_that_there_is_more(site: Hub, run: Run) -> None:
-    for number in range(5):
-        site.add_model(f"a/model-{number}", CONFIG, safetensors=SMALL)
-    code, out, err = run("search", "model", "--limit", "2")
-    assert (code, len(out.splitlines())) == (0, 3)
-    assert "there are more" in err
-
-
-def test_a_model_on_this_computer_is_marked_in_a_search(site: Hub, run: Run) -> None:
-    run("download", NAME)
-    assert "on this computer" in run("search", "demo")[1]
-
-
-def test_a_search_that_finds_nothing_says_so(site: Hub, run: Run) -> None:
-    code, out, err = run("search", "nothing-like-it")
-    assert (code, out) == (0, "")
-    assert "“nothing-like-it”" in err
-
-
 def test_without_words_models_are_suggested_with_the_sizes_of_the_hub(site: Hub, run: Run) -> None:
     for one in SUGGESTIONS:
         site.add_model(one.name, CONFIG)
@@ -157,16 +129,6 @@ def test_without_words_models_are_suggested_with_the_sizes_of_the_hub(site: Hub,
     assert (code, len(lines)) == (0, 6)
     assert all(" 1.2 MB " in line for line in lines)
     assert "to download one" in err
-
-
-def test_suggestions_are_shown_without_a_hub_with_the_day_of_their_sizes(
-    site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    code, out, err = run("search")
-    assert (code, len(out.splitlines())) == (0, 7)
-    assert "sizes are those of 2026-" in err
-    assert "cannot be reached" in err
 
 
 def test_a_hub_that_cannot_be_reached_is_a_failure_that_names_what_works(
@@ -198,13 +160,6 @@ def test_a_command_that_cannot_be_carried_out_is_explained(
     assert said in err
 
 
-def test_the_error_for_a_gated_model_says_what_to_do(site: Hub, run: Run) -> None:
-    site.gated.add(NAME)
-    code, _, err = run("download", NAME)
-    assert code == 1
-    assert "accept its terms" in err
-
-
 def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
     site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,36 +168,6 @@ def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
 
     monkeypatch.setattr(models, "memory", lambda: Memory(10**6, 10**6))
     assert "of this computer’s memory can be used" in run("download", NAME)[2]
-
-
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ({"model_type": "newer9"}, f"newer9, which mlx-lm {version('mlx-lm')} does not support"),
-        ({"model_type": None}, "not a language model"),
-        ({"model_file": "own.py"}, "code from models is never run"),
-    ],
-)
-def test_a_model_that_could_not_be_loaded_is_not_downloaded(
-    site: Hub, run: Run, cache: Path, config: dict[str, Any], said: str
-) -> None:
-    stated = json.loads(site.files[NAME]["config.json"])
-    site.files[NAME]["config.json"] = json.dumps(stated | config).encode()
-    code, out, err = run("download", NAME)
-    assert (code, out) == (1, "")
-    assert said in err
-    assert not cache.exists()
-
-
-def test_nothing_is_removed_if_nobody_can_be_asked(
-    site: Hub, run: Run, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run("download", NAME)
-    with open("/dev/null") as nobody:
-        monkeypatch.setattr(sys, "stdin", nobody)
-        code, _, err = run("remove", NAME)
-    assert (code, "--yes" in err) == (2, True)
-    assert (cache / "models--makers--demo-model").is_dir()
 
 
 @pytest.mark.parametrize(("answer", "code", "is_left"), [("y", 0, False), ("", 1, True)])
@@ -257,24 +182,6 @@ def test_a_person_is_asked_before_a_model_is_removed(
     asking.close()
     assert asking.exitstatus == code
     assert (cache / "models--makers--demo-model").exists() is is_left
-
-
-def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
-    site: Hub, run: Run, cache: Path
-) -> None:
-    site.holds_after = {"model.safetensors": 2 << 20}
-    loading = spawn("download", NAME)
-    loading.expect(r"\[#+\.*\] +\d+%")
-    loading.sendintr()
-    loading.expect("the same command resumes it")
-    loading.expect(pexpect.EOF)
-    loading.close()
-    assert loading.exitstatus == 130
-
-    site.holds_after.clear()
-    site.requests.clear()
-    assert run("download", NAME)[0] == 0
-    assert any(wanted for _, _, wanted in site.requests)
 
 
 def test_a_search_has_the_same_bounds_as_the_engine() -> None:

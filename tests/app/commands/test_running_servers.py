@@ -1,8 +1,5 @@
 """Foreign programs at the address of the server: none gets a key, and none does harm."""
 
-import itertools
-from collections.abc import Iterable
-
 import pytest
 
 from app.agents import NO_KEY
@@ -26,34 +23,6 @@ def test_a_key_follows_no_redirect() -> None:
             shown = RunningServer(server.url, "secret", ())
             assert shown.can_call_tools(_MODEL) is None
         assert other.requests == []
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        (b"SSH-2.0-OpenSSH_9.6\r\n",),
-        (answering(b"[" * 100_000),),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{",),
-        (answering(b"\xff\xfe"),),
-    ],
-    ids=["not HTTP", "nested", "cut short", "not text"],
-)
-def test_a_program_with_other_answers_is_not_taken_for_the_server(answer: Iterable[bytes]) -> None:
-    with raw_server(lambda _: answer) as server:
-        assert running_server(server.url, ["secret"]) is None
-
-
-def test_an_endless_answer_is_read_up_to_a_limit() -> None:
-    sent = itertools.count()
-
-    def endless(_: bytes) -> Iterable[bytes]:
-        yield b"HTTP/1.1 200 OK\r\n\r\n"
-        for _number in sent:
-            yield b" " * (1 << 20)
-
-    with raw_server(endless) as server:
-        assert running_server(server.url, []) is None
-    assert next(sent) < 100
 
 
 def test_keys_are_sent_only_to_servers_that_ask_for_one() -> None:

@@ -44,15 +44,6 @@ def test_a_second_start_brings_the_first_window_forward_and_says_so(
         assert next_one is not None
 
 
-def test_the_window_starts_even_if_its_folder_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qapp: QApplication
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "file" / "folder"))
-    with only_instance() as instance:
-        assert instance is not None
-
-
 async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,11 +74,6 @@ async def test_on_a_mac_closing_the_window_leaves_the_program_running_if_that_is
         assert not window.workspace.server.is_requested
         assert window.runs_in_background()
         preferences.change(stays_in_tray=False)
-        assert not window.runs_in_background()
-
-
-def test_without_a_tray_closing_the_window_ends_the_program(window: MainWindow) -> None:
-    with in_tray(window, preferences_state()):
         assert not window.runs_in_background()
 
 

@@ -14,14 +14,8 @@ import qasync
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractItemView,
-    QAbstractSpinBox,
     QApplication,
-    QComboBox,
     QLabel,
-    QLineEdit,
-    QPlainTextEdit,
 )
 from pytestqt.qtbot import QtBot
 
@@ -30,7 +24,6 @@ from app import paths
 from app.desktop.server import LocalServer
 from app.settings.settings_file import StoredPreferences
 from engine.engine import Engine
-from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.preferences_state import PreferencesState
@@ -148,22 +141,6 @@ def test_a_request_is_sent_again_with_the_same_body(use: Use, qtbot: QtBot) -> N
     use(steps)
 
 
-def test_the_window_says_that_a_server_that_is_off_sends_nothing_again(
-    use: Use, qtbot: QtBot
-) -> None:
-    async def steps(window: MainWindow, server: ServerWindow) -> None:
-        await post(server, asked())
-        await shown(server, 1)
-        server.log.view.selectRow(0)
-        qtbot.mouseClick(server.switch, Qt.MouseButton.LeftButton)
-        await eventually(lambda: server.pill.word == "Off")
-        server.detail.replay.click()
-        await eventually(lambda: server.notice.isVisible())
-        assert "The server is off" in server.notice.text()
-
-    use(steps)
-
-
 def test_the_log_can_be_copied_saved_filtered_and_cleared(
     use: Use, qtbot: QtBot, tmp_path: Path
 ) -> None:
@@ -211,68 +188,5 @@ def test_a_new_key_is_shown_once_and_then_required(use: Use, qtbot: QtBot) -> No
         window.others.show_server()
         assert settings.key_field.text() == ""
         assert not settings.key_field.isVisible()
-
-    use(steps)
-
-
-def test_settings_are_kept_in_the_file(use: Use) -> None:
-    async def steps(window: MainWindow, server: ServerWindow) -> None:
-        origins = server.settings.origins
-        origins.field.setText("example.org")
-        origins.add.click()
-        assert "begins with its scheme" in origins.problem
-        origins.field.setText("https://example.org/")
-        origins.add.click()
-        window.preferences.change(theme="dark")
-        assert window.theme.mode == "dark"
-        await window.preferences.finish()
-        kept = StoredPreferences(paths.config_folder()).preferences()
-        assert kept.server.allowed_origins == ("https://example.org",)
-        assert kept.theme == "dark"
-        await eventually(lambda: server.pill.word == "On")
-        assert StoredPreferences(paths.config_folder()).preferences().server.was_on
-
-    use(steps)
-    assert StoredPreferences(paths.config_folder()).preferences().server.was_on
-
-
-def test_every_control_of_the_servers_window_has_a_name(use: Use) -> None:
-    async def steps(window: MainWindow, server: ServerWindow) -> None:
-        await post(server, asked())
-        await shown(server, 1)
-        server.log.view.selectRow(0)
-        kinds = (QAbstractButton, QAbstractItemView, QAbstractSpinBox, QComboBox, QLineEdit)
-        inner = QAbstractSpinBox | QAbstractItemView | QLineEdit
-        nameless = [
-            control
-            for kind in (*kinds, QPlainTextEdit)
-            for control in server.findChildren(kind)
-            if control.isVisible()
-            and not control.accessibleName()
-            and not isinstance(control.parent(), inner)
-            and not control.objectName().startswith("qt_")
-        ]
-        assert nameless == []
-
-    use(steps)
-
-
-def test_another_apps_answer_opens_in_the_inspector(use: Use) -> None:
-    async def steps(window: MainWindow, server: ServerWindow) -> None:
-        await post(server, asked(stream=True))
-        await shown(server, 1)
-        server.log.view.selectRow(0)
-        await eventually(lambda: server.detail.entry is not None)
-        server.detail.inspect.click()
-        inspector = window.others.inspector
-        assert inspector is not None
-        assert inspector.head.sentence.text() == sentence_of_stop("4")
-        assert inspector.bar.source.text() == "From another app: Tester/1, POST /v1/messages"
-        found = window.inspector.shown
-        assert found is not None
-        assert (found.run.text, found.run.stops) == ("1\n2\n3\n", ("4",))
-        assert (found.run.max_tokens, found.question) == (60, COUNT)
-        inspector.bar.back.click()
-        assert inspector.head.sentence.text() == "No Answer Selected"
 
     use(steps)

@@ -1,12 +1,9 @@
 """Other programs choose among the models of the window's engine, unless the person forbids it."""
 
-import asyncio
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
@@ -18,15 +15,12 @@ from api.transport.models import addressed, check_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from app.composition import offered_models
-from app.desktop.offered_models import keep_offered, offer_found
 from app.desktop.server import LocalServer
 from engine.engine import Engine
 from engine.errors import UnknownModel
-from engine.library.local_models import FoundModel, ModelFolders, discover
-from engine.library.memory import Fit
+from engine.library.local_models import ModelFolders, discover
 from engine.values.request import GenerationRequest, Message
 from tests.support.asking import run
-from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.preferences import ServerPreferences
 
 MODELS = ("alpha", "beta")
@@ -118,74 +112,3 @@ def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(several: En
     assert [model.id for model in service.models] == ["beta"]
     is_on = True  # takes effect at once
     assert run(answered_by(service, "alpha")) == "alpha"
-
-
-def test_a_single_model_answers_requests_of_any_name(engine: Engine, demo_model_path: Path) -> None:
-    engine.offer(offered_models(discover(ModelFolders(demo_model_path))))
-    service = served(engine)
-    assert not service.is_choosing
-    assert run(answered_by(service, "claude-of-no-such-name")) == "demo-model"
-
-
-async def test_a_model_behind_a_link_answers_under_the_name_that_it_has_once_it_is_loaded(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    (tmp_path / "linked").symlink_to(demo_model_path)
-
-    engine = Engine()
-    try:
-        [found] = [one for one in discover(ModelFolders(added=(tmp_path,))) if one.name == "linked"]
-        # The program loads its model before it has looked for others.
-        info = await engine.load(tmp_path / "linked")
-        offer_found(engine, cast(ModelLibrary, _Library(found)))
-        assert info.id != "linked"
-        assert await engine.count_tokens(asking(info.id)) > 0
-        assert await engine.count_tokens(asking("linked")) > 0
-    finally:
-        await engine.aclose()
-
-
-async def test_a_model_in_no_folder_of_the_library_is_offered_once_it_is_loaded(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    shutil.copytree(demo_model_path, tmp_path / "elsewhere")
-
-    engine = Engine()
-    try:
-        [found] = discover(ModelFolders(demo_model_path))
-        library = _Library(found)
-        keep_offered(engine, cast(ModelLibrary, library))
-        loading = asyncio.create_task(engine.load(tmp_path / "elsewhere"))
-        await asyncio.sleep(0)
-        library.changed.tell()  # the library is read while the model is loading
-        info = await loading
-        library.models.changed.tell()
-        assert await engine.count_tokens(asking(info.id)) > 0
-    finally:
-        await engine.aclose()
-
-
-class _Signal:
-    def __init__(self) -> None:
-        self._told: list[Callable[[], object]] = []
-
-    def connect(self, tell: Callable[[], object]) -> None:
-        self._told.append(tell)
-
-    def tell(self) -> None:
-        for tell in self._told:
-            tell()
-
-
-class _Library:
-    """The part of a library that tells which models there are."""
-
-    is_looking, has_looked = False, True
-
-    def __init__(self, found: FoundModel) -> None:
-        self.local = (LibraryModel(found, None, Fit.FITS, 0.0),)
-        self.changed = _Signal()
-        self.models = SimpleNamespace(changed=_Signal())
-
-    def draft_of(self, _folder: Path) -> None:
-        return None

@@ -10,7 +10,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringError, PasswordDeleteError
 
-from app.settings.keychain import FILE_NAME, KeyStore, NoKeychain, system_keychain
+from app.settings.keychain import FILE_NAME, KeyStore, system_keychain
 
 
 class Drawer(KeyringBackend):
@@ -93,23 +93,6 @@ async def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
     await store.forget()
     assert drawer.secrets == {}
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_keychain_that_does_nothing_counts_as_missing() -> None:
-    with pytest.raises(NoKeychain, match="no keychain"):
-        system_keychain()
-
-
-def test_a_folder_that_cannot_be_written_is_reported_in_words(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(OSError, match="taken"):
-        asyncio.run(KeyStore(tmp_path / "taken", Locked).renew())
-
-
-def test_a_damaged_file_of_the_key_is_reported_in_words(tmp_path: Path) -> None:
-    (tmp_path / "api-key").write_bytes(b"fs-\xff\xfe")
-    with pytest.raises(OSError, match="api-key is damaged; make a new key"):
-        asyncio.run(KeyStore(tmp_path, Locked).key())
 
 
 async def test_the_old_key_stays_if_a_new_one_cannot_be_kept(

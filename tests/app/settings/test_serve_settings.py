@@ -1,6 +1,5 @@
 """Settings of ``serve``: command line before environment before file, and clear errors."""
 
-import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -107,18 +106,6 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
     assert all(getattr(from_file, name) == 7 for name in LIMITS)
 
 
-@pytest.mark.parametrize("place", ["file", "environment"])
-def test_a_single_model_needs_no_list(tmp_path: Path, place: str) -> None:
-    folder = tmp_path / "models, and more"
-    folder.mkdir()
-    options = (
-        resolved(file=written(tmp_path, f"model = '{folder}'"))
-        if place == "file"
-        else resolved(environment={"FULLSTOP_MODEL": str(folder)})
-    )
-    assert options.model == (str(folder),)
-
-
 def test_the_default_file_is_read_if_it_exists(tmp_path: Path) -> None:
     assert resolved().port == 8642
     (tmp_path / "config").mkdir()
@@ -156,25 +143,9 @@ def test_a_mistake_in_the_file_is_reported_with_file_key_and_remedy(
     assert all(part in str(told.value) for part in named)
 
 
-def test_a_named_file_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"nowhere\.toml does not exist"):
-        resolved(file=tmp_path / "nowhere.toml")
-
-
-def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
-    for place in (Path("/dev/zero"), tmp_path / "pipe"):
-        with pytest.raises(CommandError, match=f"{place} cannot be read: it is not a regular file"):
-            resolved(file=place)
-
-
 def test_a_mistake_in_the_environment_names_the_variable() -> None:
     with pytest.raises(CommandError, match=r"^FULLSTOP_MAX_ROWS \(environment\): .*integer"):
         resolved(environment={"FULLSTOP_MAX_ROWS": "many"})
-
-
-def test_an_empty_variable_counts_as_missing() -> None:
-    assert resolved(environment={"FULLSTOP_PORT": "", "FULLSTOP_API_KEY": ""}).port == 8642
 
 
 def test_no_mistake_quotes_the_key(tmp_path: Path) -> None:
@@ -183,13 +154,6 @@ def test_no_mistake_quotes_the_key(tmp_path: Path) -> None:
         resolved(file=file)
 
     assert "very-secret" not in str(told.value)
-
-
-def test_a_mistake_on_the_command_line_names_the_option(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["serve", "--max-rows", "0"]) == 2
-    assert "--max-rows: " in capsys.readouterr().err
 
 
 def test_the_defaults_match_the_server_and_the_engine(
@@ -263,15 +227,3 @@ def test_a_file_without_a_key_is_refused_and_never_quoted(
     assert f"--api-key-file: {file} " in complaint
     assert reason in complaint
     assert "very-secret" not in complaint
-
-
-def test_a_key_and_a_file_of_a_key_in_one_place_are_refused(tmp_path: Path) -> None:
-    both = {"api_key": "very-secret", "api_key_file": str(tmp_path / "key")}
-    variables = {f"FULLSTOP_{name.upper()}": value for name, value in both.items()}
-    lines = "\n".join(f"{name} = '{value}'" for name, value in both.items())
-    with pytest.raises(CommandError, match="use either --api-key or --api-key-file"):
-        resolved(both)
-    with pytest.raises(CommandError, match="FULLSTOP_API_KEY_FILE are both set"):
-        resolved(environment=variables)
-    with pytest.raises(CommandError, match="api_key and api_key_file are both given"):
-        resolved(file=written(tmp_path, lines))

@@ -24,12 +24,6 @@ def test_saved_settings_are_read_back(tmp_path: Path) -> None:
     assert file.load().notice == ""
 
 
-def test_without_a_file_the_defaults_apply_silently(tmp_path: Path) -> None:
-    loaded = SettingsFile(tmp_path).load()
-    assert (loaded.settings, loaded.notice) == (Settings(), "")
-    assert list(tmp_path.iterdir()) == []
-
-
 def _sparse(path: Path) -> None:
     with path.open("wb") as opened:
         opened.truncate(1 << 34)  # takes no room on the disk
@@ -125,19 +119,3 @@ def test_invalid_setting_is_named_and_the_others_apply(
     file.save(replace(loaded.settings, theme="light"))
     assert broken(tmp_path) == []
     assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
-
-
-def test_a_failed_save_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = SettingsFile(tmp_path)
-    file.save(Settings(theme="dark"))
-
-    def full(_number: int) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="disk full"):
-        file.save(Settings(theme="light"))
-    assert json.loads(file.path.read_text())["theme"] == "dark"
-    assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]

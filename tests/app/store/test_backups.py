@@ -1,6 +1,5 @@
 """Daily backups of the conversations, and their restoration."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -65,13 +64,3 @@ async def test_file_that_is_no_backup_is_refused(path: Path, tmp_path: Path) -> 
     async with opened(path) as store:
         outcome, _ = await recovered(store, other)
         assert (outcome.conversations, outcome.messages) == (0, 0)
-
-
-async def test_backup_failure_is_logged_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise sqlite3.OperationalError("disk I/O error")
-
-    await write(path)
-    monkeypatch.setattr(backups, "touch_private", fail)
-    async with opened(path) as store:
-        assert store.problem is None

@@ -1,17 +1,12 @@
-import asyncio
-import sqlite3
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
-from app.store.conversation_store import StoreUnavailable, open_store
 from engine import StopRules
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import ChosenModel, Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.messages import question as question_with
 from ui.records.runs import Run, RunState
@@ -41,14 +36,6 @@ async def test_a_conversation_is_read_back_unchanged(path: Path) -> None:
     assert [(m.role, m.text, m.id) for m in found.messages] == [
         (m.role, m.text, m.id) for m in written.messages
     ]
-
-
-async def test_a_conversation_is_read_back_with_its_model(path: Path, tmp_path: Path) -> None:
-    written, without = conversation(), conversation()
-    written.model = ChosenModel("org/name-4bit", tmp_path.resolve())
-    await kept(path, written, without)
-    found = {one.id: one.model for one in await read(path)}
-    assert found == {written.id: written.model, without.id: None}
 
 
 async def test_a_run_is_read_back_with_its_reason_figures_and_stops(path: Path) -> None:
@@ -177,33 +164,6 @@ async def test_half_of_a_surrogate_pair_does_not_prevent_saving(path: Path) -> N
     await kept(path, written)
     (found,) = await read(path)
     assert found.messages[0].text == "b\ufffdc"
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreUnavailable) as caught:
-        asyncio.run(open_store(tmp_path / "file" / "conversations.db"))
-    assert str(tmp_path / "file") in caught.value.problem.detail
-
-
-async def test_another_program_can_read_the_file_while_this_one_runs(path: Path) -> None:
-    async with opened(path) as store:
-        written = conversation()
-        keep(store, written)
-        await store.flush()
-        reader = sqlite3.connect(path)
-        (count,) = reader.execute("SELECT count(*) FROM messages").fetchone()
-        reader.close()
-        assert count == 2
-
-
-async def test_only_the_newest_empty_conversation_is_kept(path: Path) -> None:
-    empty = [Conversation(f"empty {n}", updated_at=n) for n in range(3)]
-    drafted, pinned = Conversation("d", draft="words"), Conversation("p", is_pinned=True)
-    for one in (drafted, pinned):
-        one.updated_at = 0
-    await kept(path, *empty, drafted, pinned)
-    assert {c.title for c in await read(path)} == {"empty 2", "d", "p"}
 
 
 async def test_the_newest_answers_of_all_conversations_are_listed_with_their_questions(

@@ -42,29 +42,6 @@ async def test_a_bad_byte_in_a_title_damages_only_that_byte(path: Path) -> None:
         assert titles == ["A\ufffdB", "Talk 0", "Talk 2"]
 
 
-async def test_a_title_is_one_line_without_control_characters(path: Path) -> None:
-    await write(path)
-    title = "'one' || char(10) || 'two ' || char(27) || '[2J' || char(8238) || 'three'"
-    long = "replace(hex(zeroblob(100000)), '00', 'x')"
-    changed(path, f"UPDATE conversations SET title = {title} WHERE title = 'Talk 1'")
-    changed(path, f"UPDATE conversations SET title = {long} WHERE title = 'Talk 2'")
-
-    async with opened(path) as store:
-        titles = sorted(one.title for one in store.load_all())
-        assert titles == ["Talk 0", "one two \ufffd[2J\ufffdthree", "x" * 1_000]
-        hits = await store.search("two")
-        assert {hit.title for hit in hits} == {"one two \ufffd[2J\ufffdthree"}
-
-
-async def test_bad_settings_lose_neither_the_conversation_nor_its_stops(path: Path) -> None:
-    await write(path)
-    changed(path, "UPDATE conversations SET settings = replace(hex(zeroblob(50000)), '00', '[')")
-
-    async with opened(path) as store:
-        assert store.problem is None
-        assert [len(one.stops) for one in store.load_all()] == [2, 2, 2]
-
-
 async def test_a_damaged_search_index_is_rebuilt_at_the_next_write(path: Path) -> None:
     await write(path)
 

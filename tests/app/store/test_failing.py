@@ -158,35 +158,6 @@ async def test_pending_changes_are_written_when_the_store_is_closed(path: Path) 
     assert len(stored(path)) == 2
 
 
-async def test_a_commit_that_fails_leaves_no_transaction_behind(path: Path) -> None:
-    one, other = conversation(), conversation()
-
-    async with opened(path) as store:
-        told: list[StoreProblem | None] = []
-        store.on_problem(told.append)
-        # A foreign key that is checked at the commit makes only the commit fail.
-        await asyncio.wrap_future(
-            store._begin_reading(
-                lambda database: database.executescript(
-                    "CREATE TABLE late"
-                    " (id TEXT REFERENCES late2(id) DEFERRABLE INITIALLY DEFERRED);"
-                    "CREATE TABLE late2 (id TEXT PRIMARY KEY);"
-                    "CREATE TRIGGER fail AFTER INSERT ON presets BEGIN"
-                    " INSERT INTO late VALUES ('nowhere'); END;"
-                )
-            )
-        )
-        store.save_preset(Preset("Bad", ConversationSettings()))
-        await store.flush()
-        keep(store, one, other)
-        await store.flush()
-        (problem,) = told
-        assert problem is not None
-        assert problem.sentence == "A change could not be saved."
-
-    assert len(stored(path)) == 4
-
-
 async def test_a_change_that_cannot_be_stored_does_not_delay_the_others(path: Path) -> None:
     one = conversation()
     one.messages[0].shown_rank = 1 << 80
@@ -200,22 +171,3 @@ async def test_a_change_that_cannot_be_stored_does_not_delay_the_others(path: Pa
         assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
 
     assert [text for *_, text in stored(path)] == ["1 2 3"]
-
-
-async def test_a_conversation_can_be_read_while_nothing_can_be_written(path: Path) -> None:
-    old, new = conversation("old"), conversation("new")
-    old.updated_at, new.updated_at = 1, 2
-
-    async with opened(path) as store:
-        keep(store, old, new)
-    async with opened(path) as store:
-        trouble = Trouble(store, path, LOCKED)
-        await trouble.begin()
-        store.save(conversation())
-        await store.flush()
-        found = next(one for one in store.load_all() if one.id == old.id)
-        assert not found.is_loaded
-        await store.fill(found)
-        assert [m.text for m in found.messages] == ["old", "1 2 3"]
-        assert len(await store.search("old")) == 1
-        await trouble.end()

@@ -6,7 +6,6 @@ import pytest
 
 from app.store import database, schema
 from app.store.conversation_store import SqliteConversationStore, StoreUnavailable
-from app.store.database import set_aside
 from app.store.schema import APPLICATION_ID, STEPS, VERSION, migrate
 from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation
@@ -37,19 +36,6 @@ def others(path: Path) -> list[Path]:
 
 async def test_a_new_file_is_opened_without_a_problem(path: Path) -> None:
     assert await problem_of(path) is None
-
-
-async def test_a_file_of_nonsense_is_set_aside_whole_and_named(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"These are not the tables you are looking for." * 100)
-    before = path.read_bytes()
-    problem = await problem_of(path)
-    assert problem is not None
-    (kept,) = others(path)
-    assert kept.read_bytes() == before
-    assert problem.path == kept
-    assert kept.name in problem.detail
-    assert "damaged" in problem.detail
 
 
 @pytest.mark.parametrize("damage", ["middle", "end", "tables"])
@@ -100,17 +86,6 @@ async def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_t
     assert "newer version" in problem.detail
 
 
-def test_files_set_aside_in_the_same_second_do_not_replace_each_other(path: Path) -> None:
-    path.parent.mkdir()
-    for text in ("one", "two"):
-        path.write_text(text)
-        Path(f"{path}-wal").write_text(f"{text}'s newest")
-        kept = set_aside(path)
-        assert kept.read_text() == text
-        assert Path(f"{kept}-wal").read_text() == f"{text}'s newest"
-    assert len(others(path)) == 4
-
-
 @pytest.mark.parametrize("version", range(VERSION))
 async def test_a_file_of_an_earlier_version_is_brought_up_to_date(path: Path, version: int) -> None:
     path.parent.mkdir()
@@ -150,20 +125,6 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
     assert again.execute("PRAGMA user_version").fetchone() == (VERSION,)
     assert again.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall() == []
     again.close()
-
-
-async def test_an_undamaged_file_stays_in_place_if_sqlite_lacks_the_search(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await write_many(path)
-
-    def lacking() -> None:
-        raise sqlite3.NotSupportedError("SQLite 3.30 lacks the trigram search")
-
-    monkeypatch.setattr(database, "_check_sqlite", lacking)
-    with pytest.raises(StoreUnavailable, match="lacks the trigram search"):
-        await problem_of(path)
-    assert others(path) == []
 
 
 async def test_a_locked_file_stays_in_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

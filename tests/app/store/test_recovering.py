@@ -68,24 +68,6 @@ async def test_the_messages_after_a_lost_one_follow_those_before_it(path: Path) 
         ]  # fmt: skip
 
 
-async def test_deleted_messages_are_not_recovered(path: Path) -> None:
-    await write(path)
-    changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", BAD_SCHEMA)
-
-    async with opened(path) as store:
-        _, found = await recovered(store)
-        assert sorted(one.title for one in found) == ["Talk 0", "Talk 2"]
-
-
-async def test_another_programs_file_is_not_offered_for_recovery(path: Path) -> None:
-    path.parent.mkdir()
-    changed(path, "CREATE TABLE bookmarks (url TEXT)")
-
-    async with opened(path) as store:
-        assert store.problem is not None
-        assert not store.problem.can_be_recovered
-
-
 async def test_cancelled_recovery_can_be_completed(path: Path) -> None:
     await write(path)
     changed(path, BAD_SCHEMA)

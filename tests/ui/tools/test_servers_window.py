@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -27,7 +26,6 @@ from ui.records.tool_servers import (
     ToolsRefused,
 )
 from ui.tools.servers_window import (
-    NamedValueRows,
     PasteDialog,
     ServerDetail,
     ServerForm,
@@ -62,23 +60,6 @@ def test_json_that_is_refused_stays_in_its_field_with_the_reason(
         dialog.reject()
 
     run(steps())
-
-
-def test_the_controls_of_a_variable_are_named_by_what_was_typed(
-    theme: Theme, parent: QWidget
-) -> None:
-    rows = NamedValueRows("variable")
-    rows.show_values([NamedValue(""), NamedValue("LEVEL", "2")])
-    first, second = rows.rows
-    assert (first.name.accessibleName(), second.name.accessibleName()) == (
-        "Name of variable 1",
-        "Name of variable 2",
-    )
-    assert first.text.accessibleName() == "Value of variable 1"
-    first.name.setText("TOKEN")
-    assert first.text.accessibleName() == "Value of TOKEN"
-    assert first.remove.toolTip() == "Remove TOKEN"
-    assert second.secret.accessibleName() == "LEVEL is a secret"
 
 
 def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
@@ -126,23 +107,6 @@ async def test_the_window_shows_each_server_and_switches_it(theme: Theme, parent
     assert window.detail.log.toPlainText() == "first\nlast"
     window.detail.switch.click()
     await eventually(lambda: host.switched == [("sums", False)])
-    await window.finish()
-    window.close()
-
-
-async def test_the_message_about_an_import_moves_no_server_and_no_button(
-    theme: Theme, parent: QWidget
-) -> None:
-    window = ToolServersWindow(Toolbox(DictatedHost(), preferences_state()), parent)
-    window.show()
-    places = [one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)]
-    window.from_claude.click()
-    await eventually(window.status.isVisible)
-    QApplication.processEvents()
-    assert window.status.geometry().top() > window.list.geometry().bottom()
-    assert places == [
-        one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)
-    ]
     await window.finish()
     window.close()
 
@@ -204,27 +168,6 @@ async def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_
     card.deleteLater()
 
 
-async def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(theme: Theme) -> None:
-    other = replace(SUMS, config=replace(SUMS.config, name="other"), tools=())
-    window = QWidget()
-    window.resize(400, 700)
-    anchor = QPushButton(window)
-    anchor.move(10, 660)
-    window.show()
-    tasks = object()
-    card = ToolsPopover(window, Toolbox(DictatedHost(other, SUMS), preferences_state()), tasks)
-    card.show_choice(ToolsInUse(), can_call=True)
-    card.pop_up(anchor)
-    await eventually(lambda: card.boxes[("sums",)].width() > 0)
-    before = card.boxes[("sums",)].mapToGlobal(QPoint(0, 0))
-    card.boxes[("sums",)].click()
-    await eventually(lambda: ADD.key in card.boxes and card.boxes[ADD.key].isVisible())
-    await eventually(card.boxes[("other",)].hasFocus)
-    assert card.boxes[("sums",)].mapToGlobal(QPoint(0, 0)) == before
-    await finish_tasks(tasks)
-    window.deleteLater()
-
-
 class Offering(DictatedHost):
     """A server with a resource and a prompt."""
 
@@ -248,20 +191,6 @@ async def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
         await eventually(lambda: composer.text == "review {}")
 
 
-async def test_the_button_says_which_tools_are_in_use(engine: Engine, theme: Theme) -> None:
-    host = DictatedHost()
-    async with shown(main_window(engine, theme, tool_host=host)) as window:
-        button = window.chat.composer.tools
-        assert button.accessibleName() == "Tools: none in this conversation"
-        window.workspace.change_tools(ToolsInUse((SUMS.name,)))
-        assert button.accessibleName() == "Tools of sums: 1 tool known"
-        host.become(stage=ServerStage.FAILED, problem="It ended.")
-        assert button.accessibleName() == "Tools: It ended."
-        window.others.show_tool_servers()
-        assert window.others.tool_servers is not None
-        assert window.others.tool_servers.windowType() == Qt.WindowType.Window
-
-
 def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     theme: Theme, qtbot: QtBot
 ) -> None:
@@ -282,26 +211,6 @@ def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     assert detail.tools.isVisibleTo(detail)
     detail.show_server(failed, is_in_new=False)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
-
-
-async def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one(
-    theme: Theme, parent: QWidget
-) -> None:
-    others = [replace(SUMS, config=ToolServerConfig(name, "x", is_on=True)) for name in "abc"]
-    toolbox = Toolbox(DictatedHost(*others), preferences_state())
-    tasks = object()
-    popover = ToolsPopover(parent, toolbox, tasks)
-    popover.show_choice(ToolsInUse(), can_call=True)
-    popover.pop_up(parent)
-    first, second = popover.boxes[("a",)], popover.boxes[("b",)]
-    await eventually(lambda: second.mapTo(popover, QPoint()).y() > 0)
-    group = first.parentWidget()
-    (said,) = group.findChildren(QLabel)
-    above = said.mapTo(popover, QPoint()).y() - first.mapTo(popover, QPoint()).y()
-    below = second.mapTo(popover, QPoint()).y() - said.mapTo(popover, QPoint()).y()
-    assert above - first.height() < below - said.height()
-    assert said.height() < 2 * first.height()
-    popover.hide()
 
 
 async def test_a_server_that_new_conversations_use_is_on_in_them_until_it_is_deleted(
