@@ -35,7 +35,7 @@ from engine.library.downloads import download
 from engine.library.hub import DownloadCancelled, DownloadProgress
 from engine.recording.replay import Recording
 from engine.recording.run_trace import Recorder
-from ui.models.model_words import download_words, loading_words, passed, percent
+from ui.models.model_words import download_text, loading_text, passed, percent
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader
 
@@ -214,7 +214,7 @@ class _Meter:
             if passed_s >= 1 and arrived > 0:
                 rate = arrived / passed_s
                 left = (progress.total_bytes - progress.done_bytes) / rate
-        words = download_words(progress, rate, left)
+        words = download_text(progress, rate, left)
         if progress.total_bytes:
             done = percent(progress.done_bytes, progress.total_bytes)
             full = _BAR_CHARS * done // 100
@@ -276,7 +276,7 @@ class LoadMeter:
         if status.loading is None:  # it has not begun, or waits for another model
             return f"{passed(took_s)}  ·  {status.message}"
         # The name comes last: it may be longer than the terminal is wide.
-        return f"loading: {loading_words(status.loading, took_s, 0)}  ·  {status.message}"
+        return f"loading: {loading_text(status.loading, took_s, 0)}  ·  {status.message}"
 
     async def log(self) -> None:
         """Log the progress of each load every second, and how it ended; ends when cancelled."""

@@ -51,7 +51,7 @@ from engine import (
     tokens_per_s,
     visible,
 )
-from ui.models.model_words import loading_words, passed
+from ui.models.model_words import loading_text, passed
 
 _ROUNDS = 3
 # A source that gains less than this is said to gain nothing: measurements differ by as much.
@@ -334,7 +334,7 @@ async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Com
         nonlocal doing
         if is_over.is_set():
             raise LoadCancelled
-        doing = f"{again}: {loading_words(progress, 0, 0)}"
+        doing = f"{again}: {loading_text(progress, 0, 0)}"
 
     def on_token(token: int) -> None:
         nonlocal doing

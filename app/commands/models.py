@@ -46,7 +46,7 @@ from engine.library.local_models import (
 from engine.library.local_models import remove as remove_files
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from engine.library.models import has_draft_head, weights_size
-from ui.models.model_words import ORIGINS, fit_words
+from ui.models.model_words import ORIGINS, fit_text
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
 _HUB_HEAD = ("NAME", "SIZE", "BITS", "FITS", "DOWNLOADS", "UPDATED", "LICENSE", "NOTES")
@@ -96,7 +96,7 @@ def describe(options: ShowOptions) -> int:
         ("bits", _bits(model.bits)),
         ("context", counted(model.context_length, "token") if model.context_length else ""),
         ("fits", _FITS[fit] if model.can_be_loaded else ""),
-        ("memory", fit_words(needed, fit, now) if needed and fit else ""),
+        ("memory", fit_text(needed, fit, now) if needed and fit else ""),
         ("draft head", "its own" if model.can_be_loaded and has_draft_head(model.folder) else ""),
         ("problem", model.problem or model.obstacle),
     )
@@ -247,7 +247,7 @@ def _confirmed(removal: Removal) -> bool:
 
 def _warn_of_size(printer: Printer, model: HubModel, now: Memory) -> None:
     fit = model.fit(now)
-    if fit is not None and (text := fit_words(model.need, fit, now)):
+    if fit is not None and (text := fit_text(model.need, fit, now)):
         printer.remark(f"{model.name}: {text}")
 
 

@@ -217,7 +217,7 @@ async def _until_closed(
         window.closed.connect(closed.set)
         window.workspace.models.changed.connect(lambda: _freeze_gc_once_loaded(window))
         with (
-            signals.delivered(loop, lambda: window.quit(asks=False)),
+            signals.delivered(loop, lambda: window.quit(confirm=False)),
             in_tray(window, preferences),
             shown_on_demand(
                 window,
@@ -299,7 +299,7 @@ def server_window(
     feed = RequestFeed(
         loop,
         log.take,
-        requested_trace=lambda: window.workspace.traces.wanted,
+        requested_trace=lambda: window.workspace.traces.requested_level,
         keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
     )
     server = LocalServer(

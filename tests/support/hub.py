@@ -76,7 +76,7 @@ class Hub:
         self.answers.set()
 
     def add_model(self, repository: str, config: dict[str, Any], /, **facts: Any) -> None:
-        """Offer a model with only its configuration and the API's facts."""
+        """HubResult a model with only its configuration and the API's facts."""
         self.files[repository] = {"config.json": json.dumps(config).encode()}
         self.facts[repository] = {"tags": ["mlx"], "pipeline_tag": "text-generation", **facts}
 

@@ -20,7 +20,7 @@ from ui.chat.composer.settings_popover import (
     PresetOffers,
     SettingsBasis,
     SettingsPopover,
-    settings_words,
+    settings_summary,
 )
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.chat.composer.writing import ContextBar, QueueCards, Writing
@@ -91,7 +91,7 @@ class ToolsInChat(QObject):
     """The tools of the open conversation.
 
     Signals:
-        servers_requested: A person wants to see the window of tool servers.
+        servers_requested: Request to see the window of tool servers.
         lost_changed: Other servers than before wait to be started again; carries their names.
     """
 
@@ -150,7 +150,7 @@ class ToolsInChat(QObject):
         session = session or self._workspace.current
         view.calls.decided.connect(partial(self._decide, session))
         view.calls.replied.connect(partial(self._reply, session))
-        view.calls.picture_wanted.connect(view.picture_wanted)
+        view.calls.picture_wanted.connect(view.picture_requested)
         view.calls.show_pictures(self._workspace.store.pictures_folder)
         view.calls.continue_requested.connect(partial(self._continue, session, message))
         view.calls.restart_requested.connect(self._restart)
@@ -206,27 +206,27 @@ class ToolsInChat(QObject):
     def _ask_for_arguments(
         self, prompt: PromptInfo, known: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """Ask the person for a prompt's arguments one by one, then get the prompt."""
+        """Ask the user for a prompt's arguments one by one, then get the prompt."""
         if len(known) < len(prompt.arguments):
-            wanted = prompt.arguments[len(known)]
-            words = f"{wanted.name}: {wanted.description}" if wanted.description else wanted.name
-            optional = "" if wanted.is_required else " (optional)"
+            target = prompt.arguments[len(known)]
+            text = f"{target.name}: {target.description}" if target.description else target.name
+            optional = "" if target.is_required else " (optional)"
             left_out = (*known, ("", ""))
             dialog = prompt_text(
                 self._dialogs_on,
                 prompt.title,
-                f"{words}{optional}",
-                lambda typed: self._ask_for_arguments(prompt, (*known, (wanted.name, typed))),
+                f"{text}{optional}",
+                lambda typed: self._ask_for_arguments(prompt, (*known, (target.name, typed))),
             )
-            if not wanted.is_required:
+            if not target.is_required:
                 dialog.textValueSelected.connect(
-                    lambda typed: self._leave_out(prompt, left_out, typed)
+                    lambda typed: self._skip_argument(prompt, left_out, typed)
                 )
             return
         arguments = {name: value for name, value in known if name}
         start_task(self, self._insert(prompt, arguments), "get a prompt")
 
-    def _leave_out(
+    def _skip_argument(
         self, prompt: PromptInfo, known: tuple[tuple[str, str], ...], typed: str
     ) -> None:
         if not typed.strip():
@@ -252,12 +252,12 @@ class ChatPanel(QWidget):
     """Shows the open conversation and sends messages.
 
     Signals:
-        stops_wanted: The stop panel should be shown: a person chose a reason or a suggestion.
-        switch_wanted: A person wants to choose another model.
+        stops_requested: The stop panel should be shown: the user chose a reason or a suggestion.
+        switch_requested: Request to choose another model.
     """
 
-    stops_wanted = Signal()
-    switch_wanted = Signal()
+    stops_requested = Signal()
+    switch_requested = Signal()
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
@@ -267,8 +267,8 @@ class ChatPanel(QWidget):
         self.library: ModelLibrary | None = None
         self.header = ChatHeader(workspace.model)
         self.problem = ProblemBar()
-        self.problem.tell(workspace.store.problem)
-        workspace.store.on_problem(self.problem.tell)
+        self.problem.show_problem(workspace.store.problem)
+        workspace.store.on_problem(self.problem.show_problem)
         self.model_problem = ProblemBar()
         self.missing_model = MissingModelBar(workspace.model)
         self.column = MessageColumn()
@@ -349,10 +349,10 @@ class ChatPanel(QWidget):
         """Edit the last question in its place."""
         current = self._workspace.current
         if current.sides:
-            self.composer.say(_KEEP_ONE)
+            self.composer.show_notice(_KEEP_ONE)
             return
         if current.is_busy:
-            self.composer.say("Wait for the answer to finish, or press Esc to stop it.")
+            self.composer.show_notice("Wait for the answer to finish, or press Esc to stop it.")
             return
         for message in reversed(current.conversation.messages):
             if message.role == "user":
@@ -360,7 +360,7 @@ class ChatPanel(QWidget):
                 if view is not None:
                     view.begin_editing()
                 return
-        self.composer.say("There is no question to edit yet.")
+        self.composer.show_notice("There is no question to edit yet.")
 
     def show_settings(self) -> None:
         """Show the conversation's settings above the composer."""
@@ -380,7 +380,7 @@ class ChatPanel(QWidget):
         card.edited.connect(workspace.change_settings)
         card.kept.connect(self._keep_for_model)
         card.presets.chosen.connect(self._use_preset)
-        card.presets.save_wanted.connect(workspace.save_preset)
+        card.presets.save_requested.connect(workspace.save_preset)
         return card
 
     def _settings_basis(self) -> SettingsBasis:
@@ -430,21 +430,21 @@ class ChatPanel(QWidget):
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer
         self.finding.bar.closed.connect(self.focus_composer)
-        self.header.badge.switch_wanted.connect(self.switch_wanted)
-        self.missing_model.switch_wanted.connect(self.switch_wanted)
+        self.header.badge.switch_requested.connect(self.switch_requested)
+        self.missing_model.switch_requested.connect(self.switch_requested)
         workspace.opened.connect(self._show)
         workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings_changed.connect(self._refresh)
         workspace.settings_changed.connect(self.column.show_prompt_begin)
         workspace.model.changed.connect(self._refresh)
-        workspace.models.changed.connect(self._tell_of_model)
+        workspace.models.changed.connect(self._show_model_problem)
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.stops_edited.connect(self._refresh)
-        workspace.recovery.finished.connect(self.problem.tell)
+        workspace.recovery.finished.connect(self.problem.show_problem)
         self.problem.recovery_requested.connect(workspace.recovery.begin)
-        composer.stop_wanted.connect(self.stop_answer)
+        composer.stop_requested.connect(self.stop_answer)
         composer.thinking.clicked.connect(self._set_thinking)
         composer.settings.clicked.connect(self.show_settings)
         self._drops.files_given.connect(composer.attachments.attach)
@@ -452,9 +452,9 @@ class ChatPanel(QWidget):
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
-        self.column.place_changed.connect(workspace.conversations.changed)
+        self.column.position_changed.connect(workspace.conversations.changed)
         self.sides.view_made.connect(self._follow_side)
-        workspace.message_wanted.connect(self._show_found)
+        workspace.message_requested.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)
 
     def _follow_view(self, view: QuestionView | AnswerView) -> None:
@@ -462,11 +462,11 @@ class ChatPanel(QWidget):
         message = view.message
         if isinstance(view, QuestionView):
             view.edited.connect(
-                lambda *asked: self._ask(ConversationController.edit, message, *asked)
+                lambda *user_message: self._ask(ConversationController.edit, message, *user_message)
             )
             view.left.connect(self.focus_composer)
         else:
-            view.regenerate_wanted.connect(
+            view.regenerate_requested.connect(
                 lambda: self._ask(ConversationController.regenerate, message)
             )
             view.proceed.clicked.connect(
@@ -480,12 +480,12 @@ class ChatPanel(QWidget):
 
     def _follow_side(self, view: AnswerView, session: ConversationController) -> None:
         self.tools.follow_view(view, session)
-        view.picture_wanted.connect(partial(self.handling.show_picture, view))
+        view.picture_requested.connect(partial(self.handling.show_picture, view))
 
     # After these the composer gets the focus: the button that was pressed is hidden or disabled.
 
-    def _ask(self, action: Callable[..., Run | None], *told: object) -> None:
-        self._workspace.ask(action, *told)
+    def _ask(self, action: Callable[..., Run | None], *sent: object) -> None:
+        self._workspace.ask(action, *sent)
         self.focus_composer()
 
     def _show_version(self, message: ConversationMessage, step: int) -> None:
@@ -513,11 +513,11 @@ class ChatPanel(QWidget):
     def _refresh(self) -> None:
         current, model = self._workspace.current, self._workspace.model.state
         conversation = current.conversation
-        wanted = self._workspace.selected
-        is_gone = self._workspace.conversations.row_of(conversation) < 0
-        self.header.title.setText(wanted.title if is_gone else conversation.title)
+        target = self._workspace.selected
+        is_removed = self._workspace.conversations.row_of(conversation) < 0
+        self.header.title.setText(target.title if is_removed else conversation.title)
         page: QWidget = self.column if conversation.messages else self.welcome
-        if is_gone and wanted is not conversation:
+        if is_removed and target is not conversation:
             page = self._loading  # it was deleted, and the next one is still being read
         self._stack.setCurrentWidget(page if not current.sides else self.sides)
         placeholder = {
@@ -538,7 +538,7 @@ class ChatPanel(QWidget):
         info = model.info
         settings = conversation.settings
         self.composer.show_thinking(info is not None and info.can_think, settings.is_thinking)
-        self.composer.show_settings(settings_words(settings))
+        self.composer.show_settings(settings_summary(settings))
 
     def _show_sides(self) -> None:
         """Show both compared answers, or the messages once one answer was kept."""
@@ -554,14 +554,14 @@ class ChatPanel(QWidget):
         self._workspace.current.cancel()
         self.focus_composer()
 
-    def _tell_of_model(self) -> None:
+    def _show_model_problem(self) -> None:
         """Say why a model could not be loaded if another one stays: nothing else shows that."""
         model = self._workspace.models
         problem = None
         if model.failed_name:
             folder = model.path if model.path is not None and model.path.exists() else None
             problem = StoreProblem(model.failure, as_sentence(model.message), folder)
-        self.model_problem.tell(problem)
+        self.model_problem.show_problem(problem)
 
     def _try(self, suggestion: Suggestion) -> None:
         self._set_thinking(suggestion.is_thinking)
@@ -571,7 +571,7 @@ class ChatPanel(QWidget):
 
     def _show_reason(self, run: Run) -> None:
         self._workspace.show_run(run)
-        self.stops_wanted.emit()
+        self.stops_requested.emit()
 
     def _use_preset(self, preset: Preset) -> None:
         # The new settings are shown first, because a card applies its values when it closes.

@@ -50,7 +50,7 @@ class ConversationActions:
         """Put conversations into a folder, or into none."""
         target = "" if folder is None else folder.id
         where = "out of their folder" if folder is None else f"to “{folder.name}”"
-        self._list.place(
+        self._list.change_placement(
             chosen,
             lambda old: replace(old, folder_id=target),
             lambda what: f"Moved {what} {where}",
@@ -60,7 +60,9 @@ class ConversationActions:
         """Archive conversations, or unarchive them if all are archived."""
         is_archived = all(conversation.placement.is_archived for conversation in chosen)
         done = "Unarchived {}" if is_archived else "Archived {}"
-        self._list.place(chosen, lambda old: replace(old, is_archived=not is_archived), done.format)
+        self._list.change_placement(
+            chosen, lambda old: replace(old, is_archived=not is_archived), done.format
+        )
 
     def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
         """Ask for a name and make a folder, with some conversations in it."""

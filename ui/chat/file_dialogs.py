@@ -91,5 +91,5 @@ class FileDialogs(QObject):
 
 def file_name(title: str) -> str:
     """Return a title as a file name that every file system accepts."""
-    words = re.sub(r"[^\w\-]+", " ", title).split()
-    return " ".join(words)[:60].strip() or "conversation"
+    text = re.sub(r"[^\w\-]+", " ", title).split()
+    return " ".join(text)[:60].strip() or "conversation"

@@ -36,7 +36,7 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowP
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import RESTART, fit_words, loading_words, passed, percent, used
+from ui.models.model_words import RESTART, fit_text, loading_text, passed, percent, used
 from ui.models.models import Models, ModelStage
 from ui.words import Tone
 
@@ -45,23 +45,23 @@ class MissingModelBar(QFrame):
     """Says which model is gone, and offers other models.
 
     Signals:
-        switch_wanted: A person wants to choose a model from the list.
+        switch_requested: Request to choose a model from the list.
     """
 
-    switch_wanted = Signal()
+    switch_requested = Signal()
 
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         self.setObjectName("problem_bar")
         self._model = model
-        self.words = label("", "title", is_wrapped=True)
+        self.sentence = label("", "title", is_wrapped=True)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
         self.use = QPushButton()
         self.use.setAccessibleName("Use the loaded model")
         self.choose = QPushButton("Choose Another…")
         self.choose.setAccessibleName("Choose another model for this conversation")
         row(
-            (column(self.words, self.detail, spacing=2), 1),
+            (column(self.sentence, self.detail, spacing=2), 1),
             self.use,
             self.choose,
             spacing=10,
@@ -69,7 +69,7 @@ class MissingModelBar(QFrame):
             on=self,
         )
         self.use.clicked.connect(self._use_loaded)
-        self.choose.clicked.connect(self.switch_wanted)
+        self.choose.clicked.connect(self.switch_requested)
         model.changed.connect(self._refresh)
         self._refresh()
 
@@ -85,13 +85,13 @@ class MissingModelBar(QFrame):
             loaded = None  # it is the one that is gone
         where = [] if folder is None else [f"It was in {folder}."]
         if answers:
-            self.words.setText(f"{name}’s folder can’t be found.")
-            says = [*where, f"{name} stays available until it is unloaded."]
+            self.sentence.setText(f"{name}’s folder can’t be found.")
+            accessible_name = [*where, f"{name} stays available until it is unloaded."]
         else:
             was_here = "is not" if folder is None else "is no longer"
-            self.words.setText(f"{name} {was_here} on this computer.")
-            says = [*where, "Choose another model to continue this conversation."]
-        self.detail.setText(" ".join(says))
+            self.sentence.setText(f"{name} {was_here} on this computer.")
+            accessible_name = [*where, "Choose another model to continue this conversation."]
+        self.detail.setText(" ".join(accessible_name))
         self.use.setVisible(loaded is not None)
         if loaded is not None:
             self.use.setText(f"Use {loaded.id}")
@@ -117,12 +117,12 @@ class ModelBadge(QWidget):
     """Shows which model answers; loading can be cancelled, and retried after a failure.
 
     Signals:
-        switch_wanted: A person wants to choose another model.
-        menu_wanted: A person wants to see what can be done with the model; carries the place.
+        switch_requested: Request to choose another model.
+        menu_requested: Request to see what can be done with the model; carries the place.
     """
 
-    switch_wanted = Signal()
-    menu_wanted = Signal(QPoint)
+    switch_requested = Signal()
+    menu_requested = Signal(QPoint)
 
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
@@ -130,9 +130,9 @@ class ModelBadge(QWidget):
         self._light = _Light()
         self.name = ElidedButton()
         self.name.setProperty("kind", "fold")
-        self.name.clicked.connect(self.switch_wanted)
+        self.name.clicked.connect(self.switch_requested)
         self._open = IconButton("chevron-down", "Switch models", size=14, keys="Ctrl+K")
-        self._open.clicked.connect(self.switch_wanted)
+        self._open.clicked.connect(self.switch_requested)
         self.cancel = IconButton("close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.models.cancel_load)
         self.again = QPushButton("Retry")
@@ -153,13 +153,13 @@ class ModelBadge(QWidget):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the menu of the model."""
-        self.menu_wanted.emit(event.globalPos())
+        self.menu_requested.emit(event.globalPos())
         event.accept()
 
     def _refresh(self) -> None:
         model = self._model.state
         progress = _progress(self._model.models) if model.is_loading else ""
-        words = {
+        text = {
             "none": "Choose a Model",
             "unloaded": f"{model.name}, not loaded",
             "loading": f"Loading {model.name}…{progress}",
@@ -168,9 +168,9 @@ class ModelBadge(QWidget):
             "missing": f"{model.name} is gone",
         }["loading" if model.is_loading else model.stage]
         self._light.show_tone(_TONES["loading" if model.is_loading else model.stage])
-        self.name.setText(words)
+        self.name.setText(text)
         self.name.setToolTip(self._details())
-        self.name.setAccessibleName(f"Model: {words}. Switch models")
+        self.name.setAccessibleName(f"Model: {text}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
         self.again.setText(RESTART if model.is_stuck else "Retry")
         self.again.setVisible(model.stage == "failed" and self._model.models.path is not None)
@@ -180,7 +180,7 @@ class ModelBadge(QWidget):
         info = model.info
         if model.is_loading:
             waits_for = models.answers_under_way()
-            return loading_words(model.progress, models.loading_s, waits_for)
+            return loading_text(model.progress, models.loading_s, waits_for)
         if model.stage == "unloaded":
             return "The next message loads it."
         if model.stage == "missing":
@@ -196,12 +196,12 @@ class ModelBadge(QWidget):
 def _progress(models: Models) -> str:
     """Return how far a load is; the words change at least every second."""
     progress, loading_s = models.progress, models.loading_s
-    words = []
+    text = []
     if progress is not None and progress.phase == "weights":
-        words.append(f" {percent(progress.done_bytes, progress.total_bytes)}%")
+        text.append(f" {percent(progress.done_bytes, progress.total_bytes)}%")
     if loading_s >= 1:
-        words.append(f" {passed(loading_s)}")
-    return ",".join(words)
+        text.append(f" {passed(loading_s)}")
+    return ",".join(text)
 
 
 class _Light(QWidget):
@@ -248,18 +248,18 @@ class ModelRow:
 
     @property
     def facts(self) -> str:
-        """Its facts, in a few words."""
+        """Its facts, in short."""
         found = self.model.found
         if found.problem:
             return "Incomplete" if found.is_partial else "Damaged"
         if found.obstacle:
             return "GGUF, not for MLX" if found.is_gguf else f"{found.architecture}, not supported"
-        words = [found.architecture] if found.architecture else []
+        text = [found.architecture] if found.architecture else []
         if found.bits is not None:
-            words.append(f"{found.bits} bit")
+            text.append(f"{found.bits} bit")
         if self.model.used_at:
-            words.append(used(self.model.used_at))
-        return " · ".join(words)
+            text.append(used(self.model.used_at))
+        return " · ".join(text)
 
     @property
     def size(self) -> str:
@@ -297,7 +297,7 @@ class ModelRows(QAbstractListModel):
         super().__init__(parent)
         self._every: list[ModelRow] = []
         self._shown: list[ModelRow] = []
-        self._words: tuple[str, ...] = ()
+        self._terms: tuple[str, ...] = ()
 
     def show(self, rows: list[ModelRow]) -> None:
         """Show other models, with the same filter."""
@@ -306,7 +306,7 @@ class ModelRows(QAbstractListModel):
 
     def look_for(self, text: str) -> None:
         """Show only the models whose name or architecture contains all of these words."""
-        self._words = tuple(text.casefold().split())
+        self._terms = tuple(text.casefold().split())
         self._narrow()
 
     @property
@@ -357,12 +357,12 @@ class ModelRows(QAbstractListModel):
 
     def _is_named(self, row: ModelRow) -> bool:
         name = row.model.found.name.casefold()
-        return all(word in name for word in self._words)
+        return all(word in name for word in self._terms)
 
     def _matches(self, row: ModelRow) -> bool:
         found = row.model.found
         text = f"{found.name} {found.architecture}".casefold()
-        return all(word in text for word in self._words)
+        return all(word in text for word in self._terms)
 
 
 def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
@@ -372,14 +372,14 @@ def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
     rows = []
     for model in library.local:
         folder = model.found.folder
-        place = folder.resolve()
+        position = folder.resolve()
         rows.append(
             ModelRow(
                 model,
-                is_chosen=bool(chosen) and str(place) == chosen,
-                is_loaded=place in loaded,
-                is_loading=state.stage == "loading" and state.is_at(place),
-                needs_person=place in library.waiting,
+                is_chosen=bool(chosen) and str(position) == chosen,
+                is_loaded=position in loaded,
+                is_loading=state.stage == "loading" and state.is_at(position),
+                needs_person=position in library.waiting,
             )
         )
     return rows
@@ -430,7 +430,7 @@ class ModelSwitcher(Popover):
     """Chooses the model of the open conversation.
 
     Signals:
-        more_wanted: A person wants to see the window of models.
+        more_requested: Request to see the window of models.
         closed: It was closed; the composer gets the focus.
 
     Attributes:
@@ -439,7 +439,7 @@ class ModelSwitcher(Popover):
         anyway: The button that loads a model although it may not fit.
     """
 
-    more_wanted = Signal()
+    more_requested = Signal()
     closed = Signal()
 
     def __init__(self, model: ConversationModel, library: ModelLibrary, parent: QWidget) -> None:
@@ -447,7 +447,7 @@ class ModelSwitcher(Popover):
         self.setAccessibleName("Switch models")
         self._model = model
         self._library = library
-        self._asked: ModelRow | None = None
+        self._pending: ModelRow | None = None
         self.rows = ModelRows(self)
         self.field = _FindField()
         self.list = QListView()
@@ -469,12 +469,12 @@ class ModelSwitcher(Popover):
         self._lay_out()
         self._fit()
         self.field.textChanged.connect(self._look_for)
-        self.field.step_wanted.connect(self._step)
+        self.field.step_requested.connect(self._step)
         self.field.chosen.connect(lambda: self._choose(self.list.currentIndex()))
         self.field.left.connect(self.close)
         self.list.clicked.connect(self._choose)
         self.list.activated.connect(self._choose)
-        self.anyway.clicked.connect(self._load_asked)
+        self.anyway.clicked.connect(self._load_pending)
         self.more.clicked.connect(self._show_more)
         library.changed.connect(self._refill)
         model.changed.connect(self._refill)
@@ -532,25 +532,25 @@ class ModelSwitcher(Popover):
             folder = info.path
         chosen = "" if folder is None else str(folder)
         self.rows.show(rows_of(self._library, chosen))
-        self._say()
+        self._show_count()
 
     def _look_for(self, text: str) -> None:
         self.rows.look_for(text)
         self._ask(None)
         self._select(0)
-        self._say()
+        self._show_count()
 
-    def _say(self) -> None:
+    def _show_count(self) -> None:
         shown, total = self.rows.rowCount(), self.rows.total
         if not total:
-            words = "Searching…" if self._library.is_looking else "No models yet."
+            text = "Searching…" if self._library.is_looking else "No models yet."
         elif not shown:
-            words = "No Matching Models"
+            text = "No Matching Models"
         elif shown < total:
-            words = f"{shown} of {counted(total, 'model')}"
+            text = f"{shown} of {counted(total, 'model')}"
         else:
-            words = counted(total, "model")
-        self.note.setText(words)
+            text = counted(total, "model")
+        self.note.setText(text)
 
     def _current(self) -> ModelRow | None:
         index = self.list.currentIndex()
@@ -585,19 +585,19 @@ class ModelSwitcher(Popover):
 
     def _ask(self, row: ModelRow | None) -> None:
         """Ask before a model is loaded that may not fit."""
-        self._asked = row
+        self._pending = row
         self.warning.setVisible(row is not None)
         self.anyway.setVisible(row is not None)
         if row is not None:
             model = row.model
-            words = fit_words(model.need, model.fit, self._library.memory)
-            self.warning.setText(f"{model.found.name} may not fit. {words}")
+            text = fit_text(model.need, model.fit, self._library.memory)
+            self.warning.setText(f"{model.found.name} may not fit. {text}")
             self.anyway.setFocus()
         self.adjustSize()
 
-    def _load_asked(self) -> None:
-        if self._asked is not None:
-            self._load(self._asked)
+    def _load_pending(self) -> None:
+        if self._pending is not None:
+            self._load(self._pending)
 
     def _load(self, row: ModelRow) -> None:
         self.close()
@@ -605,19 +605,19 @@ class ModelSwitcher(Popover):
 
     def _show_more(self) -> None:
         self.close()
-        self.more_wanted.emit()
+        self.more_requested.emit()
 
 
 class _FindField(SearchLineEdit):
     """The field; its arrow keys move through the list below, which shows the selected row.
 
     Signals:
-        step_wanted: An arrow key was pressed; carries how many rows to go down.
-        chosen: A person chose the selected row.
-        left: A person wants to close the list.
+        step_requested: An arrow key was pressed; carries how many rows to go down.
+        chosen: The user chose the selected row.
+        left: Request to close the list.
     """
 
-    step_wanted = Signal(int)
+    step_requested = Signal(int)
     chosen = Signal()
     left = Signal()
 
@@ -629,7 +629,7 @@ class _FindField(SearchLineEdit):
         """Move, choose, or close; all other keys type."""
         key = event.key()
         if key in _STEPS:
-            self.step_wanted.emit(_STEPS[Qt.Key(key)])
+            self.step_requested.emit(_STEPS[Qt.Key(key)])
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.chosen.emit()
         elif key == Qt.Key.Key_Escape:

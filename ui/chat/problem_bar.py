@@ -28,15 +28,15 @@ _DETAIL = (
 
 
 class UnsavedText(QObject):
-    """Decides whether a window may close, and asks the person if text would be lost.
+    """Decides whether a window may close, and asks the user if text would be lost.
 
     Signals:
-        export_wanted: The conversations are to be written to another file.
-        quit_wanted: The window is to be closed; carries whether text may be lost.
+        export_requested: The conversations are to be written to another file.
+        quit_requested: The window is to be closed; carries whether text may be lost.
     """
 
-    export_wanted = Signal()
-    quit_wanted = Signal(bool)
+    export_requested = Signal()
+    quit_requested = Signal(bool)
 
     def __init__(self, window: QWidget, store: ConversationStore) -> None:
         super().__init__(window)
@@ -48,7 +48,7 @@ class UnsavedText(QObject):
     def holds_window(self) -> bool:
         """Return whether the window must stay open for now.
 
-        It is closed once everything is saved; if saving fails, the person is asked.
+        It is closed once everything is saved; if saving fails, the user is asked.
         """
         if self._store.has_unsaved:
             self._ask()
@@ -59,10 +59,10 @@ class UnsavedText(QObject):
         return self._is_waiting
 
     def note_saved(self) -> None:
-        """Close the window that a person wanted to close, because everything is saved now."""
+        """Close the window that the user wanted to close, because everything is saved now."""
         if self._box is not None:
             self._box.close()
-            self.quit_wanted.emit(False)
+            self.quit_requested.emit(False)
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
@@ -73,15 +73,15 @@ class UnsavedText(QObject):
             await self._store.flush()
         finally:
             self._is_waiting = False
-        self.quit_wanted.emit(False)
+        self.quit_requested.emit(False)
 
     def _ask(self) -> None:
         if self._box is not None:
             return
         answers = [
-            BoxButton("Export…", self.export_wanted.emit),
+            BoxButton("Export…", self.export_requested.emit),
             BoxButton(
-                "Quit Without Saving", lambda: self.quit_wanted.emit(True), is_destructive=True
+                "Quit Without Saving", lambda: self.quit_requested.emit(True), is_destructive=True
             ),
         ]
         cause = self._store.failing_because
@@ -143,7 +143,7 @@ class ProblemBar(QFrame):
         close.clicked.connect(self.hide)
         self.hide()
 
-    def tell(self, problem: StoreProblem | None) -> None:
+    def show_problem(self, problem: StoreProblem | None) -> None:
         """Show a problem; None shows nothing."""
         self._problem = problem
         self.setVisible(problem is not None)
@@ -183,7 +183,7 @@ class ProblemBar(QFrame):
 # A shorter transfer shows no bar, which would only flicker.
 _SHOWN_AFTER_MS = 400
 _OUTCOME_MS = 8_000
-_TOLD_MS = 100
+_REFRESH_MS = 100
 
 
 class TransferBar(QStatusBar):
@@ -195,7 +195,7 @@ class TransferBar(QStatusBar):
     def __init__(self, transfers: Transfers) -> None:
         super().__init__()
         self._transfers = transfers
-        self.words = ElidedLabel()
+        self.caption = ElidedLabel()
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the export or import")
@@ -205,16 +205,16 @@ class TransferBar(QStatusBar):
         self._delay.timeout.connect(self._appear)
         self._outcome = QTimer(self, singleShot=True, interval=_OUTCOME_MS)
         self._outcome.timeout.connect(self._refresh)
-        self._later = QTimer(self, singleShot=True, interval=_TOLD_MS)
+        self._later = QTimer(self, singleShot=True, interval=_REFRESH_MS)
         self._later.timeout.connect(self._show_progress)
         self.setSizeGripEnabled(False)
         self.setContentsMargins(14, 4, 10, 4)
-        self.addWidget(self.words, 2)
+        self.addWidget(self.caption, 2)
         self.addWidget(self.progress, 1)
         self.addPermanentWidget(self.cancel)
         self.cancel.clicked.connect(transfers.cancel)
         transfers.changed.connect(self._refresh)
-        transfers.ended.connect(self._tell)
+        transfers.ended.connect(self._show_outcome)
         self.hide()
 
     def _appear(self) -> None:
@@ -241,15 +241,15 @@ class TransferBar(QStatusBar):
         now = self._transfers.now
         if now is None:
             return
-        place = f": {now.done:,} so far…" if now.done else "…"
-        place = f": {now.done:,} of {now.total:,}" if now.total > 1 else place
-        self.words.setText(f"{now.label}{place}")
+        position = f": {now.done:,} so far…" if now.done else "…"
+        position = f": {now.done:,} of {now.total:,}" if now.total > 1 else position
+        self.caption.setText(f"{now.label}{position}")
         self.progress.setRange(0, now.total if now.total > 1 else 0)
         self.progress.setValue(now.done)
 
-    def _tell(self, outcome: str) -> None:
+    def _show_outcome(self, outcome: str) -> None:
         if self._transfers.now is None:
-            self.words.setText(outcome)
+            self.caption.setText(outcome)
             self._show_parts(is_running=False)
             self.show()
             self._outcome.start()

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.session.conversation_list import ConversationList
-from ui.chat.session.search import FoundConversation, MoreHits, Search, role_words, since_days
-from ui.chat.sidebar_rows import when_words
+from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label, since_days
+from ui.chat.sidebar_rows import when_text
 from ui.kit.buttons import with_keys
 from ui.kit.fields import SearchLineEdit, is_typed_text
 from ui.kit.labels import ElidedButton, label
@@ -61,10 +61,10 @@ class _FilterChip(ElidedButton):
     narrowed = Signal()
 
     def __init__(
-        self, says: str, nothing: str, choices: Callable[[], Sequence[tuple[str, Any]]]
+        self, accessible_name: str, nothing: str, choices: Callable[[], Sequence[tuple[str, Any]]]
     ) -> None:
         super().__init__()
-        self._says, self._nothing, self._choices = says, nothing, choices
+        self._name, self._nothing, self._choices = accessible_name, nothing, choices
         self.value: Any = None
         self.setProperty("kind", "chip")
         self.setCheckable(True)
@@ -80,26 +80,26 @@ class _FilterChip(ElidedButton):
 
     def _offer(self) -> None:
         self.setChecked(self.value is not None)
-        menu = context_menu(self, self._says)
-        for words, value in ((self._nothing, None), *self._choices()):
+        menu = context_menu(self, self._name)
+        for text, value in ((self._nothing, None), *self._choices()):
             add_entry(
                 menu,
-                escape_mnemonics(words),
-                partial(self._choose, value, words),
+                escape_mnemonics(text),
+                partial(self._choose, value, text),
                 is_checked=value == self.value,
             )
         menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
-    def _choose(self, value: Any, words: str) -> None:
+    def _choose(self, value: Any, text: str) -> None:
         self.value = value
-        self._show(words)
+        self._show(text)
         self.narrowed.emit()
 
-    def _show(self, words: str) -> None:
-        self.setText(self._says if self.value is None else words)
+    def _show(self, text: str) -> None:
+        self.setText(self._name if self.value is None else text)
         self.setChecked(self.value is not None)
-        self.setAccessibleName(f"{self._says}: {words}")
-        self.setToolTip(f"{self._says} of the results")
+        self.setAccessibleName(f"{self._name}: {text}")
+        self.setToolTip(f"{self._name} of the results")
 
 
 class SearchFilters(QWidget):
@@ -123,7 +123,7 @@ class SearchFilters(QWidget):
             chip.narrowed.connect(self._narrow)
 
     def refresh(self) -> None:
-        """Offer the folders that there are now."""
+        """HubResult the folders that there are now."""
         for chip in self._chips:
             chip.refresh()
 
@@ -146,8 +146,8 @@ class SearchResults(QWidget):
     """The hits by conversation, or a message that there are none.
 
     Signals:
-        chosen: A person chose a hit; carries the ``Hit``.
-        left: A person goes back to the field by keyboard.
+        chosen: The user chose a hit; carries the ``Hit``.
+        left: The user goes back to the field by keyboard.
     """
 
     chosen = Signal(object)
@@ -168,7 +168,7 @@ class SearchResults(QWidget):
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(16, 2, 16, 4)
         column(self.filters, self.count, (self.list, 1), spacing=0, on=self)
-        # Whether a person came here from the field by keyboard, and has not chosen a hit yet.
+        # Whether the user came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False
         self.list.clicked.connect(self._take)
         self.list.activated.connect(self._take)
@@ -188,7 +188,7 @@ class SearchResults(QWidget):
 
     @property
     def is_walked(self) -> bool:
-        """Whether a person moves through the list with the keyboard."""
+        """Whether the user moves through the list with the keyboard."""
         return self._is_entered and self.list.hasFocus()
 
     def _take(self, index: QModelIndex) -> None:
@@ -209,8 +209,8 @@ class SearchResults(QWidget):
         search = self._search
         if search.is_active:
             self.filters.refresh()
-        if search.words:
-            self.count.setText(search.words)
+        if search.summary:
+            self.count.setText(search.summary)
         elif search.is_searching:
             self.count.setText("Searching…")
         else:
@@ -254,8 +254,8 @@ class _ResultDelegate(RowDelegate):
         row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):
             return RowContent(
-                RowPart(role_words(row), colors.muted),
-                right=RowPart(when_words(row.said_at)),
+                RowPart(role_label(row), colors.muted),
+                right=RowPart(when_text(row.said_at)),
                 subtitle=RowPart(row.snippet, colors.text, bold=row.spans),
                 weight=QFont.Weight.Normal,
                 inset_px=10,
@@ -272,6 +272,6 @@ class _ResultDelegate(RowDelegate):
             )
         if isinstance(row, MoreHits):
             inset_px = 10 if row.conversation_id else 0
-            title = RowPart(row.words, colors.link)
+            title = RowPart(row.label, colors.link)
             return RowContent(title, weight=QFont.Weight.Normal, inset_px=inset_px)
         return None

@@ -61,12 +61,12 @@ class ArchiveHead(QWidget):
     def __init__(self, rows: SidebarRows) -> None:
         super().__init__()
         self._rows = rows
-        self.leave = IconButton("close", "Done")
-        self.leave.clicked.connect(lambda: rows.show_archive(False))
+        self.done = IconButton("close", "Done")
+        self.done.clicked.connect(lambda: rows.show_archive(False))
         row(
             label("Archived conversations", "muted", 0.95),
             STRETCH,
-            self.leave,
+            self.done,
             margins=(16, 0, 10, 4),
             on=self,
         )
@@ -137,7 +137,7 @@ class FolderDialog(QDialog):
             self.editor.add.click()
             if self.editor.input.text():
                 return  # the typed sequence is invalid; the editor says why
-        # A text field changes some characters, so its text is used only if a person edited it.
+        # A text field changes some characters, so its text is used only if the user edited it.
         prompt = self.prompt.toPlainText()
         if prompt == self._shown_prompt:
             prompt = self._folder.system_prompt
@@ -168,13 +168,13 @@ class ConversationView(QListView):
     Shift and Ctrl (⌘) select several conversations without opening one.
 
     Signals:
-        opened: A person opened a conversation; carries the ``Conversation``.
-        delete_wanted: Delete or Backspace was pressed.
+        opened: The user opened a conversation; carries the ``Conversation``.
+        delete_requested: Delete or Backspace was pressed.
         dropped: Conversations were dragged; carries them and the folder, or None for no folder.
     """
 
     opened = Signal(object)
-    delete_wanted = Signal()
+    delete_requested = Signal()
     dropped = Signal(list, object)
 
     def __init__(self, rows: SidebarRows) -> None:
@@ -200,7 +200,7 @@ class ConversationView(QListView):
 
     @property
     def is_walked(self) -> bool:
-        """Whether a person moves through the rows with the keyboard, or has selected several."""
+        """Whether the user moves through the rows with the keyboard, or has selected several."""
         return (self._was_key and self.hasFocus()) or len(self.chosen()) > 1
 
     @property
@@ -279,7 +279,7 @@ class ConversationView(QListView):
         folder = self.current_folder()
         closes = event.key() == _KEYS.Key_Left
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == _KEYS.Key_Backspace:
-            self.delete_wanted.emit()
+            self.delete_requested.emit()
         elif folder is not None and event.key() in (_KEYS.Key_Return, _KEYS.Key_Enter):
             self._rows.toggle(folder)
         elif folder is not None and event.key() in (_KEYS.Key_Left, _KEYS.Key_Right):
@@ -343,19 +343,19 @@ class ConversationView(QListView):
             self.viewport().update()
 
 
-_LEAST_PX = 190
+_MIN_PX = 190
 
 
 class Sidebar(QFrame):
     """The sidebar: creates, opens, finds and organizes conversations; every change can be undone.
 
     Signals:
-        export_wanted: A person wants to export conversations; carries them.
-        writing_wanted: A person opened or began a conversation to write in it.
+        export_requested: Request to export conversations; carries them.
+        writing_requested: The user opened or began a conversation to write in it.
     """
 
-    export_wanted = Signal(list)
-    writing_wanted = Signal()
+    export_requested = Signal(list)
+    writing_requested = Signal()
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
@@ -374,7 +374,7 @@ class Sidebar(QFrame):
         self.server = ServerCard(workspace.server)
         new = IconButton("plus", "New conversation", "text", 20, keys="Ctrl+N")
         new.clicked.connect(lambda: workspace.new_conversation())
-        new.clicked.connect(self.writing_wanted)
+        new.clicked.connect(self.writing_requested)
         head = row(
             label("Conversations", "title", 1.0, weight=QFont.Weight.DemiBold),
             STRETCH,
@@ -406,18 +406,18 @@ class Sidebar(QFrame):
         self._connect_signals()
         self._show_current()
         self._show_search()
-        self._leave_room()
+        self._fit_server()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave the list its room in a low window, or with large text."""
         super().resizeEvent(event)
-        self._leave_room()
+        self._fit_server()
 
-    def _leave_room(self) -> None:
+    def _fit_server(self) -> None:
         self.server.set_compact_height(self.height() < _LOW_PX)
 
     def minimumSizeHint(self) -> QSize:
-        return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))
+        return super().minimumSizeHint().expandedTo(QSize(_MIN_PX, 0))
 
     def search(self) -> None:
         """Begin a search: put the caret into the search field."""
@@ -468,7 +468,7 @@ class Sidebar(QFrame):
         conversations = self._workspace.conversations
         self.list.opened.connect(self._workspace.open)
         self.list.dropped.connect(self.organizing.move)
-        self.list.delete_wanted.connect(self._delete_at_keyboard)
+        self.list.delete_requested.connect(self._delete_at_keyboard)
         self.list.clicked.connect(self._write_in)
         self.list.activated.connect(self._write_in)
         self.list.customContextMenuRequested.connect(self._show_menu)
@@ -489,7 +489,7 @@ class Sidebar(QFrame):
 
     def _write_in(self, index: QModelIndex) -> None:
         if isinstance(self.rows.at(index.row()), Conversation) and len(self.list.chosen()) < 2:
-            self.writing_wanted.emit()
+            self.writing_requested.emit()
 
     def _show_current(self) -> None:
         self.list.show_current(self.rows.index_of(self._workspace.selected))
@@ -497,8 +497,8 @@ class Sidebar(QFrame):
 
     def _refresh_hint(self) -> None:
         conversations = self._workspace.conversations
-        said = any(conversations.at(r).has_messages for r in range(conversations.rowCount()))
-        self._hint.setVisible(not said and not self._workspace.search.is_active)
+        saved = any(conversations.at(r).has_messages for r in range(conversations.rowCount()))
+        self._hint.setVisible(not saved and not self._workspace.search.is_active)
 
     def _show_search(self) -> None:
         is_searching = self._workspace.search.is_active
@@ -508,7 +508,7 @@ class Sidebar(QFrame):
 
     def _write_at(self, index: QModelIndex) -> None:
         if self._workspace.search.hit_at(index.row()) is not None:
-            self.writing_wanted.emit()
+            self.writing_requested.emit()
 
     def _show_hit(self, hit: Hit) -> None:
         self._workspace.open_at(hit.conversation_id, hit.message_id)
@@ -541,7 +541,7 @@ class Sidebar(QFrame):
         return [
             *single,
             *self.organizing.entries(chosen),
-            Command("&Export…", lambda: self.export_wanted.emit(chosen)),
+            Command("&Export…", lambda: self.export_requested.emit(chosen)),
             None,
             Command("&Delete", lambda: workspace.delete(*chosen)),
         ]
@@ -558,4 +558,4 @@ class Sidebar(QFrame):
 
     def _begin_in(self, folder: ConversationFolder) -> None:
         self._workspace.new_conversation(folder)
-        self.writing_wanted.emit()
+        self.writing_requested.emit()

@@ -31,7 +31,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 
 MIME = "application/x-fullstop-conversations"
 # More changes reset the list: after each single one a view lays out all of its rows.
-_MOST_STEPS = 16
+_MAX_STEPS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class SidebarRows(QAbstractListModel):
         super().__init__(parent)
         self._conversations = conversations
         self.shows_archive = False
-        self._rows: list[Row] = list(self._wanted())
+        self._rows: list[Row] = list(self._arranged())
         for signal in (
             conversations.rowsInserted,
             conversations.rowsRemoved,
@@ -171,7 +171,7 @@ class SidebarRows(QAbstractListModel):
     def _is_listed(self, conversation: Conversation) -> bool:
         return conversation.placement.is_archived == self.shows_archive
 
-    def _wanted(self) -> Iterator[Row]:
+    def _arranged(self) -> Iterator[Row]:
         """Yield the rows as they should be."""
         folders = self._conversations.folders.all()
         inside: dict[str, list[Conversation]] = {folder.id: [] for folder in folders}
@@ -188,52 +188,52 @@ class SidebarRows(QAbstractListModel):
         yield from loose
 
     def _refresh(self) -> None:
-        wanted = list(self._wanted())
-        if wanted == self._rows:
+        target = list(self._arranged())
+        if target == self._rows:
             return
-        if not self._stepwise(wanted):
+        if not self._stepwise(target):
             self.beginResetModel()
-            self._rows = wanted
+            self._rows = target
             self.endResetModel()
 
-    def _stepwise(self, wanted: list[Row]) -> bool:
+    def _stepwise(self, target: list[Row]) -> bool:
         """Change the rows one by one, so that views keep their place; False for many changes."""
-        kept, listed = set(map(_key, wanted)), set(map(_key, self._rows))
-        new = [_key(row) not in listed for row in wanted]
+        kept, listed = set(map(_key, target)), set(map(_key, self._rows))
+        new = [_key(row) not in listed for row in target]
         inserted_runs = sum(is_new and not before for before, is_new in pairwise([False, *new]))
-        if len(listed - kept) + inserted_runs > _MOST_STEPS:
+        if len(listed - kept) + inserted_runs > _MAX_STEPS:
             return False
-        for place in range(len(self._rows) - 1, -1, -1):
-            if _key(self._rows[place]) not in kept:
-                self.beginRemoveRows(QModelIndex(), place, place)
-                del self._rows[place]
+        for position in range(len(self._rows) - 1, -1, -1):
+            if _key(self._rows[position]) not in kept:
+                self.beginRemoveRows(QModelIndex(), position, position)
+                del self._rows[position]
                 self.endRemoveRows()
-        place = steps = 0
-        while place < len(wanted):
-            key, end = _key(wanted[place]), place + 1
-            if place >= len(self._rows) or _key(self._rows[place]) != key:
+        position = steps = 0
+        while position < len(target):
+            key, end = _key(target[position]), position + 1
+            if position >= len(self._rows) or _key(self._rows[position]) != key:
                 steps += 1
-                if steps > _MOST_STEPS:
+                if steps > _MAX_STEPS:
                     return False
                 if key in listed:
-                    self._move(key, place)
+                    self._move(key, position)
                 else:  # with the new rows behind it: a view lays out all rows for each step
-                    while end < len(wanted) and _key(wanted[end]) not in listed:
+                    while end < len(target) and _key(target[end]) not in listed:
                         end += 1
-                    self.beginInsertRows(QModelIndex(), place, end - 1)
-                    self._rows[place:place] = wanted[place:end]
+                    self.beginInsertRows(QModelIndex(), position, end - 1)
+                    self._rows[position:position] = target[position:end]
                     self.endInsertRows()
-            place = end
-        if self._rows != wanted:  # the name or count of a folder has changed
-            self._rows = wanted
-        if wanted:
-            self.dataChanged.emit(self.index(0), self.index(len(wanted) - 1))
+            position = end
+        if self._rows != target:  # the name or count of a folder has changed
+            self._rows = target
+        if target:
+            self.dataChanged.emit(self.index(0), self.index(len(target) - 1))
         return True
 
-    def _move(self, key: object, place: int) -> None:
-        at = next(n for n in range(place, len(self._rows)) if _key(self._rows[n]) == key)
-        self.beginMoveRows(QModelIndex(), at, at, QModelIndex(), place)
-        self._rows.insert(place, self._rows.pop(at))
+    def _move(self, key: object, position: int) -> None:
+        at = next(n for n in range(position, len(self._rows)) if _key(self._rows[n]) == key)
+        self.beginMoveRows(QModelIndex(), at, at, QModelIndex(), position)
+        self._rows.insert(position, self._rows.pop(at))
         self.endMoveRows()
 
     def _repaint(self, first: QModelIndex, last: QModelIndex) -> None:
@@ -243,8 +243,8 @@ class SidebarRows(QAbstractListModel):
                 self.dataChanged.emit(index, index)
 
     def _index(self, conversation: Conversation) -> QModelIndex:
-        places = (n for n, row in enumerate(self._rows) if row is conversation)
-        return self.index(next(places, -1))
+        positions = (n for n, row in enumerate(self._rows) if row is conversation)
+        return self.index(next(positions, -1))
 
 
 def _key(row: Row) -> object:
@@ -281,7 +281,7 @@ class ConversationDelegate(RowDelegate):
             title = RowPart(folder.name, colors.accent if is_target else "", arrow, colors.muted)
             weight = QFont.Weight.DemiBold
             return RowContent(title, right=RowPart(count), weight=weight, inset_px=inset_px)
-        right = RowPart(when_words(index.data(ConversationRole.UPDATED_AT)))
+        right = RowPart(when_text(index.data(ConversationRole.UPDATED_AT)))
         if index.data(ConversationRole.NEEDS_PERSON):
             right = RowPart(NEEDS_YOU, colors.limit)
         elif index.data(ConversationRole.IS_RUNNING):
@@ -311,7 +311,7 @@ class ConversationDelegate(RowDelegate):
         editor.setGeometry(area.adjusted(10, 6, -10, -6))
 
 
-def when_words(updated_at: float) -> str:
+def when_text(updated_at: float) -> str:
     """Return a time of today, else a short date."""
     moment = datetime.fromtimestamp(updated_at)
     if time.time() - updated_at < 60:

@@ -51,15 +51,15 @@ class SideColumn(QFrame):
     """Shows one answer.
 
     Signals:
-        keep_wanted: A person wants to continue with this answer.
-        reason_wanted: A person wants to see why the answer ended; carries its ``Run``.
-        again_wanted: A person wants this answer again, because it failed.
+        keep_requested: Request to continue with this answer.
+        reason_requested: Request to see why the answer ended; carries its ``Run``.
+        again_requested: Request for this answer again, because it failed.
         view_made: A part of the answer got a view; carries the ``AnswerView``.
     """
 
-    keep_wanted = Signal()
-    reason_wanted = Signal(object)
-    again_wanted = Signal()
+    keep_requested = Signal()
+    reason_requested = Signal(object)
+    again_requested = Signal()
     view_made = Signal(object)
 
     def __init__(self, side: ConversationController, number: int, model: str, detail: str) -> None:
@@ -110,7 +110,7 @@ class SideColumn(QFrame):
         side.is_running_changed.connect(self._show_running)
         side.message_appended.connect(self._go_on)
         self.stop.clicked.connect(lambda: side.cancel())
-        self.keep.clicked.connect(self.keep_wanted)
+        self.keep.clicked.connect(self.keep_requested)
         current_theme().changed.connect(self._mark)
 
     def show_answer(self) -> None:
@@ -153,8 +153,8 @@ class SideColumn(QFrame):
     def _add(self, part: ConversationMessage) -> None:
         view = AnswerView(part, self._reasons)
         view.action_row.hide()
-        view.regenerate_wanted.connect(self.again_wanted)
-        view.reason.clicked.connect(lambda: self.reason_wanted.emit(view.run))
+        view.regenerate_requested.connect(self.again_requested)
+        view.reason.clicked.connect(lambda: self.reason_requested.emit(view.run))
         self.views.append(view)
         self._parts.addWidget(view)
         self.view_made.emit(view)
@@ -203,9 +203,9 @@ def _cause(run: Run | None) -> str:
         return ""
     if run.state is RunState.REFUSED:
         return run.refusal
-    said = run.verdict
+    verdict = run.verdict
     has_failed = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
-    return as_sentence(said.words.detail) if said is not None and has_failed else ""
+    return as_sentence(verdict.words.detail) if verdict is not None and has_failed else ""
 
 
 class SidesPage(QWidget):
@@ -213,15 +213,15 @@ class SidesPage(QWidget):
 
     Signals:
         kept: An answer was chosen; carries its ``ConversationController``, None to keep both.
-        compare_wanted: Two runs are to be compared in the inspector; carries them.
-        run_wanted: The reason why an answer ended is to be shown; carries its ``Run``.
+        compare_requested: Two runs are to be compared in the inspector; carries them.
+        run_requested: The reason why an answer ended is to be shown; carries its ``Run``.
         view_made: A part of an answer got a view; carries the ``AnswerView`` and the
             ``ConversationController`` of its side.
     """
 
     kept = Signal(object)
-    compare_wanted = Signal(object, object)
-    run_wanted = Signal(object)
+    compare_requested = Signal(object, object)
+    run_requested = Signal(object)
     view_made = Signal(object, object)
 
     def __init__(self) -> None:
@@ -277,11 +277,11 @@ class SidesPage(QWidget):
         self._sides = opened.sides
         if not self._sides:
             return
-        asked = self._sides[0].last_answer
-        assert asked is not None
-        assert asked.parent is not None
-        names = ", ".join(file.name for file in asked.parent.files)
-        self.question.setText("\n".join(filter(None, (asked.parent.typed, names))))
+        user_message = self._sides[0].last_answer
+        assert user_message is not None
+        assert user_message.parent is not None
+        names = ", ".join(file.name for file in user_message.parent.files)
+        self.question.setText("\n".join(filter(None, (user_message.parent.typed, names))))
         first, second = (Variant.of(side.conversation) for side in self._sides)
         detail = difference_words(second, first) or "the same settings"
         self._add_column(1, self._sides[0], first, "As this conversation")
@@ -308,9 +308,9 @@ class SidesPage(QWidget):
     ) -> None:
         model = "" if variant.model is None else variant.model.name
         column = SideColumn(side, number, model, detail)
-        column.keep_wanted.connect(partial(self.kept.emit, side))
-        column.reason_wanted.connect(self.run_wanted)
-        column.again_wanted.connect(lambda: self._retry(column, variant, detail))
+        column.keep_requested.connect(partial(self.kept.emit, side))
+        column.reason_requested.connect(self.run_requested)
+        column.again_requested.connect(lambda: self._retry(column, variant, detail))
         column.view_made.connect(lambda view: self.view_made.emit(view, side))
         column.show_answer()
         self.columns.insert(number - 1, column)
@@ -330,7 +330,7 @@ class SidesPage(QWidget):
         self._remove(column)
         self._add_column(column.number, side, variant, detail)
         self._refresh()
-        self.run_wanted.emit(side.running[0])
+        self.run_requested.emit(side.running[0])
 
     def _refresh(self) -> None:
         running = sum(side.is_running for side in self._sides)
@@ -372,7 +372,7 @@ class SidesPage(QWidget):
     def _compare(self) -> None:
         runs = [answer.run for answer in self.columns]
         if None not in runs:
-            self.compare_wanted.emit(*runs)
+            self.compare_requested.emit(*runs)
 
     def _note_scroll(self, value: int) -> None:
         self._is_at_end = value >= self.area.verticalScrollBar().maximum() - _NEAR_END_PX

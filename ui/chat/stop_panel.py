@@ -138,11 +138,15 @@ class VerdictView(QWidget):
         if run is None:
             self._show_waiting_for_question()
         elif run.state is RunState.REFUSED:
-            self._say("fault", Tone.FAULT, "This message was not sent to the model.", run.refusal)
-        elif (said := run.verdict) is None:
+            self._show_text(
+                "fault", Tone.FAULT, "This message was not sent to the model.", run.refusal
+            )
+        elif (verdict := run.verdict) is None:
             self._show_progress(run)
         else:
-            self._say(said.icon, said.tone, said.words.sentence, said.words.detail)
+            self._show_text(
+                verdict.icon, verdict.tone, verdict.words.sentence, verdict.words.detail
+            )
             if finished is not None:
                 self._show_tail(run, finished)
                 self._show_figures(run, finished, facts)
@@ -150,30 +154,30 @@ class VerdictView(QWidget):
                 self._show_circumstances(run, facts)
             elif run.model_id:
                 facts.add("Model", run.model_id)
-        self._place(facts)
+        self._arrange(facts)
 
     # -- states ----------------------------------------------------------------------------
 
     def _show_waiting_for_question(self) -> None:
         model = self._model
         if model.stage == "loading":
-            words = f"{model.name} is loading", "Answers and their reasons appear here."
-            self._say("clock", Tone.BUSY, *words)
+            text = f"{model.name} is loading", "Answers and their reasons appear here."
+            self._show_text("clock", Tone.BUSY, *text)
         elif model.stage == "failed":
-            self._say("fault", Tone.FAULT, f"{model.name} could not be loaded", model.message)
+            self._show_text("fault", Tone.FAULT, f"{model.name} could not be loaded", model.message)
         elif model.stage == "none":
-            words = "No model is loaded", "Open a model folder to begin."
-            self._say("chat", Tone.QUIET, *words)
+            text = "No model is loaded", "Open a model folder to begin."
+            self._show_text("chat", Tone.QUIET, *text)
         else:
-            words = "No answer yet", "When an answer ends, the reason appears here."
-            self._say("stop-match", Tone.QUIET, *words)
+            text = "No answer yet", "When an answer ends, the reason appears here."
+            self._show_text("stop-match", Tone.QUIET, *text)
 
     def _show_progress(self, run: Run) -> None:
         watched = ", ".join(quoted(stop, 16) for stop in run.stops)
         detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
         if run.state is RunState.STREAMING:
             detail = f"{counted(len(run.text), 'character')} so far. {detail}"
-        self._say("clock", Tone.BUSY, progress_words(run), detail)
+        self._show_text("clock", Tone.BUSY, progress_words(run), detail)
         if run.state is RunState.PREFILL and run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
@@ -228,7 +232,7 @@ class VerdictView(QWidget):
 
     # -- pieces ----------------------------------------------------------------------------
 
-    def _say(self, icon: str, tone: Tone, sentence: str, detail: str) -> None:
+    def _show_text(self, icon: str, tone: Tone, sentence: str, detail: str) -> None:
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
         self.detail.setText(detail)
@@ -238,7 +242,7 @@ class VerdictView(QWidget):
         if self._run is None:
             self.refresh()
 
-    def _place(self, facts: FactTable) -> None:
+    def _arrange(self, facts: FactTable) -> None:
         """Show the facts in the place of earlier ones, at once: Qt would do it a frame later."""
         clear_layout_of(self._facts)
         layout = self._facts.layout()
@@ -321,9 +325,9 @@ class StopPanel(QDockWidget):
         workspace.settings_changed.connect(self._offer_to_apply)
         workspace.answering_changed.connect(self._offer_to_apply)
         workspace.stops_edited.connect(self._offer_to_apply)
-        workspace.stops_edited.connect(self._say_source)
-        workspace.conversations.folders.changed.connect(self._say_source)
-        workspace.presets.changed.connect(self._say_source)
+        workspace.stops_edited.connect(self._show_source)
+        workspace.conversations.folders.changed.connect(self._show_source)
+        workspace.presets.changed.connect(self._show_source)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.model.changed.connect(self._show_model)
@@ -392,23 +396,23 @@ class StopPanel(QDockWidget):
         self.editor.show_model(opened.stops)
         self._show_model()
         self._offer_to_apply()
-        self._say_source()
+        self._show_source()
         self._show_run(opened.shown_run)
 
-    def _say_source(self) -> None:
+    def _show_source(self) -> None:
         """Say where the stop list came from, and whether it was changed since."""
         conversation = self._workspace.current.conversation
         kind, _, name = conversation.stops_from.partition(":")
-        words, stops = "", tuple[StopEntry, ...]()
+        text, stops = "", tuple[StopEntry, ...]()
         if kind == "preset" and (preset := self._workspace.presets.get(name)) is not None:
-            words, stops = f"From the preset “{preset.name}”", preset.stops
+            text, stops = f"From the preset “{preset.name}”", preset.stops
         folder = self._workspace.conversations.folders.source_of(conversation)
         if folder is not None:
-            words, stops = f"From the folder “{folder.name}”", folder.stops
-        if words and tuple(conversation.stops) != tuple(stops):
-            words += ", changed here"
-        self.source.setText(words)
-        self.source.setVisible(bool(words))
+            text, stops = f"From the folder “{folder.name}”", folder.stops
+        if text and tuple(conversation.stops) != tuple(stops):
+            text += ", changed here"
+        self.source.setText(text)
+        self.source.setVisible(bool(text))
 
     def _show_run(self, run: Run | None) -> None:
         question = ""

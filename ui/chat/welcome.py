@@ -50,11 +50,11 @@ class FirstModel(QFrame):
 
     Signals:
         ready: The model was downloaded and is loaded.
-        find_wanted: A person wants to see the other models.
+        find_requested: Request to see the other models.
     """
 
     ready = Signal()
-    find_wanted = Signal()
+    find_requested = Signal()
 
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class FirstModel(QFrame):
         badge = IconBadge(40)
         badge.show_icon("download", Tone.MATCH)
         self.name = label("", "title", 1.2, weight=QFont.Weight.DemiBold, is_wrapped=True)
-        self.words = label("", "", is_wrapped=True)
+        self.description = label("", "", is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
@@ -76,13 +76,13 @@ class FirstModel(QFrame):
         self.others = QPushButton("Other Models…")
         self.others.setProperty("kind", "link")
         self.others.setAccessibleName("Find other models")
-        self.others.clicked.connect(self.find_wanted)
+        self.others.clicked.connect(self.find_requested)
         self._buttons = QWidget()
         row(self.download, self.others, STRETCH, spacing=8, on=self._buttons)
-        self._told = column(self.name, self.words, self.figures, self.problem, spacing=3)
+        self._texts = column(self.name, self.description, self.figures, self.problem, spacing=3)
         row(
             (badge, 0, Qt.AlignmentFlag.AlignTop),
-            (column(self._told, self._buttons, spacing=11), 1),
+            (column(self._texts, self._buttons, spacing=11), 1),
             spacing=14,
             margins=(18, 16, 18, 16),
             on=self,
@@ -93,7 +93,7 @@ class FirstModel(QFrame):
         self.refresh()
 
     @property
-    def is_wanted(self) -> bool:
+    def is_recommended(self) -> bool:
         """Whether there is something to recommend: no model is here beside the one that came."""
         return self._suggestion is not None and not any(
             model.found.origin is not Origin.BUNDLED and not model.found.is_partial
@@ -109,13 +109,13 @@ class FirstModel(QFrame):
         if suggestion is None:
             return
         self.name.setText(suggestion.title)
-        self.words.setText(suggestion.summary)
-        room = format_size(library.memory.total or library.memory.usable)
+        self.description.setText(suggestion.summary)
+        available = format_size(library.memory.total or library.memory.usable)
         begun = (
             model.found.arrived for model in library.local if model.found.name == suggestion.name
         )
         arrived = next(begun, "")
-        suits = arrived or f"suits this computer’s {room} of memory"
+        suits = arrived or f"suits this computer’s {available} of memory"
         self.figures.setText(f"{figures_of(suggestion)} · {suits}")
         verb = "Resume" if arrived else "Download"
         self.download.setText(verb)
@@ -128,7 +128,7 @@ class FirstModel(QFrame):
             self._row = None
         if download is not None and self._row is None:
             self._row = DownloadRow(library.downloads, download)
-            self._told.addWidget(self._row)
+            self._texts.addWidget(self._row)
         self._buttons.setVisible(download is None)
         self._show_progress()
 
@@ -150,11 +150,11 @@ class FirstModel(QFrame):
 
             self._loading = LoadingAfter(self._library, self)
             self._loading.ready.connect(lambda _: self.ready.emit())
-            self._loading.not_loaded.connect(lambda _, why: self._say(why))
+            self._loading.not_loaded.connect(lambda _, why: self._show_problem(why))
         self._loading.want(self._suggestion.name)
-        self._say(as_sentence(self._library.downloads.start(self._suggestion.name)))
+        self._show_problem(as_sentence(self._library.downloads.start(self._suggestion.name)))
 
-    def _say(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
 
@@ -203,12 +203,12 @@ class Welcome(QScrollArea):
     """Greets, shows the state of the model, and offers suggestions.
 
     Signals:
-        suggestion_chosen: A person chose a suggestion; carries the ``Suggestion``.
-        find_wanted: A person wants to find a model on the hub.
+        suggestion_chosen: The user chose a suggestion; carries the ``Suggestion``.
+        find_requested: Request to find a model on the hub.
     """
 
     suggestion_chosen = Signal(object)
-    find_wanted = Signal()
+    find_requested = Signal()
 
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ class Welcome(QScrollArea):
         self._grid.setSpacing(12)
         self.find_button = QPushButton("Find Another Model…")
         self.find_button.setProperty("kind", "link")
-        self.find_button.clicked.connect(self.find_wanted)
+        self.find_button.clicked.connect(self.find_requested)
         center = Qt.AlignmentFlag.AlignHCenter
         self._inner = column(
             (badge, 0, center),
@@ -265,10 +265,10 @@ class Welcome(QScrollArea):
         self.refresh()
 
     def recommend_from(self, library: ModelLibrary) -> FirstModel:
-        """Recommend a model to a person who has only the one that came with the program."""
+        """Recommend a model to the user who has only the one that came with the program."""
         self._library = library
         self.first = FirstModel(library)
-        self.first.find_wanted.connect(self.find_wanted)
+        self.first.find_requested.connect(self.find_requested)
         self._inner.insertWidget(self._inner.indexOf(self._try), self.first)
         library.changed.connect(self.refresh)
         self.refresh()
@@ -292,9 +292,9 @@ class Welcome(QScrollArea):
     def _arrange(self) -> None:
         columns = 2 if self.width() >= _TWO_COLUMNS_PX else 1
         if columns != self._grid.property("columns"):
-            self._place_in(columns)
+            self._arrange_in(columns)
 
-    def _place_in(self, columns: int) -> None:
+    def _arrange_in(self, columns: int) -> None:
         self._grid.setProperty("columns", columns)
         for number, button in enumerate(self._buttons):
             self._grid.removeWidget(button)
@@ -326,12 +326,12 @@ class Welcome(QScrollArea):
             button.clicked.connect(
                 lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
             )
-        self._place_in(self._grid.property("columns") or 2)
+        self._arrange_in(self._grid.property("columns") or 2)
 
     def refresh(self) -> None:
         """Show the state of the model."""
         model = self._model.state
-        words = {
+        text = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",
             "loading": f"Loading {model.name}. You can write your first message meanwhile.",
             "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
@@ -340,9 +340,9 @@ class Welcome(QScrollArea):
             "failed": f"{model.name} could not be loaded: {model.message}",
             "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
         }
-        self._state.setText(words["stuck" if model.is_stuck else model.stage])
+        self._state.setText(text["stuck" if model.is_stuck else model.stage])
         is_demo = self._has_demo_model
-        is_first = self.first is not None and self.first.is_wanted and is_demo
+        is_first = self.first is not None and self.first.is_recommended and is_demo
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS, is_first=is_first)
         if self.first is not None:
             self.first.setVisible(is_first)
@@ -353,10 +353,10 @@ class Welcome(QScrollArea):
         if is_first:
             self._state.setText("Models run on this computer, and nothing you write leaves it.")
         has_one = model.stage in ("ready", "loading", "unloaded")
-        words_to_find = "Find Another Model…" if has_one else "Find a Model…"
+        find_label = "Find Another Model…" if has_one else "Find a Model…"
         self.find_button.setVisible(not is_first)
-        self.find_button.setText(words_to_find)
-        self.find_button.setAccessibleName(words_to_find)
+        self.find_button.setText(find_label)
+        self.find_button.setAccessibleName(find_label)
         for button in self._buttons:
             button.setEnabled(model.can_answer)
             info = model.info

@@ -19,7 +19,7 @@ from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
-from ui.chat.session.traces import held_words
+from ui.chat.session.traces import held_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, end_label, start_time_text
@@ -89,7 +89,7 @@ class TimingTab(InspectorTab):
         )
         trace = None if shown is None else shown.trace
         if self.isVisible():  # a long run takes a moment
-            self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
+            self.waits.setText(held_text(tuple(trace.tokens)) if trace and finished else "")
 
     def showEvent(self, event: QShowEvent) -> None:
         """Compute what was skipped while the tab was hidden."""

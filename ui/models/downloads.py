@@ -23,7 +23,7 @@ from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
-from ui.models.model_words import download_words, percent
+from ui.models.model_words import download_text, percent
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
@@ -176,7 +176,7 @@ class Downloads(QObject):
         self.resume(made)
         return ""
 
-    def no_room_for(self, repository: str, size_bytes: int | None) -> str:
+    def disk_shortage(self, repository: str, size_bytes: int | None) -> str:
         """Return why a repository does not fit on the disk, as a sentence; empty if it fits."""
         try:
             why = "" if size_bytes is None else disk_shortage(repository, self._cache, size_bytes)
@@ -239,7 +239,7 @@ class DownloadRow(QFrame):
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
         self.bar.setAccessibleName(f"Download of {download.repository}")
-        self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.cancel = QPushButton("Pause")
         self.cancel.setAccessibleName(f"Pause the download of {download.repository}")
         self.cancel.clicked.connect(download.cancel)
@@ -251,7 +251,7 @@ class DownloadRow(QFrame):
         name = ElidedLabel(download.repository)
         rescale(name, 1.0, QFont.Weight.DemiBold)
         row(
-            (column(name, self.bar, self.words, spacing=5), 1),
+            (column(name, self.bar, self.caption, spacing=5), 1),
             self.cancel,
             self.resume,
             self.close_button,
@@ -277,12 +277,12 @@ class DownloadRow(QFrame):
         )
         self.bar.setVisible(is_running or download.stage == "cancelled")
         if is_running:
-            self.words.setText(download_words(progress, download.bytes_per_s, download.left_s))
+            self.caption.setText(download_text(progress, download.bytes_per_s, download.left_s))
         elif download.stage == "done":
-            self.words.setText("Downloaded and verified.")
+            self.caption.setText("Downloaded and verified.")
         else:
-            self.words.setText(as_sentence(download.message))
-        restyle(self.words, "role", "fault" if download.stage == "failed" else "muted")
+            self.caption.setText(as_sentence(download.message))
+        restyle(self.caption, "role", "fault" if download.stage == "failed" else "muted")
         self.cancel.setVisible(is_running)
         self.resume.setVisible(download.stage in ("cancelled", "failed"))
         self.resume.setText("Retry" if download.stage == "failed" else "Resume")

@@ -49,21 +49,21 @@ from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow
 from ui.models.finder import (
     ORDERS,
-    Arrangement,
     Finder,
-    Offer,
+    HubResult,
+    SortAndFilter,
     fit_sentence,
     fit_state,
-    list_words,
+    list_summary,
     offer_facts,
-    row_words,
+    row_text,
 )
 from ui.models.model_library import ModelLibrary
 
 _OFFER = int(Qt.ItemDataRole.UserRole) + 1
 
 
-class OfferModel(QAbstractListModel):
+class HubResultModel(QAbstractListModel):
     """The offers of a finder, with the state of each on this computer."""
 
     def __init__(self, finder: Finder, library: ModelLibrary, parent: QObject) -> None:
@@ -95,14 +95,14 @@ class OfferModel(QAbstractListModel):
         names = [offer.name for offer in self._finder.offers]
         return names.index(name) if name in names else -1
 
-    def state(self, offer: Offer) -> str:
-        """Return what is here of an offer, in a few words."""
+    def state(self, offer: HubResult) -> str:
+        """Return what is here of an offer, in short."""
         return self._library.availability(offer.name)
 
-    def _spoken(self, offer: Offer) -> str:
+    def _spoken(self, offer: HubResult) -> str:
         fit = fit_state(offer, self._finder.memory)[0]
-        words = (offer.name, offer.spoken, f"fit: {fit}", self.state(offer))
-        return ", ".join(word for word in words if word)
+        text = (offer.name, offer.spoken, f"fit: {fit}", self.state(offer))
+        return ", ".join(word for word in text if word)
 
     def _reset(self) -> None:
         self.beginResetModel()
@@ -116,21 +116,21 @@ class OfferModel(QAbstractListModel):
             self.dataChanged.emit(self.index(0), self.index(self.rowCount() - 1))
 
 
-class OfferList(QListView):
+class HubResultList(QListView):
     """Shows the offers.
 
     Signals:
         picked: An offer is the current one now; carries its name, which is empty for none.
-        wanted: Enter was pressed on the current offer.
+        activated_by_key: Enter was pressed on the current offer.
     """
 
     picked = Signal(str)
-    wanted = Signal()
+    activated_by_key = Signal()
 
     def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()
         self._picked = ""
-        self.offers = OfferModel(finder, library, self)
+        self.offers = HubResultModel(finder, library, self)
         self.setObjectName("offer_list")
         self.setAccessibleName("Models on the hub")
         self.setModel(self.offers)
@@ -144,10 +144,10 @@ class OfferList(QListView):
         current_theme().changed.connect(self.doItemsLayout)
 
     @property
-    def current(self) -> Offer | None:
+    def current(self) -> HubResult | None:
         """The offer that is shown beside the list."""
         offer = self.currentIndex().data(_OFFER)
-        return offer if isinstance(offer, Offer) else None
+        return offer if isinstance(offer, HubResult) else None
 
     def pick(self, row: int) -> None:
         """Make an offer the current one."""
@@ -157,7 +157,7 @@ class OfferList(QListView):
         """Tell which offer is the current one."""
         super().currentChanged(now, before)
         offer = now.data(_OFFER)
-        name = offer.name if isinstance(offer, Offer) else ""
+        name = offer.name if isinstance(offer, HubResult) else ""
         if name != self._picked:
             self._picked = name
             self.picked.emit(name)
@@ -165,7 +165,7 @@ class OfferList(QListView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Choose the current offer with Enter."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.current is not None:
-            self.wanted.emit()
+            self.activated_by_key.emit()
             event.accept()
             return
         super().keyPressEvent(event)
@@ -182,7 +182,7 @@ class OfferList(QListView):
 class _OfferDelegate(RowDelegate):
     """Name, purpose and fit above, facts and local state below."""
 
-    def __init__(self, finder: Finder, view: OfferList) -> None:
+    def __init__(self, finder: Finder, view: HubResultList) -> None:
         super().__init__(view)
         self._finder = finder
         self._offers = view.offers
@@ -190,7 +190,7 @@ class _OfferDelegate(RowDelegate):
     def content(self, index: Index) -> RowContent | None:
         """Return the content of a row."""
         offer = index.data(_OFFER)
-        if not isinstance(offer, Offer):
+        if not isinstance(offer, HubResult):
             return None
         colors = current_theme().colors
         label, icon, tone = fit_state(offer, self._finder.memory)
@@ -198,7 +198,7 @@ class _OfferDelegate(RowDelegate):
             RowPart(offer.name),
             note=RowPart(offer.purpose),
             right=RowPart(label, colors.tone(tone)[0], icon),
-            subtitle=RowPart(row_words(offer)),
+            subtitle=RowPart(row_text(offer)),
             badge=RowPart(self._offers.state(offer)),
             elide=Qt.TextElideMode.ElideMiddle,
         )
@@ -213,22 +213,22 @@ _THEN = "After downloading, the model is verified and opens in a new chat."
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
 
-class OfferDetails(QFrame):
+class HubResultDetails(QFrame):
     """The chosen offer.
 
     Signals:
-        download_wanted: A person wants to download it; carries the ``Offer``.
-        load_wanted: A person wants to load it; carries the ``LibraryModel``.
+        download_requested: Request to download it; carries the ``HubResult``.
+        load_requested: Request to load it; carries the ``LibraryModel``.
     """
 
-    download_wanted = Signal(object)
-    load_wanted = Signal(object)
+    download_requested = Signal(object)
+    load_requested = Signal(object)
 
     def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()
         self._finder = finder
         self._library = library
-        self._offer: Offer | None = None
+        self._offer: HubResult | None = None
         self.row: DownloadRow | None = None
         self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.purpose = label("", is_wrapped=True)
@@ -242,7 +242,7 @@ class OfferDetails(QFrame):
         self.then = label("", "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
-        self._place = QVBoxLayout()
+        self._download_layout = QVBoxLayout()
         self._lay_out()
         self.primary.clicked.connect(self.act)
         self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
@@ -253,7 +253,7 @@ class OfferDetails(QFrame):
             signal.connect(self._refresh)
         self.show_offer(None)
 
-    def show_offer(self, offer: Offer | None) -> None:
+    def show_offer(self, offer: HubResult | None) -> None:
         """Show an offer, or nothing."""
         self._offer = offer
         self._inner.setVisible(offer is not None)
@@ -266,9 +266,9 @@ class OfferDetails(QFrame):
             return
         here = self._library.named(offer.name)
         if here is None:
-            self.download_wanted.emit(offer)
+            self.download_requested.emit(offer)
         else:
-            self.load_wanted.emit(here)
+            self.load_requested.emit(here)
 
     def set_left_margin(self, margin_px: int) -> None:
         """Set the left margin, which depends on whether the list is at the left."""
@@ -292,7 +292,7 @@ class OfferDetails(QFrame):
             4,
             row(self.primary, self.page, STRETCH, spacing=8),
             self.then,
-            self._place,
+            self._download_layout,
             4,
             line,
             4,
@@ -331,19 +331,19 @@ class OfferDetails(QFrame):
         why_not = "" if is_loaded else offer.model.problem
         self.fit.setVisible(not offer.model.problem)
         if here is None and download is None and not why_not:
-            why_not = self._library.downloads.no_room_for(offer.name, offer.model.size_bytes)
+            why_not = self._library.downloads.disk_shortage(offer.name, offer.model.size_bytes)
         self.impossible.setText(why_not)
         self.impossible.setVisible(bool(why_not) and download is None)
         if here is not None:
             is_loading = self._library.is_loading(here.found)
-            words = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
-            self._name_primary(words, offer)
+            text = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
+            self._name_primary(text, offer)
             self.primary.setEnabled(not (is_loaded or is_loading or why_not))
         else:
             size = offer.model.size_bytes
-            words = f"Download {format_size(size)}" if size else "Download"
+            text = f"Download {format_size(size)}" if size else "Download"
             self._name_primary(
-                "Resume" if self._library.partial_download(offer.name) else words, offer
+                "Resume" if self._library.partial_download(offer.name) else text, offer
             )
             self.primary.setEnabled(not why_not)
         had_focus = self.primary.hasFocus()
@@ -355,9 +355,9 @@ class OfferDetails(QFrame):
         if had_focus and self.row is not None:
             self.row.cancel.setFocus()
 
-    def _name_primary(self, words: str, offer: Offer) -> None:
-        self.primary.setText(words)
-        self.primary.setAccessibleName(f"{words}: {offer.name}")
+    def _name_primary(self, text: str, offer: HubResult) -> None:
+        self.primary.setText(text)
+        self.primary.setAccessibleName(f"{text}: {offer.name}")
 
     def _show_row(self, download: object) -> None:
         if self.row is not None and self.row.download is download:
@@ -365,7 +365,7 @@ class OfferDetails(QFrame):
             return
         if self.row is not None:
             had_focus = any(child.hasFocus() for child in self.row.findChildren(QPushButton))
-            self._place.removeWidget(self.row)
+            self._download_layout.removeWidget(self.row)
             self.row.hide()
             self.row.deleteLater()
             self.row = None
@@ -376,18 +376,18 @@ class OfferDetails(QFrame):
         )
         if running is not None:
             self.row = DownloadRow(self._library.downloads, running)
-            self._place.addWidget(self.row)
+            self._download_layout.addWidget(self.row)
 
     def _show_card(self) -> None:
         card = self._finder.cards.card
         is_shown = card.stage == "shown"
         self.card.setVisible(is_shown)
         self.card.show_markdown(card.text if is_shown else "")
-        words = {"reading": _READING, "missing": card.text}.get(card.stage, "")
+        text = {"reading": _READING, "missing": card.text}.get(card.stage, "")
         if card.is_cut:
-            words = "This is the beginning of the card. Its page has all of it."
-        self.card_note.setText(words)
-        self.card_note.setVisible(bool(words))
+            text = "This is the beginning of the card. Its page has all of it."
+        self.card_note.setText(text)
+        self.card_note.setVisible(bool(text))
 
     def _offer_changed(self, row: int) -> None:
         offer = self._finder.offers[row]
@@ -400,7 +400,7 @@ class OfferDetails(QFrame):
         return QUrl(Hub().page("" if self._offer is None else self._offer.name))
 
     def _follow_link(self, url: QUrl) -> None:
-        """Open a link of the card, once the person has seen where it leads."""
+        """Open a link of the card, once the user has seen where it leads."""
         if url.isRelative():
             page = self._address().toString()
             inside = url.toString()
@@ -416,7 +416,7 @@ class OfferDetails(QFrame):
 # after which a card is read.
 _TYPING_MS, _WALKING_MS = 250, 200
 _SIDE_BY_SIDE_PX = 680
-_MOST_CHARS = 200
+_MAX_CHARS = 200
 
 
 def _availability_signals(library: ModelLibrary) -> tuple[SignalInstance, ...]:
@@ -432,7 +432,7 @@ class FindView(QWidget):
         super().__init__()
         self.finder = Finder(library, self)
         self.field = _SearchField()
-        self.field.setMaxLength(_MOST_CHARS)
+        self.field.setMaxLength(_MAX_CHARS)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
         self.bar = QProgressBar()
         self.bar.setRange(0, 0)
@@ -451,10 +451,10 @@ class FindView(QWidget):
         self.fits_only = QCheckBox("Only models that fit")
         self._narrowing = QWidget()
         row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
-        self.list = OfferList(self.finder, library)
+        self.list = HubResultList(self.finder, library)
         self.more = QPushButton("Show More")
         self.more.setAccessibleName("Show more models")
-        self.details = OfferDetails(self.finder, library)
+        self.details = HubResultDetails(self.finder, library)
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._walking = QTimer(self, singleShot=True, interval=_WALKING_MS)
         self._lay_out()
@@ -474,9 +474,9 @@ class FindView(QWidget):
         """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
         is_wide = self.width() >= _SIDE_BY_SIDE_PX
-        wanted = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
-        if self._splitter.orientation() != wanted:
-            self._splitter.setOrientation(wanted)
+        target = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
+        if self._splitter.orientation() != target:
+            self._splitter.setOrientation(target)
             self._splitter.setSizes([1100, 900])
             self._left.setContentsMargins(20, 0, 4 if is_wide else 20, 14 if is_wide else 0)
             self.details.set_left_margin(12 if is_wide else 20)
@@ -542,7 +542,7 @@ class FindView(QWidget):
         self.field.left.connect(self._enter_list)
         self._typing.timeout.connect(self._search)
         self.list.picked.connect(self._pick)
-        self.list.wanted.connect(self.details.act)
+        self.list.activated_by_key.connect(self.details.act)
         self._walking.timeout.connect(self._read_card)
         self.more.clicked.connect(finder.show_more)
         self.again.clicked.connect(finder.try_again)
@@ -567,16 +567,16 @@ class FindView(QWidget):
     def _arrange(self) -> None:
         bits = self.bits.currentData()
         self.finder.arrange(
-            Arrangement(
+            SortAndFilter(
                 self.order.currentData(), int(bits) if bits else None, self.fits_only.isChecked()
             )
         )
 
     def _offer_bits(self) -> None:
-        """Offer the bits that the results have; what was chosen stays."""
+        """HubResult the bits that the results have; what was chosen stays."""
         chosen = self.finder.arrangement.bits
         every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
-        shown = [self.bits.itemData(place) for place in range(1, self.bits.count())]
+        shown = [self.bits.itemData(position) for position in range(1, self.bits.count())]
         if shown == [str(bits) for bits in every]:
             return
         with QSignalBlocker(self.bits):
@@ -606,7 +606,7 @@ class FindView(QWidget):
         self.heading.setText("Search results" if finder.query else "Suggested for this computer")
         if finder.is_offline:
             self.heading.setText("Without the hub")
-        self.note.setText(list_words(finder))
+        self.note.setText(list_summary(finder))
         self._narrowing.setVisible(bool(finder.query) and finder.stage == "listed")
         self._offer_bits()
         self.bar.setVisible(is_asking)
@@ -615,11 +615,11 @@ class FindView(QWidget):
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
         self.list.setVisible(bool(finder.offers))
-        self.empty.setText(self._empty_words())
+        self.empty.setText(self._empty_text())
         self.empty.setVisible(bool(self.empty.text()))
         self.details.show_offer(self.list.current)
 
-    def _empty_words(self) -> str:
+    def _empty_text(self) -> str:
         finder = self.finder
         if finder.offers or finder.stage in ("idle", "asking"):
             return ""

@@ -34,7 +34,7 @@ from engine.library.hub_models import (
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import fit_words
+from ui.models.model_words import fit_text
 from ui.words import Tone
 
 # A line breaks after the dot, not before it.
@@ -50,7 +50,7 @@ _CANNOT_LOAD = ("Cannot load", "fault", Tone.FAULT)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class HubResult:
     """A model in the list of those that can be downloaded."""
 
     model: HubModel
@@ -65,16 +65,16 @@ class Offer:
     @property
     def spoken(self) -> str:
         """Its facts as a screen reader reads them."""
-        words = (self.purpose, *_facts(self.model), self.model.problem)
-        return ", ".join(word for word in words if word)
+        text = (self.purpose, *_facts(self.model), self.model.problem)
+        return ", ".join(word for word in text if word)
 
 
-def suggested(own: SuggestedModel) -> Offer:
+def suggested(own: SuggestedModel) -> HubResult:
     """Return a suggestion with the facts that are known without the hub."""
-    return Offer(own.model(), own.purpose, is_checked=True)
+    return HubResult(own.model(), own.purpose, is_checked=True)
 
 
-def local_offer(own: LibraryModel) -> Offer:
+def local_offer(own: LibraryModel) -> HubResult:
     """Return a model of this computer as an offer, for a list without the hub."""
     found = own.found
     model = HubModel(
@@ -84,34 +84,34 @@ def local_offer(own: LibraryModel) -> Offer:
         need=own.need,
         problem=found.obstacle,
     )
-    return Offer(model, is_checked=True)
+    return HubResult(model, is_checked=True)
 
 
-def offer_facts(offer: Offer) -> str:
+def offer_facts(offer: HubResult) -> str:
     """Return the facts about an offer, in one line."""
     return _GAP.join(_facts(offer.model))
 
 
-def row_words(offer: Offer) -> str:
+def row_text(offer: HubResult) -> str:
     """Return the second line of an offer's row: why it cannot be loaded, or its facts."""
     return offer.model.problem or offer_facts(offer)
 
 
 def _facts(model: HubModel) -> list[str]:
-    words = []
+    text = []
     if model.size_bytes is not None:
-        words.append(format_size(model.size_bytes))
+        text.append(format_size(model.size_bytes))
     if model.bits is not None:
-        words.append(f"{model.bits} bit")
+        text.append(f"{model.bits} bit")
     if model.downloads:
-        words.append(_downloads(model.downloads))
+        text.append(_downloads(model.downloads))
     if model.updated is not None:
-        words.append(model.updated.isoformat())
+        text.append(model.updated.isoformat())
     if model.license:
-        words.append(model.license)
+        text.append(model.license)
     if model.is_gated:
-        words.append("gated")
-    return words
+        text.append("gated")
+    return text
 
 
 def _downloads(count: int) -> str:
@@ -122,7 +122,7 @@ def _downloads(count: int) -> str:
     return counted(count, "download")
 
 
-def fit_state(offer: Offer, memory: Memory) -> tuple[str, str, Tone]:
+def fit_state(offer: HubResult, memory: Memory) -> tuple[str, str, Tone]:
     """Return whether an offer can be loaded and fits: in a word, with an icon and a tone."""
     if offer.model.problem:
         return _CANNOT_LOAD
@@ -132,7 +132,7 @@ def fit_state(offer: Offer, memory: Memory) -> tuple[str, str, Tone]:
     return _UNKNOWN_FIT if offer.is_checked else _CHECKING
 
 
-def fit_sentence(offer: Offer, memory: Memory) -> str:
+def fit_sentence(offer: HubResult, memory: Memory) -> str:
     """Return whether an offer fits into the memory of this computer, with figures."""
     need, fit = offer.model.need, offer.model.fit(memory)
     if need is None:
@@ -144,14 +144,14 @@ def fit_sentence(offer: Offer, memory: Memory) -> str:
             return "The hub does not say how much memory it needs."
         return "Reading how much memory it needs…"
     assert fit is not None
-    return fit_words(need, fit, memory) or _roomy(need, memory)
+    return fit_text(need, fit, memory) or _roomy(need, memory)
 
 
 def _roomy(need: MemoryNeed, memory: Memory) -> str:
-    least = "" if need.context >= USUAL_CONTEXT else ", its longest"
+    minimum = "" if need.context >= USUAL_CONTEXT else ", its longest"
     return (
         f"Fits this computer: it needs about {format_size(need.total)} with "
-        f"{counted(need.context, 'token')} of context{least}; {format_size(memory.available)} "
+        f"{counted(need.context, 'token')} of context{minimum}; {format_size(memory.available)} "
         "are free now."
     )
 
@@ -159,11 +159,11 @@ def _roomy(need: MemoryNeed, memory: Memory) -> str:
 # Waits for the hub, so never call it on the main thread.
 
 
-def found_for(hub: Hub, text: str, most: int) -> SearchResult:
+def found_for(hub: Hub, text: str, limit: int) -> SearchResult:
     """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag."""
     repository = _repository(text)
     if not repository:
-        return search(hub, text, most)
+        return search(hub, text, limit)
     exact, problem = None, None
     try:
         exact = look_up(hub, repository)
@@ -171,7 +171,7 @@ def found_for(hub: Hub, text: str, most: int) -> SearchResult:
         raise
     except HubFailed as error:
         problem = error
-    others = search(hub, repository, most)
+    others = search(hub, repository, limit)
     if exact is None:
         if not others.models and problem is not None:
             raise problem
@@ -216,7 +216,7 @@ class Cards(QObject):
         super().__init__(parent)
         self._hub = Hub()
         self._kept: dict[str, Card] = {}
-        self.wanted = ""
+        self.name = ""
         self.card = Card("none")
 
     def show(self, name: str) -> None:
@@ -224,17 +224,17 @@ class Cards(QObject):
         self._hub.gives_up.set()
         self._hub = Hub()
         # A name without an owner is a folder of this computer; the hub does not know it.
-        self.wanted = name if "/" in name else ""
+        self.name = name if "/" in name else ""
         known = self._kept.get(name)
-        self.card = known or Card("reading" if self.wanted else "none")
+        self.card = known or Card("reading" if self.name else "none")
         self.changed.emit()
-        if self.wanted and known is None:
+        if self.name and known is None:
             start_task(self, self._read(name, self._hub), "read a model card")
 
     def try_again(self) -> None:
         """Retry a card that could not be read."""
         if self.card.stage == "missing":
-            self.show(self.wanted)
+            self.show(self.name)
 
     async def finish(self) -> None:
         """Stop reading; what arrives from now on is not shown."""
@@ -281,7 +281,7 @@ _FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class SortAndFilter:
     """How the results of a search are listed.
 
     Attributes:
@@ -294,7 +294,7 @@ class Arrangement:
     bits: int | None = None
     fits_only: bool = False
 
-    def arranged(self, offers: Sequence[Offer], memory: Memory) -> list[Offer]:
+    def arranged(self, offers: Sequence[HubResult], memory: Memory) -> list[HubResult]:
         """Return the offers to list, in their order."""
         kept = [
             offer
@@ -316,7 +316,7 @@ class Arrangement:
         return kept
 
     @staticmethod
-    def _rank(offer: Offer, memory: Memory) -> int:
+    def _rank(offer: HubResult, memory: Memory) -> int:
         if offer.model.problem:
             return _FIT_RANKS[Fit.TOO_LARGE]
         return _FIT_RANKS[offer.model.fit(memory)]
@@ -328,7 +328,7 @@ _SLOW_MS = 3000
 # How many configurations are requested at the same time. Each takes a thread, and many threads
 # would slow the main one down.
 _TOGETHER = 3
-_MOST_KNOWN = 1000
+_MAX_KNOWN = 1000
 
 
 class Finder(QObject):
@@ -347,23 +347,23 @@ class Finder(QObject):
         self._library = library
         self.stage: FindStage = "idle"
         self.query = ""
-        self.offers: list[Offer] = []
-        self.arrangement = Arrangement()
+        self.offers: list[HubResult] = []
+        self.arrangement = SortAndFilter()
         # All results of the query, as the hub has sorted them.
-        self._results: list[Offer] = []
+        self._results: list[HubResult] = []
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
         self.is_slow = False
         self.cards = Cards(self)
-        self._most = USUAL_RESULTS
+        self._limit = USUAL_RESULTS
         # Whether ``offers`` belongs to the present query; until then the old offers stay.
         self._is_answered = False
         self._known: dict[str, HubModel] = {}
         self._hub = Hub()
         self._size_hub = Hub()
         self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
-        self._slow.timeout.connect(self._say_slow)
+        self._slow.timeout.connect(self._report_slow)
 
     @property
     def is_offline(self) -> bool:
@@ -373,7 +373,7 @@ class Finder(QObject):
     @property
     def can_show_more(self) -> bool:
         """Whether the hub has more models, and the list may still grow."""
-        return self.stage == "listed" and self.has_more and self._most < MAX_RESULTS
+        return self.stage == "listed" and self.has_more and self._limit < MAX_RESULTS
 
     def begin(self) -> None:
         """Show suggestions, if nothing was searched for yet. Needs the running loop."""
@@ -382,11 +382,11 @@ class Finder(QObject):
 
     def search(self, text: str) -> None:
         """Search for models whose names contain all words; without words, show suggestions."""
-        self._most = USUAL_RESULTS
+        self._limit = USUAL_RESULTS
         self._is_answered = False
         self._ask(text.strip())
 
-    def arrange(self, arrangement: Arrangement) -> None:
+    def arrange(self, arrangement: SortAndFilter) -> None:
         """List the results in another order, or others of them."""
         if arrangement != self.arrangement:
             self.arrangement = arrangement
@@ -405,7 +405,7 @@ class Finder(QObject):
     def show_more(self) -> None:
         """Ask for more results of the same query."""
         if self.can_show_more:
-            self._most = min(self._most + USUAL_RESULTS, MAX_RESULTS)
+            self._limit = min(self._limit + USUAL_RESULTS, MAX_RESULTS)
             self._ask(self.query)
 
     def try_again(self) -> None:
@@ -428,7 +428,7 @@ class Finder(QObject):
         if offer is not None and offer.model.size_bytes is None:
             start_task(self, self._read_size(name, self._size_hub), "ask for a model's size")
 
-    def offer(self, name: str) -> Offer | None:
+    def offer(self, name: str) -> HubResult | None:
         return next((offer for offer in self.offers if offer.name == name), None)
 
     async def finish(self) -> None:
@@ -453,7 +453,7 @@ class Finder(QObject):
         self.stage, self.problem, self.is_slow = "asking", "", False
         self._slow.start()
         self.changed.emit()
-        work = self._search(hub, text, self._most) if text else self._suggest(hub)
+        work = self._search(hub, text, self._limit) if text else self._suggest(hub)
         start_task(self, self._guarded(work, hub), "search the hub")
 
     async def _guarded(self, work: Coroutine[Any, Any, None], hub: Hub) -> None:
@@ -469,20 +469,20 @@ class Finder(QObject):
             if hub is self._hub:
                 self._fail(as_sentence(UNEXPECTED))
 
-    async def _search(self, hub: Hub, text: str, most: int) -> None:
+    async def _search(self, hub: Hub, text: str, limit: int) -> None:
         memory = asyncio.create_task(self._library.memory_now())
         try:
-            results = await asyncio.to_thread(found_for, hub, text, most)
+            results = await asyncio.to_thread(found_for, hub, text, limit)
         finally:
             self.memory = await memory
         if hub is not self._hub:
             return
         self.has_more = results.has_more
         self._list([self._offer(model) for model in results.models])
-        asked = [offer.model for offer in self._results if not offer.is_checked]
-        for start in range(0, len(asked), _TOGETHER):
-            await self._check(hub, tuple(asked[start : start + _TOGETHER]))
-        if asked and hub is self._hub:
+        user_message = [offer.model for offer in self._results if not offer.is_checked]
+        for start in range(0, len(user_message), _TOGETHER):
+            await self._check(hub, tuple(user_message[start : start + _TOGETHER]))
+        if user_message and hub is self._hub:
             self._arrange()  # only now is it known of each whether it fits
 
     async def _check(self, hub: Hub, models: tuple[HubModel, ...]) -> None:
@@ -500,7 +500,7 @@ class Finder(QObject):
         chosen = suggestions(self.memory)
         self._list([suggested(suggestion) for suggestion in chosen])
         try:
-            said = await asyncio.to_thread(
+            replies = await asyncio.to_thread(
                 look_up_all, hub, tuple(suggestion.name for suggestion in chosen)
             )
         except HubCancelled:
@@ -510,40 +510,40 @@ class Finder(QObject):
                 self._fail(as_sentence(str(error)))
             return
         if hub is self._hub:
-            for model in said:
+            for model in replies:
                 if model is not None:
                     self._replace(model)
 
-    def _offer(self, model: HubModel) -> Offer:
+    def _offer(self, model: HubModel) -> HubResult:
         """Return an offer; it counts as checked if the same revision was checked before."""
         known = self._known.get(model.name)
         if known is not None and known.commit == model.commit:
             model = replace(model, need=known.need, bits=known.bits, size_bytes=known.size_bytes)
-        return Offer(model, is_checked=model.need is not None)
+        return HubResult(model, is_checked=model.need is not None)
 
     def _replace(self, model: HubModel) -> None:
         """Note more about the offer of this name, where it is listed."""
         if model.need is not None:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[model.name] = model
         for offers in (self._results, self.offers):
-            for place, offer in enumerate(offers):
+            for position, offer in enumerate(offers):
                 if offer.name == model.name:
-                    offers[place] = replace(offer, model=model, is_checked=True)
+                    offers[position] = replace(offer, model=model, is_checked=True)
                     if offers is self.offers:
-                        self.offer_changed.emit(place)
+                        self.offer_changed.emit(position)
 
-    def _list(self, offers: list[Offer]) -> None:
+    def _list(self, offers: list[HubResult]) -> None:
         self._slow.stop()
         self.stage, self.is_slow, self._results = "listed", False, offers
         self._is_answered = True
         self._arrange()
 
     def _arrange(self) -> None:
-        """List what was found as a person wants it; of suggestions, what fits stands first."""
-        wanted = self.arrangement if self.query else Arrangement()
-        self.offers = wanted.arranged(self._results, self.memory)
+        """List what was found as the user wants it; of suggestions, what fits stands first."""
+        target = self.arrangement if self.query else SortAndFilter()
+        self.offers = target.arranged(self._results, self.memory)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
@@ -556,21 +556,21 @@ class Finder(QObject):
             # Suggestions are data of this program, so they are there without a hub.
             known = self.offers if self._is_answered else []
             self._results = [*here, *(offer for offer in known if offer.name not in names)]
-            self.offers = Arrangement().arranged(self._results, self.memory)
+            self.offers = SortAndFilter().arranged(self._results, self.memory)
             self.has_more = self._is_answered = False
         self.problem, self.is_slow = problem, False
         self.changed.emit()
 
-    def _local(self) -> list[Offer]:
+    def _local(self) -> list[HubResult]:
         """Return the models on this computer whose names have all words of the query."""
-        words = self.query.casefold().split()
+        text = self.query.casefold().split()
         return [
             local_offer(model)
             for model in self._library.local
-            if all(word in model.found.name.casefold() for word in words)
+            if all(word in model.found.name.casefold() for word in text)
         ]
 
-    def _say_slow(self) -> None:
+    def _report_slow(self) -> None:
         self.is_slow = True
         self.changed.emit()
 
@@ -583,8 +583,8 @@ class Finder(QObject):
         self._replace(model)
 
 
-def list_words(finder: Finder) -> str:
-    """Return what the list contains, in a few words."""
+def list_summary(finder: Finder) -> str:
+    """Return what the list contains, in short."""
     count = len(finder.offers)
     if finder.stage == "asking":
         return "The hub is slow to answer…" if finder.is_slow else "Searching…"

@@ -29,11 +29,11 @@ from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words
+from ui.models.model_words import RESTART, STUCK, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
 from ui.words import Tone
 
-# Only these can be deleted: others come with the program, or are a person's own files.
+# Only these can be deleted: others come with the program, or are the user's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
@@ -41,24 +41,24 @@ class ModelCard(QFrame):
     """A model with its button.
 
     Signals:
-        load_wanted: A person wants to load it; carries the ``LibraryModel``.
-        restart_wanted: A person wants to load it again, because it is stuck; carries the
+        load_requested: Request to load it; carries the ``LibraryModel``.
+        restart_requested: Request to load it again, because it is stuck; carries the
             ``LibraryModel``.
-        unload_wanted: A person wants to unload it; carries the ``LibraryModel``.
-        resume_wanted: A person wants to resume its download; carries the repository.
-        draft_wanted: A person chose another draft model for it; carries the ``LibraryModel`` and
+        unload_requested: Request to unload it; carries the ``LibraryModel``.
+        resume_requested: Request to resume its download; carries the repository.
+        draft_requested: The user chose another draft model for it; carries the ``LibraryModel`` and
             the folder of the draft model, None for none.
-        update_wanted: A person wants its newest revision; carries the ``FoundModel``.
-        deletion_wanted: A person wants to delete it; carries the ``FoundModel``.
+        update_requested: Request for its newest revision; carries the ``FoundModel``.
+        deletion_requested: Request to delete it; carries the ``FoundModel``.
     """
 
-    load_wanted = Signal(object)
-    restart_wanted = Signal(object)
-    unload_wanted = Signal(object)
-    resume_wanted = Signal(str)
-    draft_wanted = Signal(object, object)
-    update_wanted = Signal(object)
-    deletion_wanted = Signal(object)
+    load_requested = Signal(object)
+    restart_requested = Signal(object)
+    unload_requested = Signal(object)
+    resume_requested = Signal(str)
+    draft_requested = Signal(object, object)
+    update_requested = Signal(object)
+    deletion_requested = Signal(object)
 
     def __init__(
         self,
@@ -90,20 +90,20 @@ class ModelCard(QFrame):
         line = ElidedLabel(facts(found, model.used_at, model.draft))
         line.setProperty("role", "muted")
         line.setToolTip(line.text())
-        words = column(name, line, spacing=3)
+        text = column(name, line, spacing=3)
         trouble = self._trouble(memory)
         notes = []
         if trouble:
             is_fault = found.trouble or stuck_why
             notes.append((trouble, "fault" if is_fault else "muted"))
         if newer is not None:
-            notes.append((newer_words(newer), "notice"))
-        for said, role in notes:
-            note = label(said, role, 0.95, is_wrapped=True)
+            notes.append((newer_text(newer), "notice"))
+        for saved, role in notes:
+            note = label(saved, role, 0.95, is_wrapped=True)
             # Qt's minimum would be the height of its narrowest shape, and the list have a bar.
             note.setMinimumHeight(1)
-            words.addWidget(note)
-        bar = row((words, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
+            text.addWidget(note)
+        bar = row((text, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
         self.update_button = self._update_button(newer)
         if self.update_button is not None:
             bar.addWidget(self.update_button)
@@ -133,7 +133,7 @@ class ModelCard(QFrame):
             return found.trouble
         if not self._is_listed:
             return "Its folder can’t be found. It stays available until it is unloaded."
-        return fit_words(self.model.need, self.model.fit, memory)
+        return fit_text(self.model.need, self.model.fit, memory)
 
     def _button(self, *, is_loaded: bool) -> QPushButton | None:
         found = self.model.found
@@ -142,13 +142,13 @@ class ModelCard(QFrame):
         if found.is_partial and "/" in found.name:
             button = QPushButton("Resume")
             button.setAccessibleName(f"Resume the download of {found.name}")
-            button.clicked.connect(lambda: self.resume_wanted.emit(found.name))
+            button.clicked.connect(lambda: self.resume_requested.emit(found.name))
             return button
         button = QPushButton(RESTART if self._stuck_why else "Load")
         button.setAccessibleName(f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
         button.setEnabled(not (found.is_partial or found.obstacle))
-        wanted = self.restart_wanted if self._stuck_why else self.load_wanted
-        button.clicked.connect(lambda: wanted.emit(self.model))
+        target = self.restart_requested if self._stuck_why else self.load_requested
+        button.clicked.connect(lambda: target.emit(self.model))
         return button
 
     def _update_button(self, newer: HubModel | None) -> QPushButton | None:
@@ -156,7 +156,7 @@ class ModelCard(QFrame):
             return None
         button = QPushButton("Update")
         button.setAccessibleName(f"Update {self.model.found.name}")
-        button.clicked.connect(lambda: self.update_wanted.emit(self.model.found))
+        button.clicked.connect(lambda: self.update_requested.emit(self.model.found))
         return button
 
     def _more(self, *, can_unload: bool) -> QToolButton:
@@ -165,20 +165,20 @@ class ModelCard(QFrame):
         more = IconButton("chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
         if can_unload:
-            add_entry(menu, "Unload", lambda: self.unload_wanted.emit(self.model))
+            add_entry(menu, "Unload", lambda: self.unload_requested.emit(self.model))
             menu.addSeparator()
         add_entry(menu, show_in_files_label(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)
         if found.origin in DELETED:
             menu.addSeparator()
-            add_entry(menu, "Delete…", lambda: self.deletion_wanted.emit(found))
+            add_entry(menu, "Delete…", lambda: self.deletion_requested.emit(found))
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         return more
 
     def _add_drafts(self, menu: QMenu) -> None:
-        """Offer the possible draft models, and the present one even if its folder is gone."""
+        """HubResult the possible draft models, and the present one even if its folder is gone."""
         present = self.model.draft
         offered = {draft.folder.resolve(): draft.name for draft in self._drafts}
         if present is not None:
@@ -189,14 +189,14 @@ class ModelCard(QFrame):
         inner.setToolTipsVisible(True)
         group = QActionGroup(inner)
         for folder, name in [(None, "None"), *offered.items()]:
-            choose = partial(self.draft_wanted.emit, self.model, folder)
+            choose = partial(self.draft_requested.emit, self.model, folder)
             entry = add_entry(inner, escape_mnemonics(name), choose, is_checked=folder == present)
             entry.setToolTip("" if folder is None else str(folder))
             group.addAction(entry)
 
 
 class FolderRow(QFrame):
-    """A folder that a person added, with what was found in it."""
+    """A folder that the user added, with what was found in it."""
 
     def __init__(self, folder: Path, count: int) -> None:
         super().__init__()
@@ -204,12 +204,12 @@ class FolderRow(QFrame):
         self.folder, self.count = folder, count
         name = ElidedLabel(str(folder))
         name.setToolTip(str(folder))
-        words = counted(count, "model") if count else "No models were found in it."
+        text = counted(count, "model") if count else "No models were found in it."
         self.remove = QPushButton("Remove…")
         self.remove.setAccessibleName(f"Remove the folder {folder} from the list")
         self.remove.setToolTip("Nothing is deleted")
         row(
-            (column(name, label(words, "muted", 0.95), spacing=3), 1),
+            (column(name, label(text, "muted", 0.95), spacing=3), 1),
             self.remove,
             spacing=10,
             margins=(14, 9, 8, 9),
@@ -221,21 +221,21 @@ class LocalModels(QWidget):
     """Lists the downloads and the models on this computer.
 
     Signals:
-        load_wanted: A person wants to load a model; carries the ``LibraryModel``.
-        unload_wanted: A person wants to unload a model; carries the ``LibraryModel``.
-        draft_wanted: A person chose another draft model for a model; carries the ``LibraryModel``
+        load_requested: Request to load a model; carries the ``LibraryModel``.
+        unload_requested: Request to unload a model; carries the ``LibraryModel``.
+        draft_requested: Another draft model was chosen for a model; carries the ``LibraryModel``
             and the folder of the draft model, None for none.
-        find_wanted: A person wants to find models on the hub.
-        deletion_wanted: A person wants to delete a model; carries the ``FoundModel``.
-        removal_wanted: A person wants to remove an added folder from the list; carries it.
+        find_requested: Request to find models on the hub.
+        deletion_requested: Request to delete a model; carries the ``FoundModel``.
+        removal_requested: Request to remove an added folder from the list; carries it.
     """
 
-    load_wanted = Signal(object)
-    unload_wanted = Signal(object)
-    draft_wanted = Signal(object, object)
-    find_wanted = Signal()
-    deletion_wanted = Signal(object)
-    removal_wanted = Signal(object)
+    load_requested = Signal(object)
+    unload_requested = Signal(object)
+    draft_requested = Signal(object, object)
+    find_requested = Signal()
+    deletion_requested = Signal(object)
+    removal_requested = Signal(object)
 
     def __init__(self, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ class LocalModels(QWidget):
             is_wrapped=True,
         )
         self._lay_out()
-        self.find_button.clicked.connect(self.find_wanted)
+        self.find_button.clicked.connect(self.find_requested)
         self.add.clicked.connect(self._choose_folder)
         self.check.clicked.connect(upkeep.check)
         upkeep.changed.connect(self._fill)
@@ -349,13 +349,15 @@ class LocalModels(QWidget):
         self.cards = []
         for arguments in shown:
             card = ModelCard(**arguments)
-            card.update_wanted.connect(self._upkeep.update)
-            card.deletion_wanted.connect(self.deletion_wanted)
-            card.draft_wanted.connect(self.draft_wanted)
-            card.load_wanted.connect(self.load_wanted)
-            card.restart_wanted.connect(lambda model: library.models.load_again(model.found.folder))
-            card.unload_wanted.connect(self.unload_wanted)
-            card.resume_wanted.connect(library.downloads.start)
+            card.update_requested.connect(self._upkeep.update)
+            card.deletion_requested.connect(self.deletion_requested)
+            card.draft_requested.connect(self.draft_requested)
+            card.load_requested.connect(self.load_requested)
+            card.restart_requested.connect(
+                lambda model: library.models.load_again(model.found.folder)
+            )
+            card.unload_requested.connect(self.unload_requested)
+            card.resume_requested.connect(library.downloads.start)
             self._cards.addWidget(card)
             self.cards.append(card)
             if focused is not None and card.model.found.name == focused.model.found.name:
@@ -371,7 +373,7 @@ class LocalModels(QWidget):
         self.folders = []
         for folder, count in shown.items():
             line = FolderRow(folder, count)
-            line.remove.clicked.connect(partial(self.removal_wanted.emit, folder))
+            line.remove.clicked.connect(partial(self.removal_requested.emit, folder))
             self._folders.addWidget(line)
             self.folders.append(line)
 

@@ -58,7 +58,7 @@ class ModelLibrary(QObject):
         memory: The memory of this computer at that time.
         is_looking: Whether the disks are being scanned.
         has_looked: Whether they were scanned since the program started.
-        waiting: The folders of the models whose answers wait for a person.
+        waiting: The folders of the models whose answers wait for the user.
     """
 
     changed = Signal()
@@ -80,7 +80,7 @@ class ModelLibrary(QObject):
         self._is_stale = False
         self.waiting: frozenset[Path] = frozenset()
         # The draft models that the command line asked for; they count for this session.
-        self._asked_drafts: dict[Path, Path] = {}
+        self._session_drafts: dict[Path, Path] = {}
         models.draft_of = self.draft_of
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
@@ -91,7 +91,7 @@ class ModelLibrary(QObject):
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders that a person added."""
+        """The folders that the user added."""
         return tuple(Path(folder) for folder in self._preferences.now.models.folders)
 
     @property
@@ -101,7 +101,7 @@ class ModelLibrary(QObject):
 
     @property
     def looks_for_updates(self) -> bool:
-        """Whether the hub may be asked for newer revisions without a person's word."""
+        """Whether the hub may be asked for newer revisions without the user's word."""
         return self._preferences.now.models.looks_for_updates
 
     def change_idle_minutes(self, minutes: int) -> None:
@@ -125,16 +125,16 @@ class ModelLibrary(QObject):
         self.changed.emit()
         start_task(self, self._look(), "look for models")
 
-    def add_folder(self, folder: Path, place: int | None = None) -> None:
+    def add_folder(self, folder: Path, position: int | None = None) -> None:
         """Look for models in one more folder, now and from now on.
 
         Args:
             folder: The folder.
-            place: Where it goes among the others, the first of which has precedence; None for last.
+            position: Its position among the others; None for last.
         """
         known = list(self._preferences.now.models.folders)
         if str(folder) not in known:
-            known.insert(len(known) if place is None else place, str(folder))
+            known.insert(len(known) if position is None else position, str(folder))
             self._preferences.change_models(folders=tuple(known))
         self.refresh()
 
@@ -187,7 +187,7 @@ class ModelLibrary(QObject):
         ]
 
     def mark_waiting(self, folders: frozenset[Path]) -> None:
-        """Mark the models whose answers wait for a person, by their folders."""
+        """Mark the models whose answers wait for the user, by their folders."""
         self.waiting = folders
         self.changed.emit()
 
@@ -208,7 +208,7 @@ class ModelLibrary(QObject):
         """Whether the model of a folder is loaded or loading, or is the draft model of one."""
         return self.models.uses(folder)
 
-    def load_in_place(self, old: Path, new: Path) -> Path:
+    def replace_loaded(self, old: Path, new: Path) -> Path:
         """Load a newer revision in place of the one that is in use; return the folder to load."""
         info = self.models.info
         is_draft = info is not None and info.path != old.resolve()
@@ -219,36 +219,39 @@ class ModelLibrary(QObject):
     def move_choices(self, old: Path, new: Path) -> None:
         """Keep the choices made for a model when its folder has changed."""
         now, before, after = self._preferences.now.models, str(old), str(new)
-        places = {before: after, str(old.resolve()): str(new.resolve())}
-        self._asked_drafts = {
+        positions = {before: after, str(old.resolve()): str(new.resolve())}
+        self._session_drafts = {
             (new.resolve() if model == old.resolve() else model): (
                 new if draft.resolve() == old.resolve() else draft
             )
-            for model, draft in self._asked_drafts.items()
+            for model, draft in self._session_drafts.items()
         }
         self._preferences.change_models(
             drafts=tuple(
-                (places.get(model, model), places.get(draft, draft)) for model, draft in now.drafts
+                (positions.get(model, model), positions.get(draft, draft))
+                for model, draft in now.drafts
             ),
-            last_used=tuple((places.get(folder, folder), at) for folder, at in now.last_used),
-            pinned=tuple(places.get(folder, folder) for folder in now.pinned),
-            settings=tuple((places.get(folder, folder), said) for folder, said in now.settings),
+            last_used=tuple((positions.get(folder, folder), at) for folder, at in now.last_used),
+            pinned=tuple(positions.get(folder, folder) for folder in now.pinned),
+            settings=tuple(
+                (positions.get(folder, folder), saved) for folder, saved in now.settings
+            ),
         )
 
     def draft_of(self, folder: Path) -> Path | None:
         """Return the draft model that is loaded beside the model of a folder; None for none."""
-        if (asked := self._asked_drafts.get(folder.resolve())) is not None:
-            return asked
+        if (user_message := self._session_drafts.get(folder.resolve())) is not None:
+            return user_message
         chosen = dict(self._preferences.now.models.drafts).get(_key(folder))
         return None if chosen is None else Path(chosen)
 
     def use_draft(self, folder: Path, draft: Path) -> None:
         """Load a draft model beside the model of a folder, in this session only."""
-        self._asked_drafts[folder.resolve()] = draft
+        self._session_drafts[folder.resolve()] = draft
 
     def choose_draft(self, folder: Path, draft: Path | None) -> None:
         """Load a draft model beside the model of a folder from now on, or none."""
-        self._asked_drafts.pop(folder.resolve(), None)
+        self._session_drafts.pop(folder.resolve(), None)
         drafts = dict(self._preferences.now.models.drafts)
         drafts.pop(_key(folder), None)
         if draft is not None:
@@ -258,9 +261,9 @@ class ModelLibrary(QObject):
 
     def settings_of(self, folder: Path) -> ConversationSettings | None:
         """Return the settings that new conversations with a model begin with; None for none."""
-        said = dict(self._preferences.now.models.settings).get(_key(folder))
+        saved = dict(self._preferences.now.models.settings).get(_key(folder))
         try:
-            return None if said is None else settings_from(Fields(json.loads(said)))
+            return None if saved is None else settings_from(Fields(json.loads(saved)))
         except (ValueError, DamagedFile):
             return None  # written by hand, or by another version
 
@@ -327,7 +330,7 @@ class ModelLibrary(QObject):
         return next((found.arrived for found in models), "")
 
     def availability(self, name: str) -> str:
-        """Return the state of a model in a few words; empty if nothing of it is here."""
+        """Return the state of a model in short; empty if nothing of it is here."""
         download = self.downloads.unfinished(name)
         if download is not None:
             done = percent(download.progress.done_bytes, download.progress.total_bytes)
@@ -357,7 +360,7 @@ class ModelLibrary(QObject):
                     _found, self._model_folders(self.folders), self.draft_of
                 )
                 self.memory = await self.memory_now()
-                await self._forget_gone_pins()
+                await self._remove_missing_pins()
                 if not self._is_stale:
                     break
         finally:
@@ -367,18 +370,18 @@ class ModelLibrary(QObject):
         self.local = [
             LibraryModel(
                 model,
-                wanted,
-                Fit.FITS if wanted is None else wanted.fit(self.memory),
+                target,
+                Fit.FITS if target is None else target.fit(self.memory),
                 used.get(str(model.folder), 0.0),
                 self.draft_of(model.folder),
                 vocabulary,
             )
-            for model, wanted, vocabulary in listed
+            for model, target, vocabulary in listed
         ]
         self.changed.emit()
 
     def _pin_loaded(self) -> None:
-        """Pin the models that were loaded since, and that a person pinned, in an earlier session
+        """Pin the models that were loaded since, and that the user pinned, in an earlier session
         perhaps.
         """
         pinned = self._preferences.now.models.pinned
@@ -386,11 +389,11 @@ class ModelLibrary(QObject):
             if not model.is_pinned and _key(model.folder) in pinned:
                 self.models.pin(model.folder, True, self._idle_s)
 
-    async def _forget_gone_pins(self) -> None:
+    async def _remove_missing_pins(self) -> None:
         pinned = self._preferences.now.models.pinned
         there = await asyncio.to_thread(lambda: [*filter(os.path.isdir, pinned)])
-        gone = {*pinned}.difference(there)
-        left = [folder for folder in self._preferences.now.models.pinned if folder not in gone]
+        removed = {*pinned}.difference(there)
+        left = [folder for folder in self._preferences.now.models.pinned if folder not in removed]
         self._preferences.change_models(pinned=tuple(left))
 
     def _note_use(self, folder: Path) -> None:
@@ -421,10 +424,10 @@ def _key(folder: Path) -> str:
 
 
 def _found(
-    places: ModelFolders, draft_of: Callable[[Path], Path | None]
+    positions: ModelFolders, draft_of: Callable[[Path], Path | None]
 ) -> list[tuple[FoundModel, MemoryNeed | None, str]]:
     listed: list[tuple[FoundModel, MemoryNeed | None, str]] = []
-    for model in discover(places):
+    for model in discover(positions):
         vocabulary = vocabulary_key(model.folder) if model.can_be_loaded else ""
         try:
             draft = draft_of(model.folder)

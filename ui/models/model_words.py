@@ -32,7 +32,7 @@ _NAMED = 3
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words."""
+    """Return a duration as text."""
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     if seconds < 3600:
@@ -42,25 +42,25 @@ def duration(seconds: float) -> str:
 
 def passed(seconds: float) -> str:
     """Return how long something has taken, so that the words change every second."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    minutes, remainder = divmod(int(seconds), 60)
+    return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"
 
 
 def facts(model: FoundModel, used_at: float, draft: Path | None = None) -> str:
     """Return the facts about a model's folder, in one line."""
-    words = [model.architecture] if model.architecture else []
+    text = [model.architecture] if model.architecture else []
     if model.bits is not None:
-        words.append(f"{model.bits} bit")
+        text.append(f"{model.bits} bit")
     if model.size_bytes and not model.is_partial:
-        words.append(format_size(model.size_bytes))
+        text.append(format_size(model.size_bytes))
     if model.context_length:
-        words.append(f"{counted(model.context_length, 'token')} of context")
-    words.append(ORIGINS[model.origin])
+        text.append(f"{counted(model.context_length, 'token')} of context")
+    text.append(ORIGINS[model.origin])
     if draft is not None:
-        words.append(f"draft model: {model_name(draft)}")
+        text.append(f"draft model: {model_name(draft)}")
     if used_at:
-        words.append(used(used_at))
-    return "  ·  ".join(words)
+        text.append(used(used_at))
+    return "  ·  ".join(text)
 
 
 def used(at: float) -> str:
@@ -71,7 +71,7 @@ def used(at: float) -> str:
     return "used yesterday" if days < 2 else f"used {counted(int(days), 'day')} ago"
 
 
-def newer_words(newer: HubModel) -> str:
+def newer_text(newer: HubModel) -> str:
     """Return the sentence that the hub has a newer revision of a model."""
     day = "" if newer.updated is None else f" of {newer.updated.isoformat()}"
     size = "" if newer.size_bytes is None else f", {format_size(newer.size_bytes)} in all"
@@ -79,13 +79,13 @@ def newer_words(newer: HubModel) -> str:
 
 
 def deletion_question(name: str, freed_bytes: int) -> str:
-    """Return the question that a person is asked before a model is deleted."""
+    """Return the question that the user is asked before a model is deleted."""
     freed = format_size(freed_bytes)
     return f"Delete “{name}”? This frees {freed}. You can download it again later."
 
 
 def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
-    """Return the question that a person is asked before a folder with models is removed."""
+    """Return the question that the user is asked before a folder with models is removed."""
     names = [model.name for model in models]
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     what = "the model" if len(names) == 1 else f"all {counted(len(names), 'model')}"
@@ -95,7 +95,7 @@ def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
     )
 
 
-def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
+def fit_text(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
     """Return a warning; empty if the model fits.
 
     Args:
@@ -106,16 +106,16 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
     if need is None or fit is Fit.FITS:
         return ""
     context = counted(need.context, "token")
-    wanted = f"It needs about {format_size(need.total)} with {context} of context"
+    target = f"It needs about {format_size(need.total)} with {context} of context"
     if fit is Fit.TOO_LARGE:
         return (
-            f"{wanted}; at most {format_size(memory.usable)} of this computer’s memory can be "
+            f"{target}; at most {format_size(memory.usable)} of this computer’s memory can be "
             "used for models."
         )
-    return f"{wanted}; {format_size(memory.available)} are free now. Close other programs first."
+    return f"{target}; {format_size(memory.available)} are free now. Close other programs first."
 
 
-def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
+def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
     """Return the present step of loading, with its progress.
 
     Args:
@@ -126,14 +126,14 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
     if progress is None:
         answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
         return f"Waiting for {answers} to end" if waits_for else "Starting"
-    words = _PHASES[progress.phase]
+    text = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
-        words += f", {format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
-    return f"{words}  ·  {passed(loading_s)}" if loading_s >= 1 else words
+        text += f", {format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
+    return f"{text}  ·  {passed(loading_s)}" if loading_s >= 1 else text
 
 
-def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
-    """Return the progress of a download in words.
+def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
+    """Return the progress of a download as text.
 
     Args:
         progress: Its progress.
@@ -145,12 +145,12 @@ def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float
     done = f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
     if progress.phase == "verifying":
         return f"Verifying  ·  {done}"
-    words = [done]
+    text = [done]
     if bytes_per_s:
-        words.append(f"{format_size(bytes_per_s)}/s")
+        text.append(f"{format_size(bytes_per_s)}/s")
     if left_s is not None:
-        words.append(f"{duration(left_s)} left")
-    return "  ·  ".join(words)
+        text.append(f"{duration(left_s)} left")
+    return "  ·  ".join(text)
 
 
 def percent(done: int, total: int) -> int:

@@ -29,7 +29,7 @@ from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import OwnWindow
 from ui.models.find_view import FindView
-from ui.models.finder import Offer, fit_sentence
+from ui.models.finder import HubResult, fit_sentence
 from ui.models.local_models import LocalModels
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
@@ -37,8 +37,8 @@ from ui.models.model_words import (
     STUCK,
     deletion_question,
     duration,
-    fit_words,
-    loading_words,
+    fit_text,
+    loading_text,
     percent,
     removal_question,
 )
@@ -49,28 +49,28 @@ from ui.words import Tone
 _LOOK_MS = 2_000
 
 
-def memory_words(model: ModelStatus, now: float) -> str:
+def memory_text(model: ModelStatus, now: float) -> str:
     """Return what a model in memory takes and what it is doing, in one line.
 
     Args:
         model: The model.
         now: The present Unix time.
     """
-    info, words = model.info, []
+    info, text = model.info, []
     if info is not None:
-        words.append(f"{format_size(info.weights_bytes)} of weights")
+        text.append(f"{format_size(info.weights_bytes)} of weights")
         caches = model.memory_bytes - info.weights_bytes
         if caches > 0:
-            words.append(f"{format_size(caches)} of caches")
+            text.append(f"{format_size(caches)} of caches")
     answers = model.running + model.waiting
     if answers:
-        words.append("answering" if answers == 1 else f"{counted(answers, 'answer')} under way")
-        return "  ·  ".join(words)
+        text.append("answering" if answers == 1 else f"{counted(answers, 'answer')} under way")
+        return "  ·  ".join(text)
     if model.used_at is not None:
-        words.append(f"idle for {duration(max(0.0, now - model.used_at))}")
+        text.append(f"idle for {duration(max(0.0, now - model.used_at))}")
     if model.unloads_at is not None:
-        words.append(f"unloaded in {duration(max(0.0, model.unloads_at - now))}")
-    return "  ·  ".join(words)
+        text.append(f"unloaded in {duration(max(0.0, model.unloads_at - now))}")
+    return "  ·  ".join(text)
 
 
 class _Line(QWidget):
@@ -82,15 +82,15 @@ class _Line(QWidget):
         font = QFont(self.name.font())
         font.setWeight(QFont.Weight.Medium)
         self.name.setFont(font)
-        self.words = ElidedLabel()
-        self.words.setProperty("role", "muted")
+        self.caption = ElidedLabel()
+        self.caption.setProperty("role", "muted")
         self.pin = QCheckBox("Pin")
         self.pin.setAccessibleName(f"Pin {name}")
         self.pin.setToolTip("Keeps the model in memory")
         self.unload = QPushButton("Unload")
         self.unload.setAccessibleName(f"Unload {name}")
         row(
-            (column(self.name, self.words, spacing=1), 1),
+            (column(self.name, self.caption, spacing=1), 1),
             self.pin,
             self.unload,
             spacing=10,
@@ -102,10 +102,10 @@ class MemoryPanel(QFrame):
     """Lists the models in memory, with the sum of what they take. Hidden while there are none.
 
     Signals:
-        unload_wanted: A person wants to unload a model; carries its folder.
+        unload_requested: Request to unload a model; carries its folder.
     """
 
-    unload_wanted = Signal(object)
+    unload_requested = Signal(object)
 
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
@@ -155,19 +155,19 @@ class MemoryPanel(QFrame):
         now = time.time()
         for folder, model in models.items():
             line = self.lines.get(folder) or self._new_line(model)
-            line.words.setText(memory_words(model, now))
+            line.caption.setText(memory_text(model, now))
             line.pin.setChecked(model.is_pinned)
         taken = sum(model.memory_bytes for model in models.values())
-        most = self._library.memory.usable
-        room = f" of {format_size(most)} that models may take" if most else ""
-        self.total.setText(f"{format_size(taken)}{room}")
-        self.bar.setValue(percent(taken, most))
+        limit = self._library.memory.usable
+        available = f" of {format_size(limit)} that models may take" if limit else ""
+        self.total.setText(f"{format_size(taken)}{available}")
+        self.bar.setValue(percent(taken, limit))
         self.setVisible(bool(models))
 
     def _new_line(self, model: ModelStatus) -> _Line:
         line = self.lines[model.folder] = _Line(model.id)
         line.pin.clicked.connect(lambda is_on: self._library.pin(model.folder, is_on))
-        line.unload.clicked.connect(partial(self.unload_wanted.emit, model.folder))
+        line.unload.clicked.connect(partial(self.unload_requested.emit, model.folder))
         self._list.addWidget(line)
         return line
 
@@ -178,8 +178,8 @@ class QuestionBar(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("question_bar")
-        self.words = label("", "", 1.0, is_wrapped=True)
-        self._row = row((self.words, 1), spacing=8, margins=(14, 9, 10, 9), on=self)
+        self.caption = label("", "", 1.0, is_wrapped=True)
+        self._row = row((self.caption, 1), spacing=8, margins=(14, 9, 10, 9), on=self)
         self.buttons: list[QPushButton] = []
         self.hide()
 
@@ -194,24 +194,24 @@ class QuestionBar(QFrame):
         self._show(question, [*answers, ("Cancel", _nothing)])
         self.buttons[-1 if prefers_cancel else 0].setFocus()
 
-    def offer(self, words: str, answer: tuple[str, Callable[[], None]]) -> None:
+    def offer(self, text: str, answer: tuple[str, Callable[[], None]]) -> None:
         """Show a message with one action; leaves the focus where it is."""
-        self._show(words, [answer, ("Close", _nothing)])
+        self._show(text, [answer, ("Close", _nothing)])
 
-    def tell(self, words: str, *, takes_focus: bool = True) -> None:
-        """Show a message that a person closes with OK."""
-        self._show(words, [("OK", _nothing)])
+    def show_message(self, text: str, *, takes_focus: bool = True) -> None:
+        """Show a message that the user closes with OK."""
+        self._show(text, [("OK", _nothing)])
         if takes_focus:
             self.buttons[0].setFocus()
 
-    def _show(self, words: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
+    def _show(self, text: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
         for button in self.buttons:
             button.hide()
             button.deleteLater()
         self.buttons = []
-        self.words.setText(words)
-        for says, act in answers:
-            button = QPushButton(says)
+        self.caption.setText(text)
+        for accessible_name, act in answers:
+            button = QPushButton(accessible_name)
             button.clicked.connect(self.hide)
             button.clicked.connect(act)
             self._row.addWidget(button)
@@ -234,7 +234,7 @@ class LoadedModel(QWidget):
         font = QFont(self.name.font())
         font.setWeight(QFont.Weight.DemiBold)
         self.name.setFont(font)
-        self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
@@ -268,7 +268,7 @@ class LoadedModel(QWidget):
                 self.again,
                 spacing=10,
             ),
-            self.words,
+            self.caption,
             self.problem,
             self.bar,
             spacing=7,
@@ -288,8 +288,8 @@ class LoadedModel(QWidget):
         unloaded = ("Unloaded", "clock", Tone.QUIET)
         self.pill.show_state(*(unloaded if model.is_unloaded else states[stage]))
         self.name.setText(model.name or "Choose one below")
-        self.words.setText(self._words())
-        self.words.setVisible(bool(self.words.text()))
+        self.caption.setText(self._status_text())
+        self.caption.setVisible(bool(self.caption.text()))
         failed = f"{model.failure} {as_sentence(model.message)}" if model.failure else ""
         self.problem.setText(failed)
         self.problem.setVisible(bool(failed))
@@ -304,10 +304,10 @@ class LoadedModel(QWidget):
         self.again.setText(RESTART if model.is_stuck else "Retry")
         self.again.setVisible(stage == "failed" and model.path is not None)
 
-    def _words(self) -> str:
+    def _status_text(self) -> str:
         model = self._library.models
         if model.stage == "loading" or model.is_loading_again:
-            return loading_words(model.progress, model.loading_s, model.answers_under_way())
+            return loading_text(model.progress, model.loading_s, model.answers_under_way())
         info = model.info
         if info is None:
             return as_sentence(model.message)
@@ -321,11 +321,11 @@ class LoadedModel(QWidget):
         drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
         return (
             f"{before}{info.architecture}  ·  {format_size(info.size_bytes)}  ·  "
-            f"{counted(info.context_length, 'token')} of context{drafted}{_head_words(info)}"
+            f"{counted(info.context_length, 'token')} of context{drafted}{_draft_head_text(info)}"
         )
 
 
-def _head_words(info: ModelInfo) -> str:
+def _draft_head_text(info: ModelInfo) -> str:
     """Return whether a model drafts with a head of its own; empty where it has none."""
     if info.own_head is None:
         return ""
@@ -334,13 +334,13 @@ def _head_words(info: ModelInfo) -> str:
 
 
 class LoadingAfter(QObject):
-    """Waits for the newest download that a person wants to chat with.
+    """Waits for the newest download that the user wants to chat with.
 
-    A model is not loaded if the person has chosen another one meanwhile, or if it does not fit.
+    A model is not loaded if the user has chosen another one meanwhile, or if it does not fit.
 
     Signals:
         ready: The model is loaded; carries its name.
-        not_loaded: The model is here, but is not loaded; carries its name and the reason in words.
+        not_loaded: The model is here, but is not loaded; carries its name and the reason as text.
     """
 
     ready = Signal(str)
@@ -349,28 +349,28 @@ class LoadingAfter(QObject):
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
-        self._wanted = ""
-        self._asked_before: Path | None = None
+        self._repository = ""
+        self._path_before: Path | None = None
         self._loading: tuple[Path, str] | None = None
         library.downloads.arrived.connect(self._arrive)
         library.models.changed.connect(self._follow_load)
 
     def want(self, repository: str) -> None:
         """Load this model when it arrives; earlier ones are only downloaded."""
-        self._wanted = repository
-        self._asked_before = self._library.models.path
+        self._repository = repository
+        self._path_before = self._library.models.path
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        self._wanted = ""
+        self._repository = ""
         await finish_tasks(self)
 
     def _arrive(self, folder: Path) -> None:
         repository = next(
             (item.repository for item in self._library.downloads.items if item.folder == folder), ""
         )
-        if repository and repository == self._wanted:
-            self._wanted = ""
+        if repository and repository == self._repository:
+            self._repository = ""
             start_task(self, self._load(folder, repository), "load what was downloaded")
 
     async def _load(self, folder: Path, repository: str) -> None:
@@ -379,7 +379,7 @@ class LoadingAfter(QObject):
         state = self._library.models
         if trouble:
             self.not_loaded.emit(repository, trouble)
-        elif state.path != self._asked_before:
+        elif state.path != self._path_before:
             self.not_loaded.emit(repository, "Another model was chosen meanwhile.")
         else:
             self._loading = folder, repository
@@ -398,18 +398,18 @@ class LoadingAfter(QObject):
 def _trouble(folder: Path, memory: Memory) -> str:
     """Return why a model should not be loaded without asking first; empty if it can be."""
     try:
-        wanted = need(folder)
+        target = need(folder)
     except (ModelLoadFailed, OSError):
         return ""  # loading the model reports what is wrong
-    fit = wanted.fit(memory)
-    return fit_words(wanted, fit, memory) if fit is Fit.TOO_LARGE else ""
+    fit = target.fit(memory)
+    return fit_text(target, fit, memory) if fit is Fit.TOO_LARGE else ""
 
 
 class ModelsWindow(OwnWindow):
     """Everything about models.
 
     Signals:
-        chat_wanted: A downloaded model is ready; the main window should show an empty chat.
+        chat_requested: A downloaded model is ready; the main window should show an empty chat.
 
     Attributes:
         loaded: The model that answers.
@@ -420,7 +420,7 @@ class ModelsWindow(OwnWindow):
         tabs: Both views.
     """
 
-    chat_wanted = Signal()
+    chat_requested = Signal()
 
     def __init__(self, library: ModelLibrary, parent: QWidget | None = None) -> None:
         super().__init__("Models", (980, 800), parent)
@@ -478,23 +478,25 @@ class ModelsWindow(OwnWindow):
         return top
 
     def _connect_signals(self) -> None:
-        self.memory.unload_wanted.connect(self._unload_at)
+        self.memory.unload_requested.connect(self._unload_at)
         details = self.finding.details
-        for loads in (self.local.load_wanted, details.load_wanted):
+        for loads in (self.local.load_requested, details.load_requested):
             loads.connect(self._load)
-        self.local.unload_wanted.connect(lambda model: self._unload_at(model.found.folder))
-        self.local.draft_wanted.connect(self._choose_draft)
-        self.local.find_wanted.connect(self.show_finding)
-        self.local.deletion_wanted.connect(self._ask_deletion)
-        self.local.removal_wanted.connect(self._ask_removal)
+        self.local.unload_requested.connect(lambda model: self._unload_at(model.found.folder))
+        self.local.draft_requested.connect(self._choose_draft)
+        self.local.find_requested.connect(self.show_finding)
+        self.local.deletion_requested.connect(self._ask_deletion)
+        self.local.removal_requested.connect(self._ask_removal)
         self._upkeep.deletion_ready.connect(self._confirm_deletion)
         self._library.changed.connect(self._look_for_updates)
-        self._upkeep.told.connect(lambda words: self.question.tell(words, takes_focus=False))
-        details.download_wanted.connect(self._download)
+        self._upkeep.finished.connect(
+            lambda text: self.question.show_message(text, takes_focus=False)
+        )
+        details.download_requested.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
         self._loading_after.ready.connect(self._greet)
-        self._loading_after.not_loaded.connect(self._say_not_loaded)
-        QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._leave)
+        self._loading_after.not_loaded.connect(self._show_not_loaded)
+        QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._on_escape)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
 
     def _look_for_updates(self) -> None:
@@ -503,7 +505,7 @@ class ModelsWindow(OwnWindow):
 
     # -- downloading -----------------------------------------------------------------------
 
-    def _download(self, offer: Offer) -> None:
+    def _download(self, offer: HubResult) -> None:
         memory = self.finding.finder.memory
         if offer.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
@@ -513,26 +515,26 @@ class ModelsWindow(OwnWindow):
         else:
             self._start(offer)
 
-    def _start(self, offer: Offer) -> None:
+    def _start(self, offer: HubResult) -> None:
         self._has_searched_since = False
         self._loading_after.want(offer.name)
         if problem := self._library.downloads.start(offer.name):
-            self.question.tell(as_sentence(problem))
+            self.question.show_message(as_sentence(problem))
 
     def _note_search(self) -> None:
         self._has_searched_since = True
 
     def _greet(self, name: str) -> None:
-        """Show an empty chat; ask first if the person is looking for another model meanwhile."""
+        """Show an empty chat; ask first if the user is looking for another model meanwhile."""
         if not self.isVisible():
-            return  # the main window shows the model's name; a person who works there is left alone
+            return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
-            self.question.offer(f"{name} is ready.", ("Start a Chat", self.chat_wanted.emit))
+            self.question.offer(f"{name} is ready.", ("Start a Chat", self.chat_requested.emit))
         else:
-            self.chat_wanted.emit()
+            self.chat_requested.emit()
 
-    def _say_not_loaded(self, name: str, reason: str) -> None:
-        self.question.tell(
+    def _show_not_loaded(self, name: str, reason: str) -> None:
+        self.question.show_message(
             f"{name} was downloaded but couldn’t be loaded. {reason}", takes_focus=False
         )
 
@@ -540,7 +542,7 @@ class ModelsWindow(OwnWindow):
 
     def _ask_deletion(self, model: FoundModel) -> None:
         if obstacle := self._upkeep.obstacle(model):
-            self.question.tell(obstacle)
+            self.question.show_message(obstacle)
         else:
             self._upkeep.ask_deletion(model)
 
@@ -563,9 +565,9 @@ class ModelsWindow(OwnWindow):
             self.question.ask(removal_question(folder, models), [remove], prefers_cancel=True)
 
     def _remove(self, folder: Path) -> None:
-        place = self._library.folders.index(folder)
+        position = self._library.folders.index(folder)
         self._library.remove_folder(folder)
-        undo = ("Undo", partial(self._library.add_folder, folder, place))
+        undo = ("Undo", partial(self._library.add_folder, folder, position))
         self.question.offer(f"{folder} was removed from the list. Nothing was deleted.", undo)
 
     # -- loading ---------------------------------------------------------------------------
@@ -574,7 +576,7 @@ class ModelsWindow(OwnWindow):
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
                 f"{model.found.name} may not fit. "
-                + fit_words(model.need, model.fit, self._library.memory),
+                + fit_text(model.need, model.fit, self._library.memory),
                 [("Load Anyway", lambda: self._change(model))],
             )
         else:
@@ -625,13 +627,13 @@ class ModelsWindow(OwnWindow):
         if not count:
             wait()
             return
-        says = "An answer is" if count == 1 else f"{counted(count, 'answer')} are"
+        accessible_name = "An answer is" if count == 1 else f"{counted(count, 'answer')} are"
         self.question.ask(
-            f"{says} being written.",
+            f"{accessible_name} being written.",
             [(f"{what} When Finished", wait), (f"Stop and {what}", end)],
         )
 
-    def _leave(self) -> None:
+    def _on_escape(self) -> None:
         """Hide a question, empty the search field, or close the window."""
         if self.question.isVisible():
             self.question.hide()

@@ -1,6 +1,6 @@
 """Deletes the models on this computer, and updates them to a newer revision.
 
-Main thread; disks and the hub are read on others. The hub is asked only if a person wants it, or,
+Main thread; disks and the hub are read on others. The hub is asked only if the user wants it, or,
 unless the preferences forbid it, for newer revisions while the window of models is open.
 """
 
@@ -39,12 +39,12 @@ class Upkeep(QObject):
         changed: The list of updates, or ``is_checking``, has changed.
         deletion_ready: The space that deleting a model frees is known; carries the ``FoundModel``
             and the ``Removal``.
-        told: An action has ended; carries its result in words.
+        finished: An action has ended; carries its result as text.
     """
 
     changed = Signal()
     deletion_ready = Signal(object, object)
-    told = Signal(str)
+    finished = Signal(str)
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -88,42 +88,42 @@ class Upkeep(QObject):
         try:
             removal = await asyncio.to_thread(removal_of, model)
         except EngineError as error:
-            self.told.emit(describe_error(error))
+            self.finished.emit(describe_error(error))
         else:
             self.deletion_ready.emit(model, removal)
 
     async def _delete(self, model: FoundModel, removal: Removal) -> None:
         # The model may have been loaded while the question was open.
         if obstacle := self.obstacle(model):
-            self.told.emit(obstacle)
+            self.finished.emit(obstacle)
             return
         try:
             await asyncio.to_thread(remove, removal)
         except EngineError as error:
-            words = describe_error(error)
+            text = describe_error(error)
         else:
-            words = f"{model.name} was deleted. This freed {format_size(removal.freed_bytes)}."
+            text = f"{model.name} was deleted. This freed {format_size(removal.freed_bytes)}."
             self._library.downloads.forget_all(model.name)
             self.updates.pop(model.name, None)
         self._library.refresh()
-        self.told.emit(words)
+        self.finished.emit(text)
 
     # -- updating --------------------------------------------------------------------------
 
-    def check(self, *, is_wanted: bool = True) -> None:
+    def check(self, *, is_requested: bool = True) -> None:
         """Ask the hub whether it has newer revisions."""
         if not self.is_checking:
             self._checked_at_s = time.monotonic()
             self.is_checking, self.outcome = True, ""
             self.changed.emit()
             self._hub = Hub()
-            start_task(self, self._check(self._hub, is_wanted), "look for updates")
+            start_task(self, self._check(self._hub, is_requested), "look for updates")
 
     def check_sometimes(self) -> None:
         """Ask the hub, because the window of models is open, if that was not done for hours."""
         since_s = time.monotonic() - self._checked_at_s
         if since_s > _CHECKED_EACH_S and self._library.looks_for_updates and self.can_check:
-            self.check(is_wanted=False)
+            self.check(is_requested=False)
 
     def update(self, model: FoundModel) -> None:
         """Download the newest revision of a model; the present one is deleted afterwards."""
@@ -143,11 +143,11 @@ class Upkeep(QObject):
             if model.origin is Origin.HUGGING_FACE and not model.is_partial
         ]
 
-    async def _check(self, hub: Hub, is_wanted: bool) -> None:
+    async def _check(self, hub: Hub, is_requested: bool) -> None:
         here = self._downloaded()
         try:
-            said = await asyncio.to_thread(look_up_all, hub, tuple(model.name for model in here))
-            self._take(here, said)
+            replies = await asyncio.to_thread(look_up_all, hub, tuple(model.name for model in here))
+            self._take(here, replies)
         except HubCancelled:
             pass
         except EngineError as error:
@@ -155,29 +155,29 @@ class Upkeep(QObject):
         except Exception:
             _log.exception("looking for updates failed unexpectedly")
             self.outcome = as_sentence(UNEXPECTED)
-        if not (is_wanted or self.updates):
+        if not (is_requested or self.updates):
             self.outcome = ""  # nobody asked, and there is nothing to do
         self.is_checking = False
         self.changed.emit()
 
-    def _take(self, here: list[FoundModel], said: tuple[HubModel | None, ...]) -> None:
-        pairs = list(zip(here, said, strict=True))
+    def _take(self, here: list[FoundModel], replies: tuple[HubModel | None, ...]) -> None:
+        pairs = list(zip(here, replies, strict=True))
         self.updates = {
             own.name: model
             for own, model in pairs
             if model is not None and model.commit and not own.folder.name.startswith(model.commit)
         }
         unknown = sum(model is None for _, model in pairs)
-        words = (
+        text = (
             f"{counted(len(self.updates), 'update')} available."
             if self.updates
             else "All models from the hub are up to date."
         )
         if unknown:
-            words = (
-                f"{words if self.updates else ''} The hub has no information on {unknown} of them."
+            text = (
+                f"{text if self.updates else ''} The hub has no information on {unknown} of them."
             )
-        self.outcome = words.strip()
+        self.outcome = text.strip()
 
     def _arrive(self, folder: Path) -> None:
         """Replace a revision by the newer one that was downloaded."""
@@ -191,11 +191,11 @@ class Upkeep(QObject):
         self.outcome = ""
         self.changed.emit()
         if old == folder:
-            self.told.emit(f"{repository} is up to date.")
+            self.finished.emit(f"{repository} is up to date.")
             return
         self._library.move_choices(old, folder)
         if self._library.is_in_use(old):
-            loaded = self._library.load_in_place(old, folder)
+            loaded = self._library.replace_loaded(old, folder)
             self._freed_later[loaded] = repository, old
         else:
             start_task(self, self._free(repository, old), "delete an old revision")
@@ -206,18 +206,20 @@ class Upkeep(QObject):
 
     async def _free(self, repository: str, old: Path) -> None:
         if self._library.is_in_use(old):
-            self.told.emit(f"{repository} was updated. The old revision is in use, so it was kept.")
+            self.finished.emit(
+                f"{repository} was updated. The old revision is in use, so it was kept."
+            )
             return
         try:
             freed = await asyncio.to_thread(remove_replaced_revision, old)
         except EngineError as error:
             kept = f"{repository} was updated, but the old revision was kept."
-            words = f"{kept} {describe_error(error)}"
+            text = f"{kept} {describe_error(error)}"
         else:
-            rest = f". Deleting the old revision freed {format_size(freed)}" if freed else ""
-            words = f"{repository} was updated{rest}."
+            remainder = f". Deleting the old revision freed {format_size(freed)}" if freed else ""
+            text = f"{repository} was updated{remainder}."
         self._library.refresh()
-        self.told.emit(words)
+        self.finished.emit(text)
 
 
 def _is_same_model(folder: Path, other: Path) -> bool:

@@ -15,9 +15,9 @@ from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
 
-# In less time than this, a person has hardly turned to something else.
+# In less time than this, the user has hardly turned to something else.
 LONG_S = 10.0
-# After a tool call the answer continues, and a person who stops an answer knows that it ended.
+# After a tool call the answer continues, and the user who stops an answer knows that it ended.
 _SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
 
 _PLAIN = str.maketrans("<>", "‹›")
@@ -29,11 +29,11 @@ class AnswerNotices(QObject):
     """Watches the answers of all conversations.
 
     Signals:
-        waiting_changed: Other answers wait for a person now.
+        waiting_changed: Other answers wait for the user now.
 
     Attributes:
         deliver: Shows a notification; None if the system has none.
-        waiting: The conversations whose answers wait for a person, the latest last.
+        waiting: The conversations whose answers wait for the user, the latest last.
     """
 
     waiting_changed = Signal()
@@ -63,11 +63,11 @@ class AnswerNotices(QObject):
             return
         QApplication.alert(self._window)
         if self.deliver is not None:
-            words = notice_words(run)
-            self.deliver(conversation.short_title, words, lambda: self._show(conversation))
+            text = notice_text(run)
+            self.deliver(conversation.short_title, text, lambda: self._show(conversation))
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
-        """Mark the app's icon while answers wait for a person, and tell who is elsewhere."""
+        """Mark the app's icon while answers wait for the user, and tell who is elsewhere."""
         self.waiting = [waiting for waiting in self.waiting if waiting is not conversation]
         if conversation.needs_person:
             self.waiting.append(conversation)
@@ -87,8 +87,8 @@ class AnswerNotices(QObject):
         if conversation.needs_person and not is_seen and self._preferences.now.tells_of_answers:
             QApplication.alert(self._window)
             if self.deliver is not None:
-                words = need_words(run)
-                self.deliver(conversation.short_title, words, lambda: self._show(conversation))
+                text = need_text(run)
+                self.deliver(conversation.short_title, text, lambda: self._show(conversation))
 
     def _show(self, conversation: Conversation) -> None:
         """Bring the window to the front, with the conversation if it still exists."""
@@ -97,23 +97,23 @@ class AnswerNotices(QObject):
             self._workspace.open(conversation)
 
 
-def need_words(run: Run) -> str:
+def need_text(run: Run) -> str:
     """Return what an answer waits for, without the arguments of the call."""
     asking = next(progress for progress in run.progress.values() if progress.needs_user)
     question = f"{asking.server} asks a question."
-    words = question if asking.question else f"May the model use {asking.tool}?"
-    return f"Needs you: {words}".translate(_PLAIN)
+    text = question if asking.question else f"May the model use {asking.tool}?"
+    return f"Needs you: {text}".translate(_PLAIN)
 
 
 def _is_silent(run: Run) -> bool:
     return run.finished is not None and run.finished.stop.kind in _SILENT
 
 
-def notice_words(run: Run) -> str:
+def notice_text(run: Run) -> str:
     """Return why an answer ended and how long it is, without any of its text."""
-    said = run.verdict
-    if run.state is RunState.REFUSED or run.finished is None or said is None:
+    verdict = run.verdict
+    if run.state is RunState.REFUSED or run.finished is None or verdict is None:
         return "The question could not be answered."
     # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
-    label = said.words.label.translate(_PLAIN)
+    label = verdict.words.label.translate(_PLAIN)
     return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"

@@ -35,9 +35,9 @@ class ChoosingModel(QObject):
         self._library, self._others = library, others
         self._card = Card(self._make_switcher, self)
         library.changed.connect(workspace.model.refresh)
-        chat.switch_wanted.connect(self.pop_up)
-        chat.header.badge.menu_wanted.connect(self._show_menu)
-        chat.welcome.find_wanted.connect(others.find_models)
+        chat.switch_requested.connect(self.pop_up)
+        chat.header.badge.menu_requested.connect(self._show_menu)
+        chat.welcome.find_requested.connect(others.find_models)
         chat.library = library
         first = chat.welcome.recommend_from(library)
         first.ready.connect(self._use_first)
@@ -49,7 +49,7 @@ class ChoosingModel(QObject):
 
     def _make_switcher(self) -> ModelSwitcher:
         switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
-        switcher.more_wanted.connect(self._others.show_models)
+        switcher.more_requested.connect(self._others.show_models)
         switcher.closed.connect(self._chat.focus_composer)
         return switcher
 
@@ -64,8 +64,8 @@ class ChoosingModel(QObject):
         if info is not None and not workspace.current.conversation.has_messages:
             workspace.model.choose(info.path)
 
-    def _show_menu(self, place: QPoint) -> None:
-        """Offer what can be done with the model of the open chat, by its name."""
+    def _show_menu(self, position: QPoint) -> None:
+        """HubResult what can be done with the model of the open chat, by its name."""
         models, state = self._workspace.models, self._workspace.model.state
         info, name = state.info, state.name
         menu = context_menu(self._parent, "The model of this chat")
@@ -81,7 +81,7 @@ class ChoosingModel(QObject):
             menu.addSeparator()
         add_entry(menu, "Switch Model…", self.pop_up)
         add_entry(menu, "Models…", self._others.show_models)
-        menu.popup(place)
+        menu.popup(position)
 
     def choose_folder(self) -> None:
         """Ask for a folder and load the model in it."""

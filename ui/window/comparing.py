@@ -33,23 +33,23 @@ class ComparingAnswers(QObject):
         self._parent = parent
         self.dialog: CompareDialog | None = None
         chat.sides.kept.connect(self._keep)
-        chat.sides.compare_wanted.connect(others.show_comparison)
-        chat.sides.run_wanted.connect(workspace.show_run)
+        chat.sides.compare_requested.connect(others.show_comparison)
+        chat.sides.run_requested.connect(workspace.show_run)
 
     def ask(self) -> None:
         """Ask what differs; the question is the draft, or else the last one."""
         current, composer = self._workspace.current, self._chat.composer
-        asked = [message for message in current.conversation.messages if message.run is None]
+        user_message = [message for message in current.conversation.messages if message.run is None]
         draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy:
             show_message(self._parent, "Wait until the answer is finished.")
         elif not self._workspace.model.state.can_answer:
             show_message(self._parent, "Choose a model first.")
-        elif not draft and not asked:
+        elif not draft and not user_message:
             show_message(self._parent, "Type a message first.")
         else:
             self.dialog = CompareDialog(
-                draft or asked[-1].typed,
+                draft or user_message[-1].typed,
                 Variant.of(current.conversation),
                 self._models(),
                 self._parent,

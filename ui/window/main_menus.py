@@ -72,13 +72,13 @@ class MainMenus(QObject):
     """The menu bar of a window.
 
     Signals:
-        quit_wanted: The program is to end.
+        quit_requested: The program is to end.
 
     Attributes:
         files: Exports and imports conversations.
     """
 
-    quit_wanted = Signal()
+    quit_requested = Signal()
 
     def __init__(self, window: QMainWindow, parts: WindowParts) -> None:
         super().__init__(window)
@@ -96,7 +96,7 @@ class MainMenus(QObject):
             lambda: parts.workspace.model.state.info,
             window,
         )
-        parts.sidebar.export_wanted.connect(self.files.export)
+        parts.sidebar.export_requested.connect(self.files.export)
         bar = window.menuBar()
         bar.setAccessibleName("Menus")
         fill_menu(bar.addMenu("&File"), self._file())
@@ -146,7 +146,7 @@ class MainMenus(QObject):
             Command("&Close Window", self._window.close, ("Ctrl+W",)),
             Command(
                 "&Quit",
-                self.quit_wanted.emit,
+                self.quit_requested.emit,
                 ("Ctrl+Q",),
                 works_everywhere=True,
                 role=QAction.MenuRole.QuitRole,

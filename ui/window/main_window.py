@@ -60,7 +60,7 @@ class MainWindow(QMainWindow):
 
     Attributes:
         runs_in_background: Whether closing only hides the window. The application sets it.
-        choosing_model: Lets a person choose a model.
+        choosing_model: Lets the user choose a model.
         comparing: Answers a question twice, with other settings.
         others: The program's other windows.
         notices: Tells of answers that end while another program is in front.
@@ -138,10 +138,10 @@ class MainWindow(QMainWindow):
             preferences,
         )
         self._menus = MainMenus(self, parts)
-        self._menus.quit_wanted.connect(self.quit)
+        self._menus.quit_requested.connect(self.quit)
         self._unsaved = UnsavedText(self, store)
-        self._unsaved.export_wanted.connect(self._menus.files.export_all)
-        self._unsaved.quit_wanted.connect(lambda may_lose: self.quit(asks=not may_lose))
+        self._unsaved.export_requested.connect(self._menus.files.export_all)
+        self._unsaved.quit_requested.connect(lambda may_lose: self.quit(confirm=not may_lose))
         preferences.changed.connect(self._apply_preferences)
         self._apply_preferences()
         self._connect_signals()
@@ -157,7 +157,7 @@ class MainWindow(QMainWindow):
 
         Args:
             model_path: The model to load, if there is one.
-            draft: Its draft model in this session; None for the one that a person chose before.
+            draft: Its draft model in this session; None for the one that the user chose before.
         """
         if model_path is not None:
             if draft is not None:
@@ -168,10 +168,10 @@ class MainWindow(QMainWindow):
         self.server_panel.start()
         self.toolbox.host.begin()
 
-    def quit(self, *, asks: bool = True) -> None:
+    def quit(self, *, confirm: bool = True) -> None:
         """Close the window and end the program, even if closing only hides the window."""
         self._is_quitting = True
-        self._may_lose = self._may_lose or not asks
+        self._may_lose = self._may_lose or not confirm
         self.close()
 
     def come_forward(self) -> None:
@@ -230,7 +230,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Hide the window; or ask running answers to end, and emit ``closed``."""
-        self.chat.column.keep_place()
+        self.chat.column.save_position()
         self.workspace.save_draft()
         if not self._is_quitting and self.runs_in_background():
             event.ignore()
@@ -269,13 +269,13 @@ class MainWindow(QMainWindow):
     def _connect_signals(self) -> None:
         workspace = self.workspace
         workspace.opened.connect(self._write_in_opened)
-        self.sidebar.writing_wanted.connect(self.chat.focus_composer)
+        self.sidebar.writing_requested.connect(self.chat.focus_composer)
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
-        self.others.chat_wanted.connect(self._start_chat)
+        self.others.chat_requested.connect(self._start_chat)
         self.chat.tools.servers_requested.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
-        self.chat.stops_wanted.connect(self.stop_panel.show)
+        self.chat.stops_requested.connect(self.stop_panel.show)
         self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
@@ -333,7 +333,7 @@ class MainWindow(QMainWindow):
             self.workspace.model.choose(info.path)
 
     def _write_in_opened(self) -> None:
-        # A person who moves through a list with the arrow keys keeps the focus in it.
+        # The user who moves through a list with the arrow keys keeps the focus in it.
         if not (self.sidebar.list.is_walked or self.sidebar.results.is_walked):
             self.chat.focus_composer()
 

@@ -155,10 +155,10 @@ class ShortcutsDialog(QDialog):
             grid.addWidget(heading, row, 0)
             for action in actions:
                 row = grid.rowCount()
-                words = plain(action.text())
+                text = plain(action.text())
                 keys = label(keys_of(action), "chip", 0.95)
-                keys.setAccessibleName(f"{words}: {keys_of(action)}")
-                grid.addWidget(label(words), row, 0)
+                keys.setAccessibleName(f"{text}: {keys_of(action)}")
+                grid.addWidget(label(text), row, 0)
                 grid.addWidget(keys, row, 1, Qt.AlignmentFlag.AlignRight)
         area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -218,10 +218,10 @@ class OtherWindows(QObject):
     """Shows the windows and dialogs of the program that are not the main window.
 
     Signals:
-        chat_wanted: A downloaded model is ready; the main window should show an empty chat.
+        chat_requested: A downloaded model is ready; the main window should show an empty chat.
     """
 
-    chat_wanted = Signal()
+    chat_requested = Signal()
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class OtherWindows(QObject):
         return self._make_tools()
 
     # The modules of these windows are imported when they are first shown: the main window must
-    # not wait for windows that few people open at the start.
+    # not wait for windows that few users open at the start.
 
     def show_inspector(self) -> None:
         """Show the Stop Inspector at the run that the main window shows."""
@@ -300,7 +300,7 @@ class OtherWindows(QObject):
             from ui.models.models_window import ModelsWindow
 
             self.models = ModelsWindow(self._model_library, self._main)
-            self.models.chat_wanted.connect(self.chat_wanted)
+            self.models.chat_requested.connect(self.chat_requested)
         bring_forward(self.models)
 
     def find_models(self) -> None:

@@ -62,12 +62,12 @@ class Tray(QObject):
         self.icon.show()
 
     def notify(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification of the system; ``chosen`` is called when a person clicks it."""
+        """Show a notification of the system; ``chosen`` is called when the user clicks it."""
         self._chosen = chosen
         self.icon.showMessage(title, text, self.icon.icon())
 
     def show_waiting(self, count: int) -> None:
-        """Say how many conversations wait for a person."""
+        """Say how many conversations wait for the user."""
         self._waiting = count
         self._refresh()
 

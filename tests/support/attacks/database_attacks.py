@@ -12,7 +12,7 @@ from app.store.conversation_store import open_store
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
 from ui.chat.session.conversation_list import ConversationList, ConversationRole
-from ui.chat.sidebar_rows import when_words
+from ui.chat.sidebar_rows import when_text
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown
@@ -207,7 +207,7 @@ async def _use(path: Path, damaged: bytes) -> str:
 
 
 async def _look_at(store: object, listed: ConversationList, one: Conversation) -> None:
-    when_words(one.updated_at)
+    when_text(one.updated_at)
     await store.fill(one)  # type: ignore[attr-defined]
     conversation_markdown(one)
     listed.insert(one)

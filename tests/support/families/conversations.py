@@ -91,7 +91,7 @@ def _call(words: _Words) -> ToolCall:
     return ToolCall(call_id, draw.choice(_NAMES), arguments)
 
 
-def words_of(messages: Sequence[Message]) -> Iterator[str]:
+def file_caption(messages: Sequence[Message]) -> Iterator[str]:
     """Yield what a prompt of a conversation must have, thinking excepted."""
     for message in messages:
         yield message.content.strip()  # templates trim
@@ -108,7 +108,7 @@ def _split(text: str) -> Iterator[str]:
 
 def missing_words(messages: Sequence[Message], prompt: str) -> list[str]:
     """Return what was accepted and is not in the prompt."""
-    return [word for word in words_of(messages) if word not in prompt]
+    return [word for word in file_caption(messages) if word not in prompt]
 
 
 def without_thinking(messages: Sequence[Message]) -> tuple[Message, ...]:

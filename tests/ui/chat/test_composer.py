@@ -55,6 +55,6 @@ def test_nothing_is_sent_without_text_or_model(qtbot: QtBot, composer: Composer)
 
 def test_the_button_stops_while_an_answer_runs(qtbot: QtBot, composer: Composer) -> None:
     composer.show_stage(is_ready=True, is_running=True, placeholder="")
-    with qtbot.waitSignal(composer.stop_wanted):
+    with qtbot.waitSignal(composer.stop_requested):
         qtbot.mouseClick(composer.action, Qt.MouseButton.LeftButton)
     assert composer.action.accessibleName() == "Stop the answer"

@@ -206,7 +206,7 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     workspace.take_in(conversation)
     window.chat.composer.set_text("Go")
     await eventually(bar.isVisible)
-    assert "too long for this model:" in bar.words.text()
+    assert "too long for this model:" in bar.caption.text()
     assert not bar.buttons[WhenFull.LEAVE_OUT].isVisibleTo(bar)
     assert workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
@@ -219,13 +219,13 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     [view] = line_views(window)
     assert view.message is boundary
     assert view.prompt_line is not None
-    assert view.prompt_line.words.text() == left_out.sentence
+    assert view.prompt_line.caption.text() == left_out.sentence
     view.prompt_line.send_all.click()
     assert conversation.when_full is WhenFull.ASK
     assert line_views(window) == []
     window.chat.composer.set_text("And now?")
     await eventually(lambda: not window.chat.composer.action.isEnabled())
-    assert bar.words.text().endswith("tokens too long for this model.")
+    assert bar.caption.text().endswith("tokens too long for this model.")
     bar.buttons[WhenFull.LEAVE_OUT].click()
     await eventually(window.chat.composer.action.isEnabled)
 
@@ -239,7 +239,7 @@ async def test_one_click_in_the_bar_and_one_preference_choose_another_way(
     window.chat.composer.set_text("Go")
     await eventually(bar.isVisible)
     bar.buttons[WhenFull.SUMMARIZE].click()
-    await eventually(lambda: bar.words.text().endswith("will be sent as a summary."))
+    await eventually(lambda: bar.caption.text().endswith("will be sent as a summary."))
     assert not bar.buttons[WhenFull.SUMMARIZE].isVisibleTo(bar)
     assert workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
@@ -248,7 +248,7 @@ async def test_one_click_in_the_bar_and_one_preference_choose_another_way(
     workspace.take_in(second)
     window.chat.composer.set_text("Go")
     await eventually(lambda: not window.chat.composer.action.isEnabled())
-    assert bar.words.text().endswith("tokens too long for this model.")
+    assert bar.caption.text().endswith("tokens too long for this model.")
     assert (first.when_full, second.when_full) == (WhenFull.SUMMARIZE, None)
 
 

@@ -40,7 +40,7 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     suggestion = recommended(window.model_library.memory)
     assert suggestion is not None
     assert first.name.text() == suggestion.title
-    assert first.words.text() == suggestion.summary
+    assert first.description.text() == suggestion.summary
     size, took, suits = first.figures.text().split(" · ")
     assert size == format_size(suggestion.size_mb * 1_000_000)
     assert took.startswith("about ")

@@ -51,7 +51,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     details = opened.models.finding.details
     seen: list[str] = []
     opened.window.model_library.downloads.progressed.connect(
-        lambda: seen.extend([] if details.row is None else [details.row.words.text()])
+        lambda: seen.extend([] if details.row is None else [details.row.caption.text()])
     )
     one = await begin(opened)
     await opened.loaded(REPOSITORY)
@@ -109,11 +109,11 @@ async def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_
     await eventually(lambda: finder.offers[0].model.need is not None)
     opened.models.finding.details.primary.click()
     question = opened.models.question
-    assert "may not fit" in question.words.text()
+    assert "may not fit" in question.caption.text()
     assert opened.window.model_library.downloads.items == []
     opened.answer("Download Anyway")
-    await eventually(lambda: "couldn’t be loaded" in question.words.text())
-    assert "can be used for models" in question.words.text()
+    await eventually(lambda: "couldn’t be loaded" in question.caption.text())
+    assert "can be used for models" in question.caption.text()
     assert opened.state.stage == "none"
 
 
@@ -128,9 +128,9 @@ async def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
     details.row.cancel.click()
     assert one.stage == "cancelled"
     assert details.row is not None
-    assert "kept" in details.row.words.text()
+    assert "kept" in details.row.caption.text()
     [row] = opened.models.local.rows
-    assert "kept" in row.words.text()
+    assert "kept" in row.caption.text()
     site.holds_after.clear()
     details.row.resume.click()
     await eventually(lambda: one.stage == "done")
@@ -147,7 +147,7 @@ async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again
     await eventually(lambda: "is gated" in opened.models.local.rows[0].words.text())
     row = opened.models.finding.details.row
     assert row is not None
-    assert "accept its terms" in row.words.text()
+    assert "accept its terms" in row.caption.text()
     site.gated.clear()
     row.resume.click()
     await eventually(lambda: opened.has(REPOSITORY))

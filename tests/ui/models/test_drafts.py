@@ -50,7 +50,7 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     offered["small"].trigger()
     await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
     assert opened.state.info.draft.id == "small"
-    assert "draft model: small" in opened.models.loaded.words.text()
+    assert "draft model: small" in opened.models.loaded.caption.text()
     await eventually(lambda: entries(opened.card("demo-model"))["small"].isChecked())
     [kept] = opened.window.preferences.now.models.drafts
     assert [Path(one).name for one in kept] == ["demo-model", "small"]
@@ -78,7 +78,7 @@ async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
     await opened.loaded("gemma-4")
     entries(opened.card("gemma-4"))["gemma-4-assistant"].trigger()
     await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
-    assert "draft model: gemma-4-assistant" in opened.models.loaded.words.text()
+    assert "draft model: gemma-4-assistant" in opened.models.loaded.caption.text()
 
 
 async def test_a_draft_model_of_another_vocabulary_is_refused_and_the_way_out_is_named(
@@ -88,7 +88,7 @@ async def test_a_draft_model_of_another_vocabulary_is_refused_and_the_way_out_is
     library.choose_draft(opened.demo, folder / "foreign")
     opened.click("demo-model")
     await eventually(lambda: opened.state.stage == "failed")
-    words = opened.models.loaded.words.text()
+    words = opened.models.loaded.caption.text()
     assert "vocabularies differ" in words
     assert "foreign" in words
     assert "demo-model" in words
@@ -128,4 +128,4 @@ async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(
     ):
         opened.click(name)
         await opened.loaded(name)
-        await eventually(lambda told=words: told in opened.models.loaded.words.text())
+        await eventually(lambda told=words: told in opened.models.loaded.caption.text())

@@ -20,7 +20,7 @@ def panel_of(several: SeveralModels) -> MemoryPanel:
 
 
 def lines(panel: MemoryPanel) -> dict[str, str]:
-    return {line.name.text(): line.words.text() for line in panel.lines.values()}
+    return {line.name.text(): line.caption.text() for line in panel.lines.values()}
 
 
 async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(

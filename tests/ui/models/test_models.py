@@ -101,7 +101,7 @@ async def test_a_folder_leaves_the_list_after_what_goes_was_said_and_comes_back_
             next(line for line in local.folders if line.folder == folder).remove.click()
 
         remove(many)
-        assert "with all 2 models in it (one, two)? Nothing is deleted." in question.words.text()
+        assert "with all 2 models in it (one, two)? Nothing is deleted." in question.caption.text()
         opened.answer("Cancel")
         assert library.folders == (many, alone, empty)
         remove(many)
@@ -112,7 +112,7 @@ async def test_a_folder_leaves_the_list_after_what_goes_was_said_and_comes_back_
         await eventually(lambda: opened.has("one") and opened.has("two"))
         assert library.folders == (many, alone, empty)
         remove(alone)
-        assert "with the model in it (three)" in question.words.text()
+        assert "with the model in it (three)" in question.caption.text()
         opened.answer("Remove")
         await eventually(lambda: not opened.has("three"))
         opened.answer("Undo")
@@ -150,14 +150,14 @@ async def test_loading_shows_bytes_and_can_be_cancelled(
     async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
         opened.click("demo-model")
         head = opened.models.loaded
-        await eventually(lambda: "of 1.0 GB" in head.words.text())
+        await eventually(lambda: "of 1.0 GB" in head.caption.text())
         await eventually(lambda: head.bar.value() > 0)
         card = opened.card("demo-model")
         assert card.button is None
         assert [pill.word for pill in card.findChildren(StatusPill)] == ["Loading…"]
         head.cancel.click()
         await eventually(lambda: opened.state.stage == "none")
-        assert head.words.text() == "Loading was cancelled."
+        assert head.caption.text() == "Loading was cancelled."
         assert not head.bar.isVisible()
 
 
@@ -178,7 +178,7 @@ async def test_a_change_while_an_answer_is_written_asks_first(
         await eventually(lambda: opened.state.answers_under_way() == 1)
         opened.click("demo-model")
         assert opened.models.question.isVisible()
-        assert opened.models.question.words.text() == "An answer is being written."
+        assert opened.models.question.caption.text() == "An answer is being written."
         opened.answer(words)
         if not is_ended:
             is_decided.set()
@@ -198,7 +198,7 @@ async def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
     found = opened.card("demo-model").model
     large = LibraryModel(found.found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, found.used_at)
     opened.models._load(large)
-    assert "may not fit" in opened.models.question.words.text()
+    assert "may not fit" in opened.models.question.caption.text()
     assert opened.state.stage == "none"
     opened.answer("Load Anyway")
     await opened.loaded("demo-model")
@@ -226,7 +226,7 @@ async def test_a_model_that_fails_says_why_and_can_be_tried_again(
         opened.state.load(broken)
         head = opened.models.loaded
         await eventually(lambda: opened.state.stage == "failed")
-        assert "is damaged" in head.words.text()
+        assert "is damaged" in head.caption.text()
         shutil.copy(demo_model_path / "model.safetensors", broken)
         head.again.click()
         await opened.loaded("broken")
@@ -243,5 +243,5 @@ async def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
     assert head.problem.text().startswith("Could not load mistyped. demo-model stays loaded. ")
     assert (opened.state.stage, opened.state.name) == ("ready", "demo-model")
     assert opened.state.info is not None
-    assert head.words.text().startswith("qwen3")
-    assert "of context" in head.words.text()
+    assert head.caption.text().startswith("qwen3")
+    assert "of context" in head.caption.text()

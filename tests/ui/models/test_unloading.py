@@ -120,7 +120,7 @@ async def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
         several = both.several
         assert several.answering.state.name == "alpha"
         beta = both.card("beta").model
-        both.models.local.draft_wanted.emit(beta, several.folder / "small")
+        both.models.local.draft_requested.emit(beta, several.folder / "small")
         await eventually(
             lambda: (
                 (info := both.state.info_of((several.folder / "beta").resolve())) is not None

@@ -59,7 +59,7 @@ async def with_answer(window: MainWindow, _: Path) -> None:
 
 
 async def with_problem(window: MainWindow, folder: Path) -> None:
-    window.chat.problem.tell(
+    window.chat.problem.show_problem(
         StoreProblem("Not saved.", "The disk is full.", folder / "a.db", can_be_recovered=True)
     )
 

@@ -14,7 +14,7 @@ from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
-from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_words
+from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_summary
 from ui.chat.session.presets import PresetList
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
@@ -115,7 +115,7 @@ def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme
         QTest.keyClicks(field, typed)
         QTest.keyClick(field, Qt.Key.Key_Return)
     assert [one.thinking_budget for one in edited] == [0, 64]
-    assert settings_words(edited[1]) == "Thinking budget 64"
+    assert settings_summary(edited[1]) == "Thinking budget 64"
     popover.hide()
 
 
@@ -133,7 +133,7 @@ def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
             control.click()
     options = replace(other_stop_options(), scope=StopScope.TEXT)
     assert edited[-1] == ConversationSettings(temperature=0.5, stop_options=options)
-    said = settings_words(edited[-1])
+    said = settings_summary(edited[-1])
     assert said.startswith("Temperature 0.5, keep the stop in the answer, ")
     assert all(one.title.lower() in said for one in STOP_OPTIONS if one.name != "scope")
     count = len(edited)

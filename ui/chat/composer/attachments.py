@@ -151,43 +151,43 @@ class FileChip(QFrame):
     opened = Signal()
     removed = Signal()
 
-    def __init__(self, name: str, words: str, icon: str, says: str) -> None:
+    def __init__(self, name: str, text: str, icon: str, accessible_name: str) -> None:
         super().__init__()
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._picture = QLabel()
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        self._words = label("", "faint", 0.92)
-        self.button = IconButton(icon, says, size=14)
+        self._caption = label("", "faint", 0.92)
+        self.button = IconButton(icon, accessible_name, size=14)
         self.cut = QPushButton("Shorten")
         self.cut.setProperty("kind", "link")
         self.cut.hide()
         row(
             self._picture,
             (self.name, 1),
-            self._words,
+            self._caption,
             self.cut,
             self.button,
             spacing=6,
             margins=(8, 2, 3, 2),
             on=self,
         )
-        self.say(words)
+        self.show_caption(text)
         current_theme().changed.connect(self._tint)
         self._tint()
 
-    def say(self, words: str, more: str = "") -> None:
+    def show_caption(self, text: str, more: str = "") -> None:
         """Change the words beside the name."""
         name = self.name.text()
-        self._words.setText(words)
-        self.setAccessibleName(f"File {name}, {words}")
+        self._caption.setText(text)
+        self.setAccessibleName(f"File {name}, {text}")
         self.setAccessibleDescription(more)
-        self.setToolTip(plain_tooltip("\n".join(filter(None, (f"{name}, {words}", more)))))
+        self.setToolTip(plain_tooltip("\n".join(filter(None, (f"{name}, {text}", more)))))
         self.updateGeometry()
 
     def offer_cut(self, is_cut: bool) -> None:
-        """Offer to send only the beginning of the file, or all of it again."""
+        """HubResult to send only the beginning of the file, or all of it again."""
         name = self.name.text()
         self.cut.setText("Send All" if is_cut else "Shorten")
         self.cut.setAccessibleName(f"Send all of {name}" if is_cut else f"Shorten {name}")
@@ -196,7 +196,7 @@ class FileChip(QFrame):
 
     def show_progress(self, done: int, total: int) -> None:
         """Show how much of the file has been read."""
-        self.say(f"{done:,} of {total:,} pages" if total else "reading…")
+        self.show_caption(f"{done:,} of {total:,} pages" if total else "reading…")
 
     def take_keys(self) -> None:
         """Let Tab reach the chip, and a click open it."""
@@ -204,9 +204,9 @@ class FileChip(QFrame):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.setCursor(Qt.CursorShape.ArrowCursor)
 
-    def show_button(self, icon: str, says: str) -> None:
+    def show_button(self, icon: str, accessible_name: str) -> None:
         """Show another icon on the button."""
-        self.button.show_icon(icon, says)
+        self.button.show_icon(icon, accessible_name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Open or remove the file."""
@@ -229,9 +229,9 @@ class FileChip(QFrame):
 
     def sizeHint(self) -> QSize:
         name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
-        wanted = min(name, _WIDEST_NAME_PX)
+        target = min(name, _WIDEST_NAME_PX)
         hint = super().sizeHint()
-        return QSize(hint.width() - self.name.sizeHint().width() + wanted, hint.height())
+        return QSize(hint.width() - self.name.sizeHint().width() + target, hint.height())
 
     def _tint(self) -> None:
         theme = current_theme()
@@ -240,8 +240,8 @@ class FileChip(QFrame):
         self.updateGeometry()
 
 
-def words_of(file: Attachment, tokens: int | None = None) -> str:
-    """Return the words of a chip: the file's pages or size, and its tokens if they are known."""
+def file_caption(file: Attachment, tokens: int | None = None) -> str:
+    """Return the label of a chip: the file's pages or size, and its tokens if they are known."""
     if file.kept_file:
         return "sound recording" if file.is_sound else "picture"
     size = format_size(len(file.text.encode(errors="replace")))
@@ -253,7 +253,7 @@ def words_of(file: Attachment, tokens: int | None = None) -> str:
     return " · ".join(parts)
 
 
-MOST_SHOWN_CHARS = 100_000
+MAX_SHOWN_CHARS = 100_000
 _WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
 _PAD_PX = 14
 
@@ -262,8 +262,8 @@ class FilePreview(Popover):
     """A card above the file's chip.
 
     Signals:
-        chosen: A person chose other pages; carries the ``Attachment`` with these.
-        remove_wanted: A person wants to remove the file.
+        chosen: The user chose other pages; carries the ``Attachment`` with these.
+        remove_wanted: Request to remove the file.
     """
 
     chosen = Signal(object)
@@ -307,7 +307,7 @@ class FilePreview(Popover):
 
     def show_tokens(self, tokens: int | None) -> None:
         """Show how many tokens the text has; None while that is not known."""
-        self.facts.setText(words_of(self.file, tokens))
+        self.facts.setText(file_caption(self.file, tokens))
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""
@@ -358,17 +358,17 @@ class FilePreview(Popover):
         )
 
     def _fit(self) -> None:
-        room = self.screen().availableGeometry()
-        self.setFixedWidth(min(_WIDTH_PX, room.width() - 40))
-        height = min(_TEXT_HEIGHT_PX, room.height() // 2)
+        available = self.screen().availableGeometry()
+        self.setFixedWidth(min(_WIDTH_PX, available.width() - 40))
+        height = min(_TEXT_HEIGHT_PX, available.height() // 2)
         self.text.setFixedHeight(height)
         self.text.setFont(fixed_font(self.font(), 0.95))
 
 
-def _page_field(says: str) -> QSpinBox:
+def _page_field(accessible_name: str) -> QSpinBox:
     field = QSpinBox()
-    field.setAccessibleName(says)
-    field.setToolTip(says)
+    field.setAccessibleName(accessible_name)
+    field.setToolTip(accessible_name)
     field.setKeyboardTracking(False)
     field.setMinimum(1)
     field.lineEdit().setTextMargins(8, 0, 8, 0)
@@ -377,10 +377,10 @@ def _page_field(says: str) -> QSpinBox:
 
 def shown_text(text: str) -> str:
     """Return a file's text, shortened to what the card shows."""
-    left = len(text) - MOST_SHOWN_CHARS
+    left = len(text) - MAX_SHOWN_CHARS
     if left <= 0:
         return text.rstrip("\n")
-    return f"{text[:MOST_SHOWN_CHARS]}\n\n… {left:,} more characters, which the model reads too"
+    return f"{text[:MAX_SHOWN_CHARS]}\n\n… {left:,} more characters, which the model reads too"
 
 
 _PICTURE = (
@@ -417,7 +417,7 @@ class AttachmentRow(QWidget):
         self._flow = FlowLayout(self._chips)
         self.refusal = label("", "fault", 0.93, is_wrapped=True)
         column(self._chips, self.refusal, spacing=5, on=self)
-        self.reading.changed.connect(self._tell)
+        self.reading.changed.connect(self._on_changed)
         self.reading.read.connect(self._take)
         self.reading.refused.connect(self._note_refusal)
         self._show()
@@ -438,7 +438,7 @@ class AttachmentRow(QWidget):
 
     def attach(self, paths: Iterable[Path]) -> None:
         """Add files once they have been read; for the others, show the reasons."""
-        self._say("")
+        self._show_refusal("")
         self.reading.begin(paths, self._owner)
 
     def add(self, file: Attachment) -> None:
@@ -454,31 +454,31 @@ class AttachmentRow(QWidget):
 
     def refuse(self, why: str) -> None:
         """Show why a file is not attached, below earlier reasons."""
-        self._say(_below(self.refusal.text(), why))
+        self._show_refusal(_below(self.refusal.text(), why))
 
     def refuse_picture(self) -> None:
         """Say that a picture on the clipboard cannot be attached."""
-        self._say(_PICTURE)
+        self._show_refusal(_PICTURE)
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
         """Show the files of another message."""
         if self._owner is not owner:
             self._refusals[self._owner] = self.refusal.text()
         self.files, self._owner = tuple(files), owner
-        self._say(self._refusals.pop(owner, ""))
-        self._tell()
+        self._show_refusal(self._refusals.pop(owner, ""))
+        self._on_changed()
 
     def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
         """Show how many tokens the files have."""
         self._tokens = tokens
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is not None:
-                chip.say(words_of(file, tokens.get(file)), file.remark)
+                chip.show_caption(file_caption(file, tokens.get(file)), file.remark)
         if self._preview is not None and self._preview.isVisible():
             self._preview.show_tokens(tokens.get(self._preview.file))
 
     def offer_cuts(self, cuts: Mapping[Attachment, int]) -> None:
-        """Offer to shorten files that do not fit.
+        """HubResult to shorten files that do not fit.
 
         Args:
             cuts: How many of their characters do.
@@ -501,7 +501,7 @@ class AttachmentRow(QWidget):
             replace(file, sent_chars=chars),
             *self.files[number + 1 :],
         )
-        self._tell()
+        self._on_changed()
 
     def clear(self) -> None:
         """Remove all files."""
@@ -527,7 +527,7 @@ class AttachmentRow(QWidget):
             self.read_for_another.emit(owner, file)
         elif file not in self.files:
             self.files = (*self.files, file)
-            self._tell()
+            self._on_changed()
 
     def _open(self, number: int) -> None:
         file, chip = self.files[number], self.chip(number)
@@ -540,7 +540,7 @@ class AttachmentRow(QWidget):
             chosen if file.all_pages is chosen.all_pages and file.name == chosen.name else file
             for file in self.files
         )
-        self._tell()
+        self._on_changed()
 
     def _remove_shown(self) -> None:
         if self.preview.file in self.files:
@@ -549,12 +549,12 @@ class AttachmentRow(QWidget):
     def _remove(self, number: int) -> None:
         had_focus = self._has_focus()
         self.files = self.files[:number] + self.files[number + 1 :]
-        self._tell()
+        self._on_changed()
         following = self.chip(min(number, len(self.files) - 1)) if self.files else None
         if had_focus and following is not None:
             following.setFocus()
 
-    def _tell(self) -> None:
+    def _on_changed(self) -> None:
         had_focus = self._has_focus()
         self._show()
         if had_focus and not self._has_focus():
@@ -565,7 +565,7 @@ class AttachmentRow(QWidget):
         focused = QApplication.focusWidget()
         return focused is not None and focused.isVisible() and self.isAncestorOf(focused)
 
-    def _say(self, refusal: str) -> None:
+    def _show_refusal(self, refusal: str) -> None:
         self.refusal.setText(refusal)
         self._show_rows()
 
@@ -585,9 +585,9 @@ class AttachmentRow(QWidget):
         self.setVisible(self._flow.count() > 0 or has_refusal)
 
     def _chip_of(self, number: int, file: Attachment) -> FileChip:
-        words = words_of(file, self._tokens.get(file))
-        chip = FileChip(file.name, words, "close", f"Remove {file.name}")
-        chip.say(words, file.remark)
+        text = file_caption(file, self._tokens.get(file))
+        chip = FileChip(file.name, text, "close", f"Remove {file.name}")
+        chip.show_caption(text, file.remark)
         chip.take_keys()
         if file.sent_chars is not None:
             chip.offer_cut(is_cut=True)
@@ -621,11 +621,11 @@ class AttachedFile(QWidget):
 
     Signals:
         unfolded: The text is shown or hidden; carries whether it is shown.
-        picture_wanted: A person wants to open a picture or recording; carries the ``Attachment``.
+        picture_requested: Request to open a picture or recording; carries the ``Attachment``.
     """
 
     unfolded = Signal(bool)
-    picture_wanted = Signal(object)
+    picture_requested = Signal(object)
 
     def __init__(self, file: Attachment) -> None:
         super().__init__()
@@ -633,10 +633,10 @@ class AttachedFile(QWidget):
         self.text_view: FlowText | None = None
         self.picture: QLabel | None = None
         if file.kept_file:
-            icon, says = "detach", f"Open {file.name}"
+            icon, accessible_name = "detach", f"Open {file.name}"
         else:
-            icon, says = "chevron-right", f"Show the text of {file.name}"
-        self.chip = FileChip(file.name, words_of(file), icon, says)
+            icon, accessible_name = "chevron-right", f"Show the text of {file.name}"
+        self.chip = FileChip(file.name, file_caption(file), icon, accessible_name)
         column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
         self.chip.opened.connect(self._open)
         self.chip.button.clicked.connect(self._open)
@@ -676,7 +676,7 @@ class AttachedFile(QWidget):
 
     def _open(self) -> None:
         if self._file.kept_file:
-            self.picture_wanted.emit(self._file)
+            self.picture_requested.emit(self._file)
         else:
             self._toggle()
 

@@ -24,26 +24,26 @@ from ui.records.attachments import Attachment, with_attachments
 from ui.records.conversations import WhenFull
 
 
-def row_words(count: Count) -> tuple[str, str]:
+def row_text(count: Count) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
     if count.is_full:
         return f"Context full: {_surplus(count)}", "Context full"
-    share = share_words(count)
+    share = share_text(count)
     return f"{counted(count.message, 'token')} · {share} of context", share
 
 
-def hint_words(count: Count) -> str:
+def usage_hint(count: Count) -> str:
     """Return the same in whole sentences."""
     if count.is_full:
-        return full_words(count)
+        return full_text(count)
     return (
         f"This message has {counted(count.message, 'token')}. With the conversation, "
         f"{count.prompt:,} of the {counted(count.context, 'token')} in the model’s context are "
-        f"used.{without_words(count)}"
+        f"used.{without_files_text(count)}"
     )
 
 
-def full_words(count: Count) -> str:
+def full_text(count: Count) -> str:
     """Return why a message cannot be sent; empty if it can."""
     if not count.is_full:
         return ""
@@ -54,14 +54,14 @@ def full_words(count: Count) -> str:
         else ("This message, with the system prompt and pinned messages, has")
     )
     return (
-        f"{subject} {'at least ' if count.is_least else ''}"
+        f"{subject} {'at least ' if count.is_lower_bound else ''}"
         f"{counted(count.prompt, 'token')}; the model’s "
         f"context holds {count.context:,}, the answer included: {_surplus(count)}."
-        f"{without_words(count)} {_remedy(count).capitalize()}."
+        f"{without_files_text(count)} {_remedy(count).capitalize()}."
     )
 
 
-def share_words(count: Count) -> str:
+def share_text(count: Count) -> str:
     """Return how full the context would be, and how full it is without the files."""
     after = f"{count.share * 100:.0f}%"
     if count.without_files is None or not count.context:
@@ -69,7 +69,7 @@ def share_words(count: Count) -> str:
     return f"{count.without_files / count.context * 100:.0f} → {after}"
 
 
-def without_words(count: Count) -> str:
+def without_files_text(count: Count) -> str:
     """Return how many tokens there are without the files, as a sentence; empty without files."""
     if count.without_files is None:
         return ""
@@ -78,8 +78,8 @@ def without_words(count: Count) -> str:
 
 def _surplus(count: Count) -> str:
     """Return by how many tokens the prompt is too long; at least one is left for the answer."""
-    least = "at least " if count.is_least else ""
-    return f"{least}{counted(count.prompt - count.context + 1, 'token')} too many"
+    minimum = "at least " if count.is_lower_bound else ""
+    return f"{minimum}{counted(count.prompt - count.context + 1, 'token')} too many"
 
 
 def _remedy(count: Count) -> str:
@@ -95,8 +95,8 @@ class MessageEditor(QFrame):
     """A field with the text of a message, below its files.
 
     Signals:
-        submitted: A person confirmed the edited message; carries its text and its files.
-        left: A person cancelled the editing.
+        submitted: The user confirmed the edited message; carries its text and its files.
+        left: The user cancelled the editing.
     """
 
     submitted = Signal(str, object)
@@ -107,7 +107,7 @@ class MessageEditor(QFrame):
         text: str,
         files: Iterable[Attachment] = (),
         *,
-        says: str = "question",
+        accessible_name: str = "question",
         sends: str = "Send",
     ) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class MessageEditor(QFrame):
         self.attachments.show_files(files)
         self.setObjectName("composer")
         self.input = GrowingInput()
-        self.input.setAccessibleName(f"Edit the {says}")
+        self.input.setAccessibleName(f"Edit the {accessible_name}")
         self.input.focus_changed.connect(lambda has_focus: restyle(self, "focused", has_focus))
         self.input.setPlainText(text)
         cursor = self.input.textCursor()
@@ -124,7 +124,7 @@ class MessageEditor(QFrame):
         self.input.setTextCursor(cursor)
         self.send = QPushButton(sends)
         self.send.setProperty("kind", "primary")
-        self.send.setAccessibleName(f"{sends} the edited {says}")
+        self.send.setAccessibleName(f"{sends} the edited {accessible_name}")
         cancel = QPushButton("Cancel")
         cancel.setAccessibleName("Cancel editing")
         self.notice = label("", "muted", 0.93, is_wrapped=True)
@@ -178,40 +178,40 @@ class MessageEditor(QFrame):
 
 
 class PromptHistory:
-    """Steps through earlier prompts; the last step is the person's own draft.
+    """Steps through earlier prompts; the last step is the user's own draft.
 
-    Prompts that a person edits on the way keep their changes until the walk ends.
+    Prompts that the user edits on the way keep their changes until the walk ends.
     """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._place = 0
+        self._position = 0
         self._recalled: Sequence[str] = ()
 
     @property
     def is_walking(self) -> bool:
         """Whether the field shows an earlier prompt instead of the draft."""
-        return bool(self._lines) and self._place < len(self._lines) - 1
+        return bool(self._lines) and self._position < len(self._lines) - 1
 
     def step(self, by: int, text: str, prompts: Sequence[str]) -> str | None:
         """Go to the previous (-1) or next (1) prompt."""
         if not self._lines:
             self._recalled = list(prompts)
             self._lines = [*self._recalled, text]
-            self._place = len(self._lines) - 1
-        place = self._place + by
-        if not 0 <= place < len(self._lines):
+            self._position = len(self._lines) - 1
+        position = self._position + by
+        if not 0 <= position < len(self._lines):
             return None
-        self._lines[self._place] = text
-        self._place = place
-        return self._lines[place]
+        self._lines[self._position] = text
+        self._position = position
+        return self._lines[position]
 
     def draft(self, text: str) -> str:
-        """Return the person's draft, given the present text of the field.
+        """Return the user's draft, given the present text of the field.
 
         An unchanged earlier prompt is not a draft.
         """
-        if self.is_walking and text == self._recalled[self._place]:
+        if self.is_walking and text == self._recalled[self._position]:
             return self._lines[-1]
         return text
 
@@ -222,7 +222,7 @@ class PromptHistory:
     def end(self) -> str:
         """End the walk; return the draft at its beginning, empty if there was no walk."""
         draft = self._lines[-1] if self.is_walking else ""
-        self._lines, self._recalled, self._place = [], (), 0
+        self._lines, self._recalled, self._position = [], (), 0
         return draft
 
 
@@ -239,14 +239,14 @@ class Composer(QFrame):
     """A card with a growing text field and a row of buttons.
 
     Signals:
-        submitted: A person wants to send the message, now or once the running answer has ended;
+        submitted: Request to send the message, now or once the running answer has ended;
             also without a message, if one waits. The field keeps it until ``clear``.
-        stop_wanted: A person wants to stop the running answer.
+        stop_requested: Request to stop the running answer.
         draft_left: An edited earlier prompt replaced the draft; carries the draft.
     """
 
     submitted = Signal()
-    stop_wanted = Signal()
+    stop_requested = Signal()
     draft_left = Signal(str)
 
     def __init__(self) -> None:
@@ -290,7 +290,7 @@ class Composer(QFrame):
 
     @property
     def draft(self) -> str:
-        """The text that the person has written; an unchanged earlier prompt does not count."""
+        """The text that the user has written; an unchanged earlier prompt does not count."""
         return self._history.draft(self.text)
 
     @property
@@ -338,7 +338,7 @@ class Composer(QFrame):
 
     def show_count(self, count: Count | None) -> None:
         """Show how many tokens the message has and how full the context would be."""
-        self.full_because = "" if count is None else full_words(count)
+        self.full_because = "" if count is None else full_text(count)
         self.attachments.show_tokens({} if count is None else count.files)
         self.attachments.offer_cuts({} if count is None else count.cuts)
         self._refresh()
@@ -348,9 +348,9 @@ class Composer(QFrame):
             self.meter.setAccessibleName("")
             self._fit()
             return
-        self._counted = row_words(count)
+        self._counted = row_text(count)
         self._fit()
-        self.meter.setToolTip(hint_words(count))
+        self.meter.setToolTip(usage_hint(count))
         self.meter.setAccessibleName(self.meter.toolTip())
         role = "fault" if count.is_full else "muted" if count.share > _NEARLY_FULL else "faint"
         restyle(self.meter, "role", role)
@@ -358,7 +358,7 @@ class Composer(QFrame):
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
         """Show whether a message can be sent, and whether there is an answer to stop."""
         if (is_ready, is_running) != (self._is_ready, self._is_running):
-            self.say("")
+            self.show_notice("")
         self._is_ready, self._is_running = is_ready, is_running
         self._not_ready_because = placeholder
         self.input.setPlaceholderText(placeholder)
@@ -370,40 +370,40 @@ class Composer(QFrame):
             self._has_queue = has_queue
             self._refresh()
 
-    def say(self, words: str) -> None:
+    def show_notice(self, text: str) -> None:
         """Say below the text why it was not sent; empty for nothing."""
-        self.notice.setText(words)
-        self.notice.setVisible(bool(words))
+        self.notice.setText(text)
+        self.notice.setVisible(bool(text))
 
     def show_stops(self, count: int) -> None:
         """Show how many stop sequences are enabled."""
-        words = counted(count, "Stop") if count else _NO_STOPS
-        self.stops.say(words, f"{words}: show the stop sequences")
+        text = counted(count, "Stop") if count else _NO_STOPS
+        self.stops.say(text, f"{text}: show the stop sequences")
         self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
-        """Offer reasoning if the model can reason."""
+        """HubResult reasoning if the model can reason."""
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
         self._fit()
 
-    def show_tools(self, words: str, says: str) -> None:
-        """Offer tools, and show which are in use."""
+    def show_tools(self, text: str, accessible_name: str) -> None:
+        """HubResult tools, and show which are in use."""
         self.tools.setVisible(True)
-        self.tools.say(words, says)
-        self.tools.setToolTip(with_keys(says, "Ctrl+T"))
+        self.tools.say(text, accessible_name)
+        self.tools.setToolTip(with_keys(accessible_name, "Ctrl+T"))
         self._fit()
 
-    def show_settings(self, words: str) -> None:
+    def show_settings(self, text: str) -> None:
         """Name the settings that differ from the defaults; empty if none does."""
-        marked = "Settings ●" if words else "Settings"
-        self.settings.say(marked, f"Conversation settings: {words or 'the defaults'}")
-        self.settings.setToolTip(with_keys(words or _SETTINGS_HINT, "Ctrl+Shift+S"))
+        marked = "Settings ●" if text else "Settings"
+        self.settings.say(marked, f"Conversation settings: {text or 'the defaults'}")
+        self.settings.setToolTip(with_keys(text or _SETTINGS_HINT, "Ctrl+Shift+S"))
 
     def _lay_out(self) -> None:
         line = self._row
         row(*self._chips, self.attach, STRETCH, self.meter, self.action, spacing=6, on=line)
-        self.say("")
+        self.show_notice("")
         column(
             self.attachments,
             self.input,
@@ -431,11 +431,11 @@ class Composer(QFrame):
         needed = row.minimumSize().width() - count(self.meter.text())
         if is_compact:
             needed += sum(chip.saved_px for chip in chips)
-        room = self.contentsRect().width() - _SIDES_PX
-        wants_compact = needed + count(short) > room
+        available = self.contentsRect().width() - _SIDES_PX
+        wants_compact = needed + count(short) > available
         if wants_compact:
             needed -= sum(chip.saved_px for chip in chips)
-        fitting = (words for words in (long, short) if needed + count(words) <= room)
+        fitting = (text for text in (long, short) if needed + count(text) <= available)
         self.meter.setText(next(fitting, ""))
         for chip in self._chips:
             chip.set_compact(wants_compact)
@@ -456,7 +456,7 @@ class Composer(QFrame):
 
     def _act(self) -> None:
         if self._is_running:
-            self.stop_wanted.emit()
+            self.stop_requested.emit()
         else:
             self._submit()
 
@@ -464,9 +464,9 @@ class Composer(QFrame):
         if not (self._is_written or self._has_queue):
             return
         if self.attachments.is_reading:
-            self.say(_READING)
+            self.show_notice(_READING)
         elif not self._is_ready:
-            self.say(self._not_ready_because)
+            self.show_notice(self._not_ready_because)
         else:
             self.submitted.emit()
 
@@ -480,11 +480,13 @@ class Composer(QFrame):
         has_message = self._is_written or self._has_queue
         can_send = self._is_ready and has_message and not why_not
         self.action.setEnabled(self._is_running or can_send)
-        says, keys = ("Stop the answer", "Esc") if self._is_running else ("Send", "Enter")
+        accessible_name, keys = (
+            ("Stop the answer", "Esc") if self._is_running else ("Send", "Enter")
+        )
         if why_not and not self._is_running:
-            says, keys = f"Can’t send yet. {why_not}", ""
-        self.action.setAccessibleName(says)
-        self.action.setToolTip(with_keys(says, keys))
+            accessible_name, keys = f"Can’t send yet. {why_not}", ""
+        self.action.setAccessibleName(accessible_name)
+        self.action.setToolTip(with_keys(accessible_name, keys))
         colors = theme.colors
         color = colors.on_accent if self.action.isEnabled() else colors.faint
         side, size = _SEND_PX, _SEND_ICON_PX

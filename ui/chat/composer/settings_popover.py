@@ -44,12 +44,12 @@ class PresetButton(QPushButton):
     """Opens a menu of presets.
 
     Signals:
-        chosen: A person wants to use a preset; carries the ``Preset``.
-        save_wanted: A person wants to save the present settings; carries the name.
+        chosen: Request to use a preset; carries the ``Preset``.
+        save_requested: Request to save the present settings; carries the name.
     """
 
     chosen = Signal(object)
-    save_wanted = Signal(str)
+    save_requested = Signal(str)
 
     def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
         super().__init__("Presets\u2009")
@@ -92,7 +92,7 @@ class PresetButton(QPushButton):
             "Name of the preset. A preset with the same name is replaced. A preset contains the "
             "system prompt, sampling, limits and the stop list."
         )
-        prompt_text(self._dialogs_on, "Save as Preset", question, self.save_wanted.emit)
+        prompt_text(self._dialogs_on, "Save as Preset", question, self.save_requested.emit)
 
     def _import(self) -> None:
         choose_file(self._dialogs_on, "Import Presets", self._presets.import_from, _FILTERS)
@@ -109,7 +109,7 @@ class PresetButton(QPushButton):
 
 # The focus stays in the field; further typing filters the list.
 
-_MOST_ROWS = 8
+_MAX_ROWS = 8
 _GAP_PX = 6
 _WIDEST_PX = 380
 _KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
@@ -122,7 +122,7 @@ class PresetOffers(QListWidget):
     Up and Down choose, Tab or Return uses the preset, Escape closes the list.
 
     Signals:
-        chosen: A person wants to use a preset; carries the ``Preset``.
+        chosen: Request to use a preset; carries the ``Preset``.
     """
 
     chosen = Signal(object)
@@ -142,7 +142,7 @@ class PresetOffers(QListWidget):
         self.itemClicked.connect(self._use)
         composer.input.textChanged.connect(self._offer)
         composer.input.installEventFilter(self)
-        composer.input.focus_changed.connect(self._leave)
+        composer.input.focus_changed.connect(self._on_focus)
         around.installEventFilter(self)
 
     @property
@@ -156,7 +156,7 @@ class PresetOffers(QListWidget):
             return False
         if watched is not self._composer.input:
             if event.type() == QEvent.Type.Resize:
-                self._place()
+                self._move_above()
             return False
         if not isinstance(event, QKeyEvent) or event.modifiers() != Qt.KeyboardModifier.NoModifier:
             return False
@@ -176,14 +176,14 @@ class PresetOffers(QListWidget):
         return True
 
     def _offer(self) -> None:
-        """Offer the matching presets, if the text begins with a slash."""
+        """HubResult the matching presets, if the text begins with a slash."""
         text = self._composer.text
-        is_asked = text.startswith("/") and "\n" not in text
-        if not is_asked or not self._declined or not text.startswith(self._declined):
+        is_requested = text.startswith("/") and "\n" not in text
+        if not is_requested or not self._declined or not text.startswith(self._declined):
             self._declined = ""
-        every = self._presets.all() if is_asked else []
+        every = self._presets.all() if is_requested else []
         self._offered = fitting(every, text[1:])
-        is_empty = is_asked and not every and text == "/"
+        is_empty = is_requested and not every and text == "/"
         self.clear()
         for preset in self._offered:
             QListWidgetItem(preset.name, self)
@@ -194,13 +194,13 @@ class PresetOffers(QListWidget):
         if self._offered:
             self._choose(0)
         if self.isVisible():
-            self._place()
+            self._move_above()
             self.raise_()
 
     def _choose(self, row: int) -> None:
         self.setCurrentRow(row)
-        said = f"{self._offered[row].name}, preset {row + 1} of {len(self._offered)}"
-        self._composer.input.setAccessibleDescription(said)
+        saved = f"{self._offered[row].name}, preset {row + 1} of {len(self._offered)}"
+        self._composer.input.setAccessibleDescription(saved)
 
     def _use(self, item: QListWidgetItem | None) -> None:
         row = -1 if item is None else self.row(item)
@@ -209,7 +209,7 @@ class PresetOffers(QListWidget):
             self._composer.set_text("")
             self.chosen.emit(preset)
 
-    def _leave(self, has_focus: bool) -> None:
+    def _on_focus(self, has_focus: bool) -> None:
         if not has_focus:
             self.hide()
 
@@ -217,12 +217,12 @@ class PresetOffers(QListWidget):
         """Stop announcing the chosen preset."""
         self._composer.input.setAccessibleDescription("")
 
-    def _place(self) -> None:
+    def _move_above(self) -> None:
         """Place the list above the message field."""
         around = self.parentWidget()
         if around is None:
             return
-        rows = max(1, min(self.count(), _MOST_ROWS))
+        rows = max(1, min(self.count(), _MAX_ROWS))
         around_px = self.height() - self.viewport().height()  # the frame and the padding
         height = rows * max(1, self.sizeHintForRow(0)) + around_px
         width = min(self._composer.width(), _WIDEST_PX)
@@ -232,9 +232,9 @@ class PresetOffers(QListWidget):
 
 def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
     """Return the presets whose names contain the typed text, those that begin with it first."""
-    wanted = typed.strip().casefold()
-    matching = [preset for preset in presets if wanted in preset.name.casefold()]
-    return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(wanted))
+    target = typed.strip().casefold()
+    matching = [preset for preset in presets if target in preset.name.casefold()]
+    return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(target))
 
 
 Content = TypeVar("Content", bound=QWidget)
@@ -261,17 +261,22 @@ _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 def sampling_field(name: str) -> NumberField:
     """Return the control for a sampling option, by its name."""
     option = _OPTIONS[name]
-    says = f"{option.title}: {option.help}" if option.help else option.title
+    accessible_name = f"{option.title}: {option.help}" if option.help else option.title
     return NumberField(
-        says, option.unset, option.least, option.most, option.step, is_whole=option.is_whole
+        accessible_name,
+        option.unset,
+        option.least,
+        option.most,
+        option.step,
+        is_whole=option.is_whole,
     )
 
 
 _WIDTH_PX, _SIDE_PX = 340, 16
-_MOST_TOKENS = 1_000_000
-# The settings that most people use; the others are folded away.
+_MAX_TOKENS = 1_000_000
+# The settings that most users use; the others are folded away.
 _COMMON = ("temperature", "max_tokens")
-# What a model does where neither a person nor the model's own files say anything.
+# What a model does where neither the user nor the model's own files say anything.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 # Where a slider ends; the field beside it takes greater numbers.
 _SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
@@ -286,7 +291,7 @@ class SettingsBasis:
         model: The name of the model that answers; empty if there is none.
         own: The model's own numbers, by the names of the settings.
         context_length: The most tokens of its context; 0 if that is not known.
-        saved: The settings that new conversations with the model begin with, if a person chose any.
+        saved: The settings that new conversations with the model begin with, if the user chose any.
         usual: The settings of every other new conversation, from the preferences.
     """
 
@@ -306,7 +311,7 @@ class SettingsBasis:
         return self.own.get(name, _OFF.get(name))
 
     def unset_text(self, name: str, usual: str) -> str:
-        """Return the words for a setting that nobody chose."""
+        """Return the label for a setting that nobody chose."""
         if name == "max_tokens" and self.context_length:
             return f"No limit ({self.context_length:,})"
         number = self.own_number(name)
@@ -315,7 +320,7 @@ class SettingsBasis:
         return f"{number:g} (model)"
 
     def source(self, name: str, value: Any) -> str:
-        """Return where a value comes from, in a few words; empty for the model's own."""
+        """Return where a value comes from, in short; empty for the model's own."""
         if value is None:
             return ""
         if self.saved is not None and value == getattr(self.saved, name):
@@ -329,8 +334,8 @@ class SettingsPopover(Popover):
     """Shows system prompt, sampling and length, and the presets.
 
     Signals:
-        edited: A person changed the settings; carries the ``ConversationSettings``.
-        kept: A person wants new conversations with the model to begin with these settings; carries
+        edited: The user changed the settings; carries the ``ConversationSettings``.
+        kept: Request for new conversations with the model to begin with these settings; carries
             the ``ConversationSettings``, or None for no own ones.
     """
 
@@ -367,11 +372,11 @@ class SettingsPopover(Popover):
         disable_horizontal_scrolling(self.system_prompt)
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = NumberField(
-            "Maximum length, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+            "Maximum length, in tokens", "No limit", 1, _MAX_TOKENS, 64, is_whole=True
         )
         self.max_tokens.setSuffix(" tokens")
         self.thinking_budget = NumberField(
-            "Thinking budget, in tokens", "No limit", 0, _MOST_TOKENS, 64, is_whole=True
+            "Thinking budget, in tokens", "No limit", 0, _MAX_TOKENS, 64, is_whole=True
         )
         self.thinking_budget.setSuffix(" tokens")
         self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
@@ -398,9 +403,9 @@ class SettingsPopover(Popover):
         """Show what the settings stand on: the model, its own numbers and its context."""
         self._basis = basis
         context = counted(basis.context_length, "token")
-        words = f"{basis.model} · context of {context}" if basis.context_length else basis.model
-        self.about.setText(words)
-        self.about.setVisible(bool(words))
+        text = f"{basis.model} · context of {context}" if basis.context_length else basis.model
+        self.about.setText(text)
+        self.about.setVisible(bool(text))
         for name, control in self._fields().items():
             usual = control.unset_text
             control.setSpecialValueText(basis.unset_text(name, usual))
@@ -432,7 +437,7 @@ class SettingsPopover(Popover):
     def hideEvent(self, event: QHideEvent) -> None:
         """Apply the system prompt when the card closes."""
         super().hideEvent(event)
-        # A text field changes some characters, so its text is used only if a person edited it.
+        # A text field changes some characters, so its text is used only if the user edited it.
         prompt = self.system_prompt.toPlainText()
         if prompt != self._shown_prompt:
             self._shown_prompt = prompt
@@ -514,23 +519,23 @@ class SettingsPopover(Popover):
         return option.least, _SLIDER_ENDS.get(name, option.most)
 
     def _slide(self, name: str, share: float) -> None:
-        least, most = self._ends(name)
+        minimum, limit = self._ends(name)
         control = self._fields()[name]
         if name == "max_tokens" and share == 1.0:
             value: float = control.minimum()  # no limit
         elif name == "max_tokens":  # as many steps from 64 to 128 as from 4,096 to 8,192
-            value = round(16 * (most / 16) ** share)
+            value = round(16 * (limit / 16) ** share)
         else:
             step = control.singleStep()
-            value = round(round((least + share * (most - least)) / step) * step, 6)
+            value = round(round((minimum + share * (limit - minimum)) / step) * step, 6)
         control.setValue(value)
 
     def _share(self, name: str, value: float) -> float:
         """Return the place of a number on its slider, from 0 to 1."""
-        least, most = self._ends(name)
+        minimum, limit = self._ends(name)
         if name == "max_tokens":
-            return math.log(max(value, 16) / 16) / math.log(most / 16) if most > 16 else 1.0
-        return (value - least) / (most - least)
+            return math.log(max(value, 16) / 16) / math.log(limit / 16) if limit > 16 else 1.0
+        return (value - minimum) / (limit - minimum)
 
     def _show_sources(self) -> None:
         basis, settings = self._basis, self._settings
@@ -578,9 +583,9 @@ class SettingsPopover(Popover):
     def _show_rare(self, is_shown: bool) -> None:
         bottom = self.geometry().bottom()
         self._rare.setVisible(is_shown)
-        says = "Fewer" if is_shown else "More"
-        self._more.setAccessibleName(f"{says} settings")
-        self._more.setText(f"{says} Settings")
+        accessible_name = "Fewer" if is_shown else "More"
+        self._more.setAccessibleName(f"{accessible_name} settings")
+        self._more.setText(f"{accessible_name} Settings")
         self._fit_height(bottom, self.screen())
         self.resize(self.sizeHint())  # Qt's own adjusting stops at two thirds of the screen
         above = QPoint(self.x(), bottom - self.height() + 1)
@@ -592,19 +597,19 @@ class SettingsPopover(Popover):
         assert inside is not None
         inside.activate()
         around_px = 2 * (_SIDE_PX + self.frameWidth())
-        wanted = inside.totalHeightForWidth(_WIDTH_PX - around_px)
+        target = inside.totalHeightForWidth(_WIDTH_PX - around_px)
         self._area.setFixedHeight(0)
         area = screen.availableGeometry()
-        room = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
+        available = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
         # Without this it would be as high as the note is where it has less width.
-        self._inside.setMinimumHeight(wanted)
+        self._inside.setMinimumHeight(target)
         # A bar takes width, and the note needs more height then: once there, it would stay.
         bars = Qt.ScrollBarPolicy
         self._area.setVerticalScrollBarPolicy(
-            bars.ScrollBarAlwaysOn if wanted > room else bars.ScrollBarAlwaysOff
+            bars.ScrollBarAlwaysOn if target > available else bars.ScrollBarAlwaysOff
         )
-        self._area.setFixedHeight(min(wanted, room))
-        bar_px = self._area.verticalScrollBar().sizeHint().width() if wanted > room else 0
+        self._area.setFixedHeight(min(target, available))
+        bar_px = self._area.verticalScrollBar().sizeHint().width() if target > available else 0
         self.setFixedWidth(_WIDTH_PX + bar_px)
 
     def _edit_stop_option(self, option: StopOption, value: Any) -> None:
@@ -630,7 +635,7 @@ def _stop_field(option: StopOption) -> QCheckBox | NumberField:
         box = QCheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
-    control = NumberField(option.title, "No tokens", 1, _MOST_TOKENS, 1, is_whole=True)
+    control = NumberField(option.title, "No tokens", 1, _MAX_TOKENS, 1, is_whole=True)
     control.setSuffix(" tokens")
     return control
 
@@ -652,7 +657,7 @@ def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
             yield widget
 
 
-def settings_words(settings: ConversationSettings) -> str:
+def settings_summary(settings: ConversationSettings) -> str:
     """Name the settings that differ from the defaults; empty if none does."""
     parts: list[str] = []
     if settings.system_prompt.strip():

@@ -30,13 +30,13 @@ _BUTTONS = {
 }
 
 
-def bar_words(count: Count, before: LeftOut | None) -> str:
+def left_out_notice(count: Count, before: LeftOut | None) -> str:
     """Return what the bar says of a count; empty if there is nothing new to say."""
-    least = "at least " if count.is_least_total else ""
-    too_many = f"{least}{counted(count.too_many, 'token')}"
+    minimum = "at least " if count.is_lower_bound_total else ""
+    too_many = f"{minimum}{counted(count.too_many, 'token')}"
     if count.is_full:
-        is_asked = count.when_full is WhenFull.ASK and count.without_files is None
-        return f"The conversation is {too_many} too long for this model." if is_asked else ""
+        is_requested = count.when_full is WhenFull.ASK and count.without_files is None
+        return f"The conversation is {too_many} too long for this model." if is_requested else ""
     left_out = count.left_out
     if left_out is None or (before is not None and before.until == left_out.until):
         return ""
@@ -52,7 +52,7 @@ class ContextBar(QFrame):
     """Says what will be left out, and offers the other ways.
 
     Signals:
-        chosen: A person chose what becomes of the oldest messages; carries the ``WhenFull``.
+        chosen: The user chose what becomes of the oldest messages; carries the ``WhenFull``.
     """
 
     chosen = Signal(object)
@@ -60,47 +60,47 @@ class ContextBar(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("card")
-        self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.caption = label("", "muted", 0.95, is_wrapped=True)
         self.buttons: dict[WhenFull, QPushButton] = {}
         buttons = QFrame()
         flow = FlowLayout(buttons)
         flow.setSpacing(16)  # farther apart than two words
-        for choice, (words, says) in _BUTTONS.items():
-            button = QPushButton(words)
+        for choice, (text, accessible_name) in _BUTTONS.items():
+            button = QPushButton(text)
             button.setProperty("kind", "link")
             button.setProperty("is_flush", True)
-            button.setAccessibleName(says)
+            button.setAccessibleName(accessible_name)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, chosen=choice: self.chosen.emit(chosen))
             self.buttons[choice] = button
             flow.addWidget(button)
-        column(self.words, buttons, spacing=2, margins=(12, 8, 12, 6), on=self)
+        column(self.caption, buttons, spacing=2, margins=(12, 8, 12, 6), on=self)
         self.hide()
 
     def show_count(self, count: Count | None, before: LeftOut | None = None) -> None:
         """Show what a count says, with the choices that it does not have already."""
-        words = "" if count is None else bar_words(count, before)
-        self.words.setText(words)
-        if count is not None and words:
+        text = "" if count is None else left_out_notice(count, before)
+        self.caption.setText(text)
+        if count is not None and text:
             for choice, button in self.buttons.items():
                 button.setVisible(choice is not count.when_full)
-        self.setVisible(bool(words))
+        self.setVisible(bool(text))
 
 
-_MOST_CARDS = 3
+_MAX_CARDS = 3
 
 
 class QueueCard(QFrame):
     """One message that waits.
 
     Signals:
-        changed: A person edited it; carries the ``QueuedMessage``, or None for one that is removed.
-        send_wanted: A person wants it to be sent now.
+        changed: The user edited it; carries the ``QueuedMessage``, or None for one that is removed.
+        send_requested: Request for it to be sent now.
         left: Its editor was closed, so that another widget should get the focus.
     """
 
     changed = Signal(object)
-    send_wanted = Signal()
+    send_requested = Signal()
     left = Signal()
 
     def __init__(self, message: QueuedMessage, number: int) -> None:
@@ -108,14 +108,14 @@ class QueueCard(QFrame):
         self.setObjectName("card")
         self.message = message
         self.editor: MessageEditor | None = None
-        words = " ".join(message.text.split())
+        text = " ".join(message.text.split())
         files = ", ".join(file.name for file in message.files)
-        shown = " · ".join(filter(None, (words, files)))
-        place = "Sent next" if number == 0 else f"Sent as number {number + 1}"
-        self.setAccessibleName(f"{place}: {shown}")
-        self.place = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
-        self.words = ElidedLabel(shown)
-        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        shown = " · ".join(filter(None, (text, files)))
+        position = "Sent next" if number == 0 else f"Sent as number {number + 1}"
+        self.setAccessibleName(f"{position}: {shown}")
+        self.order = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
+        self.caption = ElidedLabel(shown)
+        self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.send = QPushButton("Send Now")
         self.send.setProperty("kind", "link")
         self.send.setAccessibleName(f"Stop the answer and send now: {shown}")
@@ -123,8 +123,8 @@ class QueueCard(QFrame):
         self.remove = IconButton("close", "Remove this message", size=16)
         self._line = QWidget()
         row(
-            self.place,
-            (self.words, 1),
+            self.order,
+            (self.caption, 1),
             self.send,
             self.edit,
             self.remove,
@@ -132,7 +132,7 @@ class QueueCard(QFrame):
             on=self._line,
         )
         self._column = column(self._line, margins=(12, 4, 6, 4), on=self)
-        self.send.clicked.connect(self.send_wanted)
+        self.send.clicked.connect(self.send_requested)
         self.edit.clicked.connect(self.begin_editing)
         self.remove.clicked.connect(lambda: self.changed.emit(None))
 
@@ -140,7 +140,9 @@ class QueueCard(QFrame):
         """Show an editor instead of the words."""
         if self.editor is None:
             text, files = self.message.text, self.message.files
-            editor = MessageEditor(text, files, says="message that is sent next", sends="Save")
+            editor = MessageEditor(
+                text, files, accessible_name="message that is sent next", sends="Save"
+            )
             editor.submitted.connect(self._take)
             editor.left.connect(self.end_editing)
             self._column.addWidget(editor)
@@ -166,12 +168,12 @@ class QueueCards(QWidget):
 
     Signals:
         changed: The messages were edited; carries them as a tuple.
-        send_wanted: A person wants one to be sent now; carries its number.
+        send_requested: Request for one to be sent now; carries its number.
         left: The focus should go to another widget.
     """
 
     changed = Signal(object)
-    send_wanted = Signal(int)
+    send_requested = Signal(int)
     left = Signal()
 
     def __init__(self) -> None:
@@ -197,8 +199,8 @@ class QueueCards(QWidget):
             self._show_cards()
         count = len(self._messages)
         first = "it" if count == 1 else "the first one"
-        words = f"{counted(count, 'message')} not sent yet. Return sends {first}."
-        self.notice.setText("" if waits else words)
+        text = f"{counted(count, 'message')} not sent yet. Return sends {first}."
+        self.notice.setText("" if waits else text)
         self.notice.setVisible(not waits)
         hidden = len(self._messages) - len(self.cards)
         self.more.setText(f"and {hidden:,} more")
@@ -210,12 +212,12 @@ class QueueCards(QWidget):
             self._cards.removeWidget(card)
             card.hide()
             card.deleteLater()
-        shown = self._messages[:_MOST_CARDS]
+        shown = self._messages[:_MAX_CARDS]
         self.cards = [QueueCard(message, number) for number, message in enumerate(shown)]
         for number, card in enumerate(self.cards):
             self._cards.addWidget(card)
             card.changed.connect(lambda changed, n=number: self._change(n, changed))
-            card.send_wanted.connect(lambda n=number: self.send_wanted.emit(n))
+            card.send_requested.connect(lambda n=number: self.send_requested.emit(n))
             card.left.connect(self.left)
 
     def _change(self, number: int, changed: QueuedMessage | None) -> None:
@@ -225,7 +227,7 @@ class QueueCards(QWidget):
         self.left.emit()
 
 
-_MOST_PROMPTS = 200
+_MAX_PROMPTS = 200
 # A shorter message without files is sent without waiting for its count.
 _SHORT_CHARS = 2_000
 _COUNTING = "Counting the tokens before sending…"
@@ -254,7 +256,7 @@ class Writing(QObject):
         self._sent: list[str] = []
         # Conversations whose queued messages are sent once their answer has ended.
         self._followed: set[ConversationController] = set()
-        # Those whose answer a person stopped so that the next message is sent.
+        # Those whose answer the user stopped so that the next message is sent.
         self._hurried: set[ConversationController] = set()
         self._is_sent_once_counted = False
         composer.prompts = self._prompts
@@ -269,7 +271,7 @@ class Writing(QObject):
         composer.attachments.show_files(conversation.attachments, conversation)
         composer.show_count(None)
         self._bar.show_count(None)
-        composer.say("")
+        composer.show_notice("")
         self._opened = opened
         self._show_queue()
 
@@ -278,7 +280,7 @@ class Writing(QObject):
         composer.draft_left.connect(self._note_prompt)
         composer.submitted.connect(self._send)
         self._queue.changed.connect(self._take_queue)
-        self._queue.send_wanted.connect(self._send_now)
+        self._queue.send_requested.connect(self._send_now)
         self._queue.left.connect(composer.input.setFocus)
         self._bar.chosen.connect(self._choose_when_full)
         workspace.answering_changed.connect(self._show_queue)
@@ -303,7 +305,7 @@ class Writing(QObject):
             if is_written:
                 self._note_prompt(composer.text)
                 self._enqueue(opened, QueuedMessage(*message))
-                composer.say("")
+                composer.show_notice("")
                 composer.clear()
                 composer.input.setFocus()
             self._send_next(opened)
@@ -311,13 +313,13 @@ class Writing(QObject):
             return
         elif self._is_long() and not meter.is_settled and self._counted_message() is not None:
             self._is_sent_once_counted = True
-            composer.say(_COUNTING)
+            composer.show_notice(_COUNTING)
             meter.count_now()
         elif composer.full_because:
-            composer.say(composer.full_because)
+            composer.show_notice(composer.full_because)
         elif self._workspace.send(*message):
             self._note_prompt(composer.text)
-            composer.say("")
+            composer.show_notice("")
             composer.clear()
             composer.input.setFocus()
 
@@ -409,15 +411,17 @@ class Writing(QObject):
         self._composer.input.setFocus()
 
     def _note_prompt(self, typed: str) -> None:
-        self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-_MOST_PROMPTS:]
+        self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-_MAX_PROMPTS:]
 
     def _prompts(self) -> list[str]:
         """Return earlier questions, oldest first: those of other conversations, then this one's."""
         messages = self._workspace.current.conversation.messages
         here = [message.typed for message in messages if message.run is None]
-        asked = (*(prompt for prompt in self._sent if prompt not in here), *here)
+        user_message = (*(prompt for prompt in self._sent if prompt not in here), *here)
         # A question that was asked several times is listed at its latest place.
-        return list(dict.fromkeys(prompt for prompt in reversed(asked) if prompt.strip()))[::-1]
+        return list(dict.fromkeys(prompt for prompt in reversed(user_message) if prompt.strip()))[
+            ::-1
+        ]
 
     def _counted_message(self) -> Counted | None:
         current, info = self._workspace.current, self._workspace.model.state.info
@@ -438,9 +442,9 @@ class Writing(QObject):
             self._wait_no_more()
 
     def _wait_no_more(self) -> None:
-        """Send a changed message only when the person presses Return again."""
+        """Send a changed message only when the user presses Return again."""
         self._is_sent_once_counted = False
-        self._composer.say("")
+        self._composer.show_notice("")
 
     def _attach_to(self, conversation: Conversation, file: Attachment) -> None:
         """Attach a file that was still being read when another conversation was opened."""

@@ -38,7 +38,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 from ui.words import Tone
 
-_TOLD_EACH_MS = 1000
+_TICK_MS = 1000
 
 
 class PromptProgressBar(QWidget):
@@ -50,15 +50,15 @@ class PromptProgressBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._run: Run | None = None
-        self._ticks = QTimer(self, interval=_TOLD_EACH_MS)
-        self._ticks.timeout.connect(self._say)
-        self._words = label("", "muted", 0.95)
+        self._ticks = QTimer(self, interval=_TICK_MS)
+        self._ticks.timeout.connect(self._show_progress)
+        self._caption = label("", "muted", 0.95)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)
         self._bar.setMaximumWidth(260)
         self._bar.setAccessibleName("Prompt read")
-        column(self._words, self._bar, spacing=6, margins=(0, 2, 0, 2), on=self)
+        column(self._caption, self._bar, spacing=6, margins=(0, 2, 0, 2), on=self)
 
     def show_run(self, run: Run) -> None:
         """Show how much of the prompt is read; hide once there is text."""
@@ -70,16 +70,16 @@ class PromptProgressBar(QWidget):
             return
         if not self._ticks.isActive():
             self._ticks.start()
-        self._say()
+        self._show_progress()
         self._bar.setVisible(run.state is RunState.PREFILL and run.prompt_total > 0)
         if run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
 
-    def _say(self) -> None:
+    def _show_progress(self) -> None:
         assert self._run is not None
-        words, took_s = progress_words(self._run), time.time() - self._run.started_at
-        self._words.setText(f"{words}  ·  {passed(took_s)}" if took_s >= 1 else words)
+        text, took_s = progress_words(self._run), time.time() - self._run.started_at
+        self._caption.setText(f"{text}  ·  {passed(took_s)}" if took_s >= 1 else text)
 
 
 class RawText(FlowText):
@@ -209,20 +209,20 @@ class AnswerView(QWidget):
     """Shows the thinking, the text, and the line that says why the answer stopped.
 
     Signals:
-        regenerate_wanted: A person pressed "Retry" or "Regenerate".
-            rewritten: A person replaced the text; carries the new text.
-        left: A person cancelled the editing.
-        menu_wanted: A person wants its menu; carries the place on the screen.
-        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
-        unpin_wanted: A person does not want it to be sent with every question any more.
+        regenerate_requested: The user pressed "Retry" or "Regenerate".
+            rewritten: The user replaced the text; carries the new text.
+        left: The user cancelled the editing.
+        menu_requested: Request for its menu; carries the place on the screen.
+        picture_requested: Request to see a picture; carries the ``Attachment``.
+        unpin_requested: Request not to send it with every question any more.
     """
 
-    unpin_wanted = Signal()
-    regenerate_wanted = Signal()
+    unpin_requested = Signal()
+    regenerate_requested = Signal()
     rewritten = Signal(str)
     left = Signal()
-    menu_wanted = Signal(QPoint)
-    picture_wanted = Signal(object)
+    menu_requested = Signal(QPoint)
+    picture_requested = Signal(object)
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class AnswerView(QWidget):
         self.raw.setCheckable(True)
         self.more = add("more", "More actions for this answer")
         self.pinned = add("pin", PINNED, is_always_drawn=True)
-        self.pinned.clicked.connect(self.unpin_wanted)
+        self.pinned.clicked.connect(self.unpin_requested)
         self.proceed = add("continue", "Continue this answer", _CONTINUE, is_always_drawn=True)
         foot = QHBoxLayout()
         foot.setSpacing(8)
@@ -263,7 +263,7 @@ class AnswerView(QWidget):
         layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
         self.pictures = [AttachedFile(picture) for picture in run.pictures]
         for picture in self.pictures:
-            picture.picture_wanted.connect(self.picture_wanted)
+            picture.picture_requested.connect(self.picture_requested)
             layout.addWidget(picture)
         layout.addLayout(foot)
         self._connect_signals()
@@ -282,7 +282,7 @@ class AnswerView(QWidget):
 
     @cached_property
     def raw_view(self) -> RawText:
-        """Its raw text, hidden until a person wants to see it."""
+        """Its raw text, hidden until the user wants to see it."""
         raw = RawText()
         self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw)
         return raw
@@ -303,7 +303,7 @@ class AnswerView(QWidget):
         return part in self.__dict__
 
     @property
-    def held_words(self) -> str:
+    def held_text(self) -> str:
         """The note about text that is held back; empty if there is none."""
         return self._held.text() if self._has("_held") and self._held.isVisible() else ""
 
@@ -333,13 +333,13 @@ class AnswerView(QWidget):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the message's menu."""
-        self.menu_wanted.emit(event.globalPos())
+        self.menu_requested.emit(event.globalPos())
         event.accept()
 
     def begin_editing(self) -> None:
         """Replace the text by an editor."""
         if self.editor is None:
-            self.editor = MessageEditor(self.run.text, says="answer", sends="Save")
+            self.editor = MessageEditor(self.run.text, accessible_name="answer", sends="Save")
             self.editor.submitted.connect(lambda text, _: self._submit(text))
             self.editor.left.connect(self.end_editing)
             self._parts.insertWidget(self._parts.indexOf(self.text_view), self.editor)
@@ -390,7 +390,7 @@ class AnswerView(QWidget):
         self.pinned.setVisible(self.message.is_pinned)
         self.proceed.setVisible(run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
-            self.proceed.show_icon("continue", continue_words(run), _CONTINUE)
+            self.proceed.show_icon("continue", continue_label(run), _CONTINUE)
         self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
         if run.is_over:
             self.text_view.finish()
@@ -402,20 +402,20 @@ class AnswerView(QWidget):
         run, model = self.run, self.run.model_id.rpartition("/")[2]
         if run.state is RunState.REFUSED:
             self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", Tone.FAULT)
-        elif (said := run.verdict) is not None:
+        elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
-            word = "" if run.state is RunState.UNRECORDED else said.words.label
+            word = "" if run.state is RunState.UNRECORDED else verdict.words.label
             numbers = [] if run.finished is None else figures(run.finished)
-            self.reason.show_reason(model, word, numbers, said.icon, said.tone)
+            self.reason.show_reason(model, word, numbers, verdict.icon, verdict.tone)
             self.reason.setVisible(bool(word or model))
 
     def _name(self) -> None:
         """Name the answer for a screen reader: by its model and its first words."""
-        words = " ".join(self.run.text[:_NAME_CHARS].split())
+        text = " ".join(self.run.text[:_NAME_CHARS].split())
         more = "…" if len(self.run.text) > _NAME_CHARS else ""
         model = self.run.model_id.rpartition("/")[2]
         who = f"Answer of {model}" if model else "Answer"
-        self.text_view.setAccessibleName(f"{who}: {words}{more}" if words else who)
+        self.text_view.setAccessibleName(f"{who}: {text}{more}" if text else who)
 
     def mark_shown(self, is_shown: bool) -> None:
         """Mark this run as the one that the stop panel shows."""
@@ -442,9 +442,9 @@ class AnswerView(QWidget):
             self.rewritten.emit(text)
 
     def _connect_signals(self) -> None:
-        self.more.clicked.connect(lambda: self.menu_wanted.emit(below(self.more)))
-        self._retry.clicked.connect(self.regenerate_wanted)
-        self._regenerate.clicked.connect(self.regenerate_wanted)
+        self.more.clicked.connect(lambda: self.menu_requested.emit(below(self.more)))
+        self._retry.clicked.connect(self.regenerate_requested)
+        self._regenerate.clicked.connect(self.regenerate_requested)
         self._copy.clicked.connect(lambda: copy_text(self.run.text))
         self.raw.toggled.connect(lambda _: self._show_text())
         current_theme().changed.connect(self._restyle)
@@ -453,8 +453,8 @@ class AnswerView(QWidget):
         self.text_view.set_style(markdown_style(current_theme().message_font()))
 
 
-def continue_words(run: Run) -> str:
-    """Return the words of the Continue button: past the stop that ended the answer, if one did."""
+def continue_label(run: Run) -> str:
+    """Return the label of the Continue button: past the stop that ended the answer, if one did."""
     match run.stopped_by:
         case None:
             return "Continue this answer"

@@ -23,7 +23,7 @@ _SLICE_S = 0.008
 # A running answer is searched again at this interval.
 _RECOUNT_MS = 300
 
-Place = tuple[ConversationMessage, int]
+Match = tuple[ConversationMessage, int]
 
 
 class TextFinder(QObject):
@@ -32,12 +32,12 @@ class TextFinder(QObject):
     Signals:
         changed: The count or the current place has changed.
         marked: The places to highlight have changed.
-        place_chosen: A place should be scrolled to; carries its message.
+        match_chosen: A place should be scrolled to; carries its message.
     """
 
     changed = Signal()
     marked = Signal()
-    place_chosen = Signal(object)
+    match_chosen = Signal(object)
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TextFinder(QObject):
         self._messages = messages
         self._begins_at = begins_at
         self.query: Query | None = None
-        self.current: Place | None = None
+        self.current: Match | None = None
         self._listed: list[ConversationMessage] = []
         self._counts: dict[str, int] = {}
         self._waiting: Iterator[ConversationMessage] = iter(())
@@ -71,11 +71,11 @@ class TextFinder(QObject):
         """The number of the current place, from 1; 0 for none."""
         if self.current is None:
             return 0
-        message, place = self.current
+        message, position = self.current
         before = 0
         for listed in self._listed:
             if listed is message:
-                return before + place + 1
+                return before + position + 1
             before += self._counts.get(listed.id, 0)
         return 0
 
@@ -115,7 +115,7 @@ class TextFinder(QObject):
         count = self.count
         if count:
             number = self.number - 1 if self.current is not None else (-1 if by > 0 else 0)
-            self._choose(self._place_at((number + by) % count))
+            self._choose(self._match_at((number + by) % count))
 
     def _begin(self, first: int) -> None:
         self._counts = {}
@@ -157,13 +157,13 @@ class TextFinder(QObject):
     def _settle(self) -> None:
         """Forget the current place if it no longer exists."""
         if self.current is not None:
-            message, place = self.current
+            message, position = self.current
             count = self._counts.get(message.id, 0)
-            if place >= count:
+            if position >= count:
                 self.current = (message, count - 1) if count else None
                 self.marked.emit()
 
-    def _place_at(self, number: int) -> Place:
+    def _match_at(self, number: int) -> Match:
         for message in self._listed:
             count = self._counts.get(message.id, 0)
             if number < count:
@@ -171,18 +171,18 @@ class TextFinder(QObject):
             number -= count
         raise IndexError(number)
 
-    def _choose(self, place: Place) -> None:
-        self.current = place
+    def _choose(self, position: Match) -> None:
+        self.current = position
         self.marked.emit()
         self.changed.emit()
-        self.place_chosen.emit(place[0])
+        self.match_chosen.emit(position[0])
 
 
 _FIELD_CHARS = 26
 
 
 class FindBar(QFrame):
-    """A field with count, next, previous and match case; hidden until a person opens it.
+    """A field with count, next, previous and match case; hidden until the user opens it.
 
     Return goes to the next place, Shift+Return to the previous one, Escape closes the bar.
 
@@ -271,16 +271,16 @@ class FindBar(QFrame):
 
     def _show_count(self) -> None:
         finder = self._finder
-        count, is_wanted = finder.count, finder.query is not None
-        if not is_wanted:
-            words = ""
+        count, is_requested = finder.count, finder.query is not None
+        if not is_requested:
+            text = ""
         elif count:
-            words = f"{finder.number:,} of {count:,}{'…' if finder.is_counting else ''}"
+            text = f"{finder.number:,} of {count:,}{'…' if finder.is_counting else ''}"
         else:
-            words = "Searching…" if finder.is_counting else "Not found"
-        self.count.setText(words)
-        self.field.setAccessibleDescription(words)
-        is_missing = is_wanted and not count and not finder.is_counting
+            text = "Searching…" if finder.is_counting else "Not found"
+        self.count.setText(text)
+        self.field.setAccessibleDescription(text)
+        is_missing = is_requested and not count and not finder.is_counting
         restyle(self.field, "invalid", is_missing)
         for button in (self.earlier, self.later):
             button.setEnabled(bool(count))
@@ -294,7 +294,7 @@ class FindingText(QObject):
     """Finds text in the open conversation.
 
     Attributes:
-        bar: The bar, hidden until a person opens it.
+        bar: The bar, hidden until the user opens it.
         finder: The query and its places.
     """
 
@@ -310,7 +310,7 @@ class FindingText(QObject):
         )
         self.bar = FindBar(self.finder)
         self.finder.marked.connect(self._mark)
-        self.finder.place_chosen.connect(column.go_to_message)
+        self.finder.match_chosen.connect(column.go_to_message)
         workspace.opened.connect(self._follow)
         self._follow(workspace.current)
 

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.message_slots import MessageSlot, NearViews, ReadersPlace, SlotStack
+from ui.chat.messages.message_slots import MessageList, MessageSlot, ScrollAnchor, ViewportCache
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit import icons
@@ -53,7 +53,7 @@ class Query:
 # in all messages, with one current place.
 
 
-class FoundMarks:
+class SearchHighlights:
     """Highlights words in the messages that have views."""
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ class FoundMarks:
         """Stop highlighting the words of a search."""
         self._found = None
 
-    def choose_found(self, message: ConversationMessage, words: Sequence[str]) -> None:
+    def choose_found(self, message: ConversationMessage, text: Sequence[str]) -> None:
         """Highlight the words of a search in one message."""
-        self._found = message, tuple(words)
+        self._found = message, tuple(text)
 
     def choose_query(
         self, query: Query | None, current: tuple[ConversationMessage, int] | None
@@ -80,8 +80,8 @@ class FoundMarks:
         """Highlight the places in a message."""
         self._are_shown = self._are_shown or self._query is not None or self._found is not None
         if self._query is not None:
-            message, place = self._current or (None, None)
-            current = place if slot.message is message else None
+            message, position = self._current or (None, None)
+            current = position if slot.message is message else None
             return slot.highlight(self._query.highlight(current_theme().colors, current))
         if self._found is None or slot.message is not self._found[0]:
             return None
@@ -105,7 +105,7 @@ class FoundMarks:
 
 
 _ICON_PX = 15
-# A place is noted once a person stays there.
+# A place is noted once the user stays there.
 _READ_MS = 600
 _ABOVE_FOOT_PX = 12
 _LATEST, _NEW_TEXT = "Scroll to Bottom", "New Messages"
@@ -124,8 +124,8 @@ class JumpButton(QPushButton):
         self.setProperty("kind", "jump")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        current_theme().changed.connect(self._say)
-        self._say()
+        current_theme().changed.connect(self._refresh_label)
+        self._refresh_label()
         self.hide()
 
     @property
@@ -136,17 +136,17 @@ class JumpButton(QPushButton):
     def show_match(self, is_end_seen: bool) -> None:
         """Show the button, or hide it once the reader is at the end."""
         if is_end_seen:
-            self._tell(has_news=False)
+            self._set_news(has_news=False)
         if self.isHidden() != is_end_seen:
             self.setVisible(not is_end_seen)
             self.raise_()
 
-    def tell_of_news(self) -> None:
+    def note_new_text(self) -> None:
         """Show that there is new text, if the end is out of sight."""
         if not self.isHidden():
-            self._tell(has_news=True)
+            self._set_news(has_news=True)
 
-    def place(self) -> None:
+    def move_to_bottom(self) -> None:
         """Move to the bottom of the parent."""
         around = self._around
         size = self.sizeHint()
@@ -156,23 +156,23 @@ class JumpButton(QPushButton):
             around.height() - size.height() - _ABOVE_FOOT_PX,
         )
 
-    def _tell(self, has_news: bool) -> None:
+    def _set_news(self, has_news: bool) -> None:
         if has_news != self._has_news:
             self._has_news = has_news
             restyle(self, "has_news", has_news)
-            self._say()
+            self._refresh_label()
 
-    def _say(self) -> None:
+    def _refresh_label(self) -> None:
         theme = current_theme()
-        words = _NEW_TEXT if self._has_news else _LATEST
-        self.setText(f"\u2009{words}")
-        self.setAccessibleName("New text below: jump to the latest" if self._has_news else words)
+        text = _NEW_TEXT if self._has_news else _LATEST
+        self.setText(f"\u2009{text}")
+        self.setAccessibleName("New text below: jump to the latest" if self._has_news else text)
         self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
         colors, size = theme.colors, _ICON_PX
         color = colors.on_accent if self._has_news else colors.muted
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("down", color, size))
-        self.place()
+        self.move_to_bottom()
 
 
 class MessageColumn(QScrollArea):
@@ -180,12 +180,12 @@ class MessageColumn(QScrollArea):
 
     Signals:
         view_made: A message near the screen got a view; carries the ``QuestionView`` or
-            ``AnswerView``, whose signals say what a person wants.
-        place_changed: A person reads another part; carries the ``Conversation``.
+            ``AnswerView``, whose signals say what the user wants.
+        position_changed: The user reads another part; carries the ``Conversation``.
     """
 
     view_made = Signal(object)
-    place_changed = Signal(object)
+    position_changed = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,21 +200,21 @@ class MessageColumn(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Messages")
-        self._stack = SlotStack()
+        self._stack = MessageList()
         self.setWidget(self._stack)
-        self._marks = FoundMarks()
-        self._place = ReadersPlace(self, self._stack, self._marks.mark)
-        self._near = NearViews(self, self._stack, self._made_view)
+        self._marks = SearchHighlights()
+        self._anchor = ScrollAnchor(self, self._stack, self._marks.mark)
+        self._near = ViewportCache(self, self._stack, self._made_view)
         self._near.filled.connect(self._greet_view)
         self.jump = JumpButton(self)
         self.jump.clicked.connect(self.jump_to_latest)
-        self._place.moved.connect(self._near.fill_near)
-        self._place.moved.connect(self._show_place)
+        self._anchor.moved.connect(self._near.fill_near)
+        self._anchor.moved.connect(self._refresh_jump)
         self._reading = QTimer(self, singleShot=True, interval=_READ_MS)
-        self._reading.timeout.connect(self.keep_place)
-        self._place.moved.connect(self._note_move)
-        self._place.grown.connect(self._show_place)
-        theme.changing.connect(self._place.hold)
+        self._reading.timeout.connect(self.save_position)
+        self._anchor.moved.connect(self._note_move)
+        self._anchor.grown.connect(self._refresh_jump)
+        theme.changing.connect(self._anchor.hold)
         theme.changing.connect(self._near.drop_unseen)
         theme.changed.connect(self._fit)
         theme.changed.connect(self._mark_again)
@@ -223,10 +223,10 @@ class MessageColumn(QScrollArea):
 
     def show_conversation(self, opened: ConversationController) -> None:
         """Show another conversation's messages, where they were read last, or their end."""
-        self.keep_place()
+        self.save_position()
         self._opened = opened
         self._marks.forget_found()
-        self._place.follow_end()
+        self._anchor.follow_end()
         self._stack.take_from(0)
         self._add_all(opened.conversation.messages)
         self._following.follow(
@@ -239,32 +239,32 @@ class MessageColumn(QScrollArea):
             (opened.is_running_changed, self._show_busy),
             (opened.message_changed, self._show_again),
         )
-        self._return_to_place()
+        self._restore_anchor()
         self._has_moved = False
 
-    def keep_place(self) -> None:
+    def save_position(self) -> None:
         """Note where the conversation is read."""
         opened = self._opened
         if opened is None or not self.isVisible() or not self._has_moved:
             return
         self._has_moved = False
-        place = self._place.place_now()
-        if opened.conversation.place != place:
-            opened.conversation.place = place
-            self.place_changed.emit(opened.conversation)
+        position = self._anchor.current_position()
+        if opened.conversation.place != position:
+            opened.conversation.place = position
+            self.position_changed.emit(opened.conversation)
 
     def _note_move(self) -> None:
         self._has_moved = True
         self._reading.start()
 
-    def _return_to_place(self) -> None:
-        place = None if self._opened is None else self._opened.conversation.place
-        if place is None:
+    def _restore_anchor(self) -> None:
+        position = None if self._opened is None else self._opened.conversation.place
+        if position is None:
             return
-        slot = next((s for s in self._stack.slots if s.message.id == place.message_id), None)
+        slot = next((s for s in self._stack.slots if s.message.id == position.message_id), None)
         if slot is not None:
             self._near.fill(slot)
-            self._place.return_to(slot, place.share)
+            self._anchor.return_to(slot, position.share)
 
     def show_run(self, run: Run | None) -> None:
         """Mark the answer that the stop panel shows, while it is open."""
@@ -281,24 +281,24 @@ class MessageColumn(QScrollArea):
     def _is_marked(self, message: ConversationMessage) -> bool:
         return self._has_marks and message.run is self._shown_run
 
-    def show_message(self, message: ConversationMessage, words: Sequence[str] = ()) -> None:
+    def show_message(self, message: ConversationMessage, text: Sequence[str] = ()) -> None:
         """Scroll to a message and highlight words in it, or all of it if it shows none of them."""
         self.forget_found()
         slot = self._stack.slot_of(message)
         if slot is None:
             return
         self._near.fill(slot)
-        self._marks.choose_found(message, words)
-        if slot.show_found(words) is None:
+        self._marks.choose_found(message, text)
+        if slot.show_found(text) is None:
             # They may be in something that is folded: the reasoning, a call, a file.
-            slot.unfold_match(Highlight(tuple(words), current=0))
-            if slot.show_found(words) is None:
+            slot.unfold_match(Highlight(tuple(text), current=0))
+            if slot.show_found(text) is None:
                 self._stack.mark(slot)
-        self._place.go_to(slot)
+        self._anchor.go_to(slot)
 
     def jump_to_latest(self) -> None:
         """Scroll to the end, and stay there while the answer grows."""
-        self._place.go_to_end()
+        self._anchor.go_to_end()
 
     def forget_found(self) -> None:
         """Remove the highlights of found words."""
@@ -318,7 +318,7 @@ class MessageColumn(QScrollArea):
         if slot is not None:
             self._near.fill(slot)
             self._marks.unfold_current(slot)
-            self._place.go_to(slot)
+            self._anchor.go_to(slot)
 
     @property
     def first_seen(self) -> int:
@@ -361,16 +361,16 @@ class MessageColumn(QScrollArea):
         """Keep the column centered and no wider than is readable."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
-            self._place.hold()
+            self._anchor.hold()
         self._fit()
-        self._place.keep_end()
-        self.jump.place()
+        self._anchor.keep_end()
+        self.jump.move_to_bottom()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Create the views that are seen now."""
         super().showEvent(event)
         self._fit()
-        self._return_to_place()
+        self._restore_anchor()
         self._has_moved = False
 
     def _fit(self) -> None:
@@ -438,7 +438,7 @@ class MessageColumn(QScrollArea):
 
     def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":
-            self._place.follow_end()  # a person who sends a message wants to see the answer
+            self._anchor.follow_end()  # the user who sends a message wants to see the answer
         self._add_all([message])
         self._near.fill(self._stack.slots[-1])
         self._stack.lay_out()
@@ -446,20 +446,20 @@ class MessageColumn(QScrollArea):
     def _show_from(self, index: int) -> None:
         """Show other versions of the messages from an index on."""
         if self._opened is not None:
-            self._place.forget_wanted()
+            self._anchor.release()
             self._stack.take_from(index)
             self._add_all(self._opened.conversation.messages[index:])
 
-    def _show_place(self) -> None:
-        self.jump.show_match(self._place.is_end_seen)
+    def _refresh_jump(self) -> None:
+        self.jump.show_match(self._anchor.is_end_seen)
 
     def _append_text(self, run: Run, text: str) -> None:
-        self.jump.tell_of_news()
+        self.jump.note_new_text()
         if (view := self.answer_view(run)) is not None:
             view.append_text(text)
 
     def _append_thinking(self, run: Run, text: str) -> None:
-        self.jump.tell_of_news()
+        self.jump.note_new_text()
         if (view := self.answer_view(run)) is not None:
             view.append_thinking(text)
 
@@ -476,5 +476,5 @@ class MessageColumn(QScrollArea):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Let the reader scroll freely."""
-        self._place.forget_wanted()
+        self._anchor.release()
         super().wheelEvent(event)

@@ -76,8 +76,8 @@ class ReasonLine(QAbstractButton):
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        words = sum(metrics.horizontalAdvance(part) + _GAP for part in (self._model, self._figures))
-        return QSize(words + self._pill_width(self._word), metrics.height() + 10)
+        text = sum(metrics.horizontalAdvance(part) + _GAP for part in (self._model, self._figures))
+        return QSize(text + self._pill_width(self._word), metrics.height() + 10)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colors = current_theme().colors
@@ -85,7 +85,7 @@ class ReasonLine(QAbstractButton):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         metrics = self.fontMetrics()
         pill_width = self._pill_width(self._word) if self._word else 0
-        left = self._draw_words(painter, 0, self.width() - pill_width, self._model)
+        left = self._draw_text(painter, 0, self.width() - pill_width, self._model)
         if self._word:
             word = metrics.elidedText(
                 self._word, _ELIDE, self.width() - left - self._pill_width("")
@@ -93,12 +93,12 @@ class ReasonLine(QAbstractButton):
             left += self._draw_pill(painter, left, word) + _GAP
         if self.shows_figures:
             painter.setPen(QColor(colors.muted))
-            self._draw_words(painter, left, self.width(), self._figures)
+            self._draw_text(painter, left, self.width(), self._figures)
         painter.end()
 
-    def _draw_words(self, painter: QPainter, left: int, right: int, words: str) -> int:
+    def _draw_text(self, painter: QPainter, left: int, right: int, text: str) -> int:
         """Draw words between two places; return where the next part begins."""
-        shown = self.fontMetrics().elidedText(words, _ELIDE, max(0, right - left - _GAP))
+        shown = self.fontMetrics().elidedText(text, _ELIDE, max(0, right - left - _GAP))
         painter.setPen(QColor(current_theme().colors.muted))
         area = QRect(left, 0, right - left, self.height() - 1)
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, shown)
@@ -162,7 +162,7 @@ class MessageActions(QWidget):
     """A row of buttons.
 
     Signals:
-        version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
+        version_stepped: Request for another version: -1 for the previous one, 1 for the next.
     """
 
     version_stepped = Signal(int)
@@ -174,10 +174,10 @@ class MessageActions(QWidget):
         self._buttons: list[_ActionButton] = []
         self.earlier = _ActionButton(self, "chevron-left", "Earlier version", "Ctrl+[")
         self.later = _ActionButton(self, "chevron-right", "Later version", "Ctrl+]")
-        self.place = label("", "muted", 0.9)
+        self.version = label("", "muted", 0.9)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._layout = row(spacing=2, on=self)
-        for part in (self.earlier, self.place, self.later):
+        for part in (self.earlier, self.version, self.later):
             self._layout.addWidget(part)
             part.hide()
         self.earlier.clicked.connect(lambda: self.version_stepped.emit(-1))
@@ -192,19 +192,19 @@ class MessageActions(QWidget):
         return self._message_view.underMouse() or has_focus
 
     def add(
-        self, icon: str, says: str, keys: str = "", *, is_always_drawn: bool = False
+        self, icon: str, accessible_name: str, keys: str = "", *, is_always_drawn: bool = False
     ) -> IconButton:
         """Add a button before the switch of versions, which is always drawn as well."""
-        button = _ActionButton(self, icon, says, keys, is_always_drawn=is_always_drawn)
+        button = _ActionButton(self, icon, accessible_name, keys, is_always_drawn=is_always_drawn)
         self._buttons.append(button)
         self._layout.insertWidget(self._layout.indexOf(self.earlier), button)
         return button
 
     def show_versions(self, number: int, count: int) -> None:
-        for part in (self.earlier, self.place, self.later):
+        for part in (self.earlier, self.version, self.later):
             part.setVisible(count > 1)
-        self.place.setText(f"{number}/{count}")
-        self.place.setAccessibleName(f"Version {number} of {count}")
+        self.version.setText(f"{number}/{count}")
+        self.version.setAccessibleName(f"Version {number} of {count}")
         self.earlier.setEnabled(number > 1)
         self.later.setEnabled(number < count)
         self.stop_at()
@@ -220,11 +220,11 @@ class MessageActions(QWidget):
         for button in (*self._before, *self._buttons):
             button.update()
 
-    def stop_at(self, wanted: QAbstractButton | None = None) -> None:
+    def stop_at(self, target: QAbstractButton | None = None) -> None:
         """Let Tab stop at one button of the row: at the wanted one, or else where it stopped."""
         usable = self._usable()
         before = (button for button in usable if button.focusPolicy() & Qt.FocusPolicy.TabFocus)
-        stop = wanted or next(before, None) or next(iter(usable), None)
+        stop = target or next(before, None) or next(iter(usable), None)
         for button in self._every():
             policy = Qt.FocusPolicy.StrongFocus if button is stop else Qt.FocusPolicy.NoFocus
             if button.focusPolicy() != policy:
@@ -258,14 +258,14 @@ class _ActionButton(IconButton):
         self,
         row: MessageActions,
         icon: str,
-        says: str,
+        accessible_name: str,
         keys: str = "",
         *,
         is_always_drawn: bool = False,
     ) -> None:
         self._row = row
         self._is_always_drawn = is_always_drawn
-        super().__init__(icon, says, size=_SIZE, keys=keys)
+        super().__init__(icon, accessible_name, size=_SIZE, keys=keys)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         is_switch = self in (self._row.earlier, self._row.later)

@@ -47,7 +47,7 @@ _OTHERS = (
 )
 _ENDED_WITHIN_MS = 1_000
 _BROKEN = -1
-_MOST_SAID = 300
+_MAX_ERROR_CHARS = 300
 _INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
 _SERVICE = "Check that the system’s speech service is running and has a voice."
 
@@ -114,10 +114,12 @@ class Speech(QObject):
         """Report a failure of the program, unless it was stopped."""
         if self._process is process:
             program = Path(process.program()).name
-            said = bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
+            error_output = (
+                bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
+            )
             self._end(process)
             if code or status != QProcess.ExitStatus.NormalExit:
-                cause = f"{program} says: {said[:_MOST_SAID]}" if said else ""
+                cause = f"{program} says: {error_output[:_MAX_ERROR_CHARS]}" if error_output else ""
                 why = f"{program} could not read the text aloud."
                 self.failed.emit(why, cause or f"{program} ended with code {code}. {_SERVICE}")
 
@@ -131,7 +133,7 @@ class Speech(QObject):
 # only once.
 
 # The text does not depend on the width of the view.
-_ROOM_PX = 700.0
+_TEXT_WIDTH_PX = 700.0
 
 
 class MessageTexts:
@@ -146,10 +148,15 @@ class MessageTexts:
         """Return the text of a message, block by block, in the order of its parts on the screen."""
         run = message.run
         if run is None:
-            return self._once(message.id, message.text, lambda: _asked(message))
-        said = self._once(message.id, message.said, lambda: self._written(message.said))
+            return self._once(message.id, message.text, lambda: _question_lines(message))
+        error_output = self._once(message.id, message.said, lambda: self._written(message.said))
         thought = lines_of(run.thinking) if run.thinking else []
-        return [*thought, *said, *call_lines(run), *(picture.name for picture in run.pictures)]
+        return [
+            *thought,
+            *error_output,
+            *call_lines(run),
+            *(picture.name for picture in run.pictures),
+        ]
 
     def forget(self) -> None:
         """Drop the kept texts."""
@@ -166,12 +173,12 @@ class MessageTexts:
         if self._document is None or self._writer is None:
             self._document = QTextDocument()
             style = markdown_style(current_theme().message_font())
-            self._writer = GrowingText(self._document, style, lambda: _ROOM_PX)
+            self._writer = GrowingText(self._document, style, lambda: _TEXT_WIDTH_PX)
         self._writer.show(source)
         return block_texts(self._document)
 
 
-def _asked(message: ConversationMessage) -> list[str]:
+def _question_lines(message: ConversationMessage) -> list[str]:
     lines: list[str] = []
     for file in message.files:
         text = [] if file.kept_file else lines_of(shown_text(file.text))
@@ -281,14 +288,14 @@ class MessageChanges(QObject):
     def remove(self, opened: ConversationController, message: ConversationMessage) -> "_Removed":
         """Remove a message from its conversation; the undo stack calls this."""
         conversation, workspace = opened.conversation, self._workspace
-        index = _place(conversation, message)
+        index = _changed_from(conversation, message)
         removed = conversation.tree.remove(message)
         workspace.store.delete_messages(conversation, removed)
         workspace.traces.delete(_run_ids(removed))
         workspace.forget_read(conversation)
         self._show(opened, index)
-        words = counted(len(removed), "message")
-        self.deleted.emit(f"Deleted {words}")
+        text = counted(len(removed), "message")
+        self.deleted.emit(f"Deleted {text}")
         return removed
 
     def put_back(self, opened: ConversationController, removed: "_Removed") -> None:
@@ -302,7 +309,7 @@ class MessageChanges(QObject):
             changed = conversation.tree.show(answer)
             self._workspace.store.save_messages(conversation, changed)
         if not running:
-            self._show(opened, _place(conversation, removed[0]))
+            self._show(opened, _changed_from(conversation, removed[0]))
         self.restored.emit()
 
     def _show(self, opened: ConversationController, index: int) -> None:
@@ -350,7 +357,7 @@ def _run_ids(messages: _Removed) -> frozenset[str]:
     return frozenset(run.id for run in runs_of(messages))
 
 
-def _place(conversation: Conversation, message: ConversationMessage) -> int:
+def _changed_from(conversation: Conversation, message: ConversationMessage) -> int:
     """Return the index from which on a changed message affects the shown ones."""
     shown = conversation.messages
     return shown.index(message) if message in shown else max(0, len(shown) - 1)
@@ -363,12 +370,12 @@ class MessageMenu(QObject):
     """Shows the actions for a message.
 
     Signals:
-        quoted: A person wants to quote a part of a message; carries its text.
-        answer_wanted: A person wants an answer to an unanswered question; carries its message.
+        quoted: Request to quote a part of a message; carries its text.
+        answer_requested: Request for an answer to an unanswered question; carries its message.
     """
 
     quoted = Signal(str)
-    answer_wanted = Signal(object)
+    answer_requested = Signal(object)
 
     def __init__(self, workspace: Workspace, changes: MessageChanges, parent: QWidget) -> None:
         super().__init__(parent)
@@ -378,18 +385,18 @@ class MessageMenu(QObject):
         self.speech = Speech(self)
         self.speech.failed.connect(partial(show_error, parent))
 
-    def show_at(self, view: MessageView, place: QPoint) -> None:
+    def show_at(self, view: MessageView, position: QPoint) -> None:
         """Open the menu of a message at a place of the screen."""
         menu = context_menu(self._parent, "Message")
-        self.fill(menu, view, place)
-        menu.popup(place)
+        self.fill(menu, view, position)
+        menu.popup(position)
 
-    def fill(self, menu: QMenu, view: MessageView, place: QPoint | None = None) -> None:
+    def fill(self, menu: QMenu, view: MessageView, position: QPoint | None = None) -> None:
         """Add the entries."""
         message, current = view.message, self._workspace.current
         is_free, is_over = not current.is_busy, message.is_settled
         chosen = selection_of(view)
-        link = "" if place is None else link_at(view, place)
+        link = "" if position is None else link_at(view, position)
         shown = plain_text_of(view)
         copied = chosen or shown
         add = _adder(menu)
@@ -402,12 +409,12 @@ class MessageMenu(QObject):
         if link:
             add("Copy Link", lambda: copy_text(link))
         quote = chosen or shown
-        words = "Quote Selection" if chosen else "Quote"
-        add(words, lambda: self.quoted.emit(quote), bool(quote.strip()))
+        text = "Quote Selection" if chosen else "Quote"
+        add(text, lambda: self.quoted.emit(quote), bool(quote.strip()))
         menu.addSeparator()
         if is_unanswered(view, self._workspace):
             can_answer = is_free and self._workspace.model.state.can_answer
-            add("Generate Reply", lambda: self.answer_wanted.emit(message), can_answer)
+            add("Generate Reply", lambda: self.answer_requested.emit(message), can_answer)
         add("Edit…", view.begin_editing, is_free and is_over)
         is_pinned = message.is_pinned
         add("Unpin" if is_pinned else "Pin", lambda: self._changes.pin(message, not is_pinned))
@@ -419,13 +426,13 @@ class MessageMenu(QObject):
             add("Speak", lambda: self.speech.speak(spoken), bool(spoken.strip()))
         menu.addSeparator()
         is_last = current.conversation.messages[-1:] == [message]
-        words = "Delete" if is_last else "Delete This and Following Messages"
-        add(words, lambda: self._changes.delete(message), is_free and is_over)
+        text = "Delete" if is_last else "Delete This and Following Messages"
+        add(text, lambda: self._changes.delete(message), is_free and is_over)
 
 
 def _adder(menu: QMenu) -> Callable[..., None]:
-    def add(words: str, intent: Callable[[], object], is_enabled: bool = True) -> None:
-        add_entry(menu, words, intent).setEnabled(is_enabled)
+    def add(text: str, intent: Callable[[], object], is_enabled: bool = True) -> None:
+        add_entry(menu, text, intent).setEnabled(is_enabled)
 
     return add
 
@@ -454,10 +461,10 @@ def selection_of(view: MessageView) -> str:
     return next((text for text in texts if text), "")
 
 
-def link_at(view: MessageView, place: QPoint) -> str:
+def link_at(view: MessageView, position: QPoint) -> str:
     """Return the target of the link at a place of the screen; empty for none."""
     for text in view.findChildren(FlowText):
-        inside = text.viewport().mapFromGlobal(place)
+        inside = text.viewport().mapFromGlobal(position)
         if text.isVisible() and text.viewport().rect().contains(inside):
             url = QUrl(text.anchorAt(inside))
             return url.toString() if url.scheme() in ("http", "https", "mailto") else ""
@@ -496,11 +503,11 @@ class MessageHandling(QObject):
         self.undo_bar.setMaximumWidth(420)
         column.view_made.connect(self._follow)
         self.menu.quoted.connect(self.quote)
-        self.menu.answer_wanted.connect(self._answer)
+        self.menu.answer_requested.connect(self._answer)
         self.changes.deleted.connect(self.undo_bar.offer)
         self.changes.restored.connect(self.undo_bar.hide)
         self.undo_bar.button.clicked.connect(self._undo)
-        workspace.opened.connect(self._leave)
+        workspace.opened.connect(self._on_opened)
 
     def quote(self, text: str) -> None:
         """Quote a text in the composer."""
@@ -528,8 +535,8 @@ class MessageHandling(QObject):
         views = self._column.views
         within = [view.message for view in views if focused and view.isAncestorOf(focused)]
         shown = self._workspace.current.conversation.messages
-        asked = [message for message in reversed(shown) if message.role == "user"]
-        return next(iter([*within, *asked]), None)
+        user_message = [message for message in reversed(shown) if message.role == "user"]
+        return next(iter([*within, *user_message]), None)
 
     def pin_message(self) -> None:
         """Pin or unpin ``message_to_pin``."""
@@ -547,25 +554,25 @@ class MessageHandling(QObject):
 
     def _follow(self, view: MessageView) -> None:
         defer_menus(view)
-        view.menu_wanted.connect(partial(self._show_menu, view))
+        view.menu_requested.connect(partial(self._show_menu, view))
         if isinstance(view, AnswerView):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
-        view.picture_wanted.connect(partial(self.show_picture, view))
+        view.picture_requested.connect(partial(self.show_picture, view))
         folder = self._workspace.store.pictures_folder
         if folder is not None and view.message.pictures:
             view.show_pictures(folder)
-        view.unpin_wanted.connect(lambda: self.changes.pin(view.message, False))
+        view.unpin_requested.connect(lambda: self.changes.pin(view.message, False))
         if isinstance(view, QuestionView):
-            view.send_all_wanted.connect(self._send_all)
+            view.send_all_requested.connect(self._send_all)
             view.summary_edited.connect(partial(self.changes.summarize, view.message))
 
     def _send_all(self) -> None:
         self._workspace.choose_when_full(WhenFull.ASK)
         self._composer.input.setFocus()
 
-    def _show_menu(self, view: MessageView, place: QPoint) -> None:
-        self.menu.show_at(view, place)
+    def _show_menu(self, view: MessageView, position: QPoint) -> None:
+        self.menu.show_at(view, position)
 
     def show_picture(self, view: QWidget, picture: Attachment) -> None:
         """Open a picture or a recording in another program, after a question."""
@@ -590,6 +597,6 @@ class MessageHandling(QObject):
         self.undo_bar.hide()
         self._composer.input.setFocus()
 
-    def _leave(self, _: ConversationController) -> None:
+    def _on_opened(self, _: ConversationController) -> None:
         self.undo_bar.hide()
         self.menu.speech.stop()

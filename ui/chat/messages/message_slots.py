@@ -43,21 +43,21 @@ class MessageSlot:
         is_used = focused is not None and self.view.isAncestorOf(focused)
         return self.message.is_settled and not is_used and self.view.editor is None
 
-    def show_found(self, words: Sequence[str]) -> int | None:
+    def show_found(self, text: Sequence[str]) -> int | None:
         """Highlight words in the text of the message; an empty list removes the highlights."""
         colors = current_theme().colors
-        return self.highlight(Highlight(tuple(words), colors.found, colors.text))
+        return self.highlight(Highlight(tuple(text), colors.found, colors.text))
 
-    def highlight(self, wanted: Highlight) -> int | None:
+    def highlight(self, target: Highlight) -> int | None:
         """Highlight words in the text of the message."""
         if self.view is None:
             return None
-        return mark_parts(self.view.searched_parts(), wanted, self.view)
+        return mark_parts(self.view.searched_parts(), target, self.view)
 
-    def unfold_match(self, wanted: Highlight) -> None:
+    def unfold_match(self, target: Highlight) -> None:
         """Unfold the part with the current place: thinking, a result, a file."""
         if self.view is not None:
-            unfold_match(self.view.searched_parts(), wanted)
+            unfold_match(self.view.searched_parts(), target)
 
 
 def estimated_height(message: ConversationMessage, line_px: int) -> int:
@@ -74,14 +74,14 @@ def estimated_height(message: ConversationMessage, line_px: int) -> int:
 # without one is a number in a sum.
 
 _WIDEST_PX = 760
-_LEAST_SIDE_PX = 26
+_MIN_SIDE_PX = 26
 _ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
 _MARKED_MS = 1600
 # A view needs a round of layouts for each level of widgets whose height follows from their width.
-_MOST_ROUNDS = 8
+_MAX_ROUNDS = 8
 
 
-class SlotStack(QWidget):
+class MessageList(QWidget):
     """The column of slots.
 
     Signals:
@@ -100,9 +100,9 @@ class SlotStack(QWidget):
         self.is_changing = False
         self.setFont(current_theme().message_font())
         self._line_px = self.fontMetrics().lineSpacing()
-        self._side_px = _LEAST_SIDE_PX
+        self._side_px = _MIN_SIDE_PX
         self._inner_px = 0
-        self._room_px = 0
+        self._visible_px = 0
         self._unmarking = QTimer(self, singleShot=True, interval=_MARKED_MS)
         self._unmarking.timeout.connect(lambda: self.mark(None))
         current_theme().changed.connect(self._zoom)
@@ -113,16 +113,16 @@ class SlotStack(QWidget):
         """Add an empty slot for each message at the end."""
         at = len(self.slots)
         self.slots += [MessageSlot(message, self._line_px) for message in messages]
-        self._place_from(at)
+        self._position_from(at)
 
     def take_from(self, index: int) -> None:
         """Remove the slots from an index on."""
-        gone, self.slots = self.slots[index:], self.slots[:index]
-        for slot in gone:
+        removed, self.slots = self.slots[index:], self.slots[:index]
+        for slot in removed:
             self.empty(slot)
             if slot is self.marked:
                 self.mark(None)
-        self._place_from(index)
+        self._position_from(index)
 
     def fill(self, slot: MessageSlot, view: QuestionView | AnswerView) -> None:
         """Show the view of a message, a child of the stack; ``lay_out`` gives it its height."""
@@ -170,11 +170,11 @@ class SlotStack(QWidget):
 
     def fit(self, width: int, height: int, bar_px: int = 0) -> None:
         """Center the slots in the visible part of the column, no wider than is readable."""
-        room_px = width + bar_px
-        self._inner_px = min(_WIDEST_PX, max(0, room_px - 2 * _LEAST_SIDE_PX))
+        available_px = width + bar_px
+        self._inner_px = min(_WIDEST_PX, max(0, available_px - 2 * _MIN_SIDE_PX))
         # Where the room has an odd pixel, it is at the left, as beside the message field.
-        self._side_px = max(_LEAST_SIDE_PX, (room_px - self._inner_px + 1) // 2)
-        self._room_px = height
+        self._side_px = max(_MIN_SIDE_PX, (available_px - self._inner_px + 1) // 2)
+        self._visible_px = height
         if width != self.width():
             self.resize(width, self.height())
         self._take_heights()
@@ -184,7 +184,7 @@ class SlotStack(QWidget):
         """Give each view its height and its place now, unless all is being restyled."""
         if current_theme().is_changing:
             return
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             if all(slot.height == _height_of(slot.view, self._inner_px) for slot in self.filled):
                 break
@@ -220,9 +220,9 @@ class SlotStack(QWidget):
                 if slot.top + slot.height <= seen_px:
                     keep_px += height - slot.height
                 slot.height = height
-        self._place_from(self.first_at(min(changed)) if changed else len(self.slots), keep_px)
+        self._position_from(self.first_at(min(changed)) if changed else len(self.slots), keep_px)
 
-    def _place_from(self, index: int, keep_px: int | None = None) -> None:
+    def _position_from(self, index: int, keep_px: int | None = None) -> None:
         """Place the slots from an index on, whose heights or number changed."""
         keep_px = -self.y() if keep_px is None else keep_px
         top = _ABOVE_PX
@@ -236,7 +236,7 @@ class SlotStack(QWidget):
         for slot in self.filled:
             if slot.view is not None:
                 slot.view.setGeometry(self._side_px, slot.top, self._inner_px, slot.height)
-        height = max(self._room_px, top - _BETWEEN_PX + _BELOW_PX)
+        height = max(self._visible_px, top - _BETWEEN_PX + _BELOW_PX)
         is_new = height != self.height() or keep_px != -self.y()
         self.resize(self.width(), height)
         self.is_changing = False
@@ -253,7 +253,7 @@ class SlotStack(QWidget):
         for slot in self.slots:
             if slot.view is None:
                 slot.height = round(slot.height * line_px / before_px)
-        self._place_from(0)
+        self._position_from(0)
 
 
 def _height_of(view: QWidget | None, width: int) -> int:
@@ -270,7 +270,7 @@ def _height_of(view: QWidget | None, width: int) -> int:
 _MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
 
 
-class NearViews(QObject):
+class ViewportCache(QObject):
     """The views of the messages near the screen.
 
     What is seen is created at once; what is near follows, a view in each round of the event loop.
@@ -284,7 +284,7 @@ class NearViews(QObject):
     def __init__(
         self,
         area: QScrollArea,
-        stack: SlotStack,
+        stack: MessageList,
         make_view: Callable[[ConversationMessage], QuestionView | AnswerView],
     ) -> None:
         super().__init__(area)
@@ -352,11 +352,11 @@ class NearViews(QObject):
 _NEAR_END_PX = 12
 # A reader nearer to the end than this sees the last lines.
 _END_SEEN_PX = 80
-_ABOVE_WANTED_PX = 40
+_ABOVE_TARGET_PX = 40
 _ARRIVING_MS = 500
 
 
-class ReadersPlace(QObject):
+class ScrollAnchor(QObject):
     """Scrolls a column for its reader.
 
     Signals:
@@ -370,7 +370,7 @@ class ReadersPlace(QObject):
     def __init__(
         self,
         area: QScrollArea,
-        stack: SlotStack,
+        stack: MessageList,
         found_in: Callable[[MessageSlot], int | None],
     ) -> None:
         super().__init__(area)
@@ -380,12 +380,12 @@ class ReadersPlace(QObject):
         self._is_at_end = True
         self._is_scrolling = False
         # Where the column has to be scrolled to, as long as heights are not settled.
-        self._wanted: Callable[[], int] | None = None
+        self._target: Callable[[], int] | None = None
         self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
-        self._arriving.timeout.connect(self.forget_wanted)
+        self._arriving.timeout.connect(self.release)
         self._bar = area.verticalScrollBar()
-        self._bar.valueChanged.connect(self._notice_place)
-        stack.laid_out.connect(self._keep_place)
+        self._bar.valueChanged.connect(self._on_scroll)
+        stack.laid_out.connect(self._keep_anchor)
 
     @property
     def is_end_seen(self) -> bool:
@@ -399,7 +399,7 @@ class ReadersPlace(QObject):
 
     def follow_end(self) -> None:
         """Stay at the end of the column from now on."""
-        self.forget_wanted()
+        self.release()
         self._is_at_end = True
 
     def keep_end(self) -> None:
@@ -415,7 +415,7 @@ class ReadersPlace(QObject):
         self._stack.lay_out()
         self._arrive()
 
-    def place_now(self) -> ReadingPlace | None:
+    def current_position(self) -> ReadingPlace | None:
         """Return which message is at the top of the screen, and how much of it is above."""
         if self._is_at_end or not self._stack.slots:
             return None
@@ -431,15 +431,15 @@ class ReadersPlace(QObject):
 
     def hold(self) -> None:
         """Keep the line at the top of the screen there while sizes change."""
-        if self._is_at_end or self._wanted is not None or not self._stack.slots:
+        if self._is_at_end or self._target is not None or not self._stack.slots:
             return
         slot = self._stack.slots[self._stack.first_at(self._bar.value())]
         self._want(self._line_in(slot) or self._share_of(slot))
 
-    def forget_wanted(self) -> None:
+    def release(self) -> None:
         """Let the reader scroll freely."""
         self._arriving.stop()
-        self._wanted = None
+        self._target = None
 
     # -- places ----------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class ReadersPlace(QObject):
         down = self._found_in(slot) or 0
         height = self._area.viewport().height()
         # The top of the message, unless the found words would then be out of sight.
-        return slot.top - _ABOVE_WANTED_PX if down < height // 2 else slot.top + down - height // 3
+        return slot.top - _ABOVE_TARGET_PX if down < height // 2 else slot.top + down - height // 3
 
     def _line_in(self, slot: MessageSlot) -> Callable[[], int] | None:
         """Return where the text line at the top of the screen is; None if none is there."""
@@ -480,16 +480,16 @@ class ReadersPlace(QObject):
 
     # -- scrolling -------------------------------------------------------------------------
 
-    def _want(self, place: Callable[[], int]) -> None:
+    def _want(self, position: Callable[[], int]) -> None:
         self._is_at_end = False
-        self._wanted = place
+        self._target = position
         self._arriving.start()
 
     def _arrive(self) -> None:
         """Scroll to the wanted place; views that are made on the way change the heights again."""
-        if self._wanted is not None:
+        if self._target is not None:
             self._arriving.start()
-            self._scroll(max(0, self._wanted()))
+            self._scroll(max(0, self._target()))
 
     def _scroll(self, value: int) -> None:
         is_at_end = self._is_at_end
@@ -499,15 +499,15 @@ class ReadersPlace(QObject):
         self._is_at_end = is_at_end
         self.moved.emit()
 
-    def _notice_place(self, value: int) -> None:
+    def _on_scroll(self, value: int) -> None:
         """Follow a reader who scrolls."""
         if not self._is_scrolling and not self._stack.is_changing:
-            self.forget_wanted()
+            self.release()
             self._is_at_end = value >= self._bar.maximum() - _NEAR_END_PX
             self.moved.emit()
 
-    def _keep_place(self, top: int) -> None:
-        if self._wanted is not None:
+    def _keep_anchor(self, top: int) -> None:
+        if self._target is not None:
             self._arrive()
         elif self._is_at_end:
             self._scroll(self._bar.maximum())

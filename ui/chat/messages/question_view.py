@@ -11,7 +11,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
-from ui.chat.composer.attachments import AttachedFile, words_of
+from ui.chat.composer.attachments import AttachedFile, file_caption
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
 from ui.kit import icons
@@ -29,12 +29,12 @@ class PromptLine(QWidget):
     """Says which messages above are not sent, or are sent as a summary.
 
     Signals:
-        send_all_wanted: A person wants all messages to be sent again.
-        summary_edited: A person changed the summary; carries its text, empty for none.
+        send_all_requested: Request for all messages to be sent again.
+        summary_edited: The user changed the summary; carries its text, empty for none.
         left: The focus should go to another widget.
     """
 
-    send_all_wanted = Signal()
+    send_all_requested = Signal()
     summary_edited = Signal(str)
     left = Signal()
 
@@ -43,7 +43,7 @@ class PromptLine(QWidget):
         is_summarized = left_out.is_summarized and bool(summary.strip())
         self._summary = summary if is_summarized else ""
         self._editor: MessageEditor | None = None
-        self.words = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
+        self.caption = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
         self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
         self.fold = QPushButton("Show the Summary")
@@ -64,7 +64,7 @@ class PromptLine(QWidget):
             part.setVisible(is_summarized)
         self._column = column(
             _rule(),
-            self.words,
+            self.caption,
             buttons,
             self.text,
             _rule(),
@@ -72,7 +72,7 @@ class PromptLine(QWidget):
             margins=(0, 0, 0, 12),
             on=self,
         )
-        self.send_all.clicked.connect(self.send_all_wanted)
+        self.send_all.clicked.connect(self.send_all_requested)
         self.fold.toggled.connect(self._fold)
         self.edit.clicked.connect(self._begin_editing)
         self.remove.clicked.connect(lambda: self.summary_edited.emit(""))
@@ -81,7 +81,7 @@ class PromptLine(QWidget):
 
     def _begin_editing(self) -> None:
         if self._editor is None:
-            self._editor = MessageEditor(self._summary, says="summary", sends="Save")
+            self._editor = MessageEditor(self._summary, accessible_name="summary", sends="Save")
             self._editor.submitted.connect(lambda text, _files: self.summary_edited.emit(text))
             self._editor.left.connect(self._end_editing)
             self._column.insertWidget(self._column.indexOf(self.text), self._editor)
@@ -109,11 +109,11 @@ class PromptLine(QWidget):
         self.fold.setIcon(icons.icon(name, theme.colors.muted, size))
 
 
-def _link(words: str, says: str) -> QPushButton:
-    button = QPushButton(words)
+def _link(text: str, accessible_name: str) -> QPushButton:
+    button = QPushButton(text)
     button.setProperty("kind", "link")
     button.setProperty("is_flush", True)
-    button.setAccessibleName(says)
+    button.setAccessibleName(accessible_name)
     button.setAutoDefault(False)
     return button
 
@@ -128,7 +128,7 @@ def _rule() -> QFrame:
 
 _PAD_X, _PAD_Y = 15, 10
 _GAP_PX = 8
-_LEAST_PX = 100
+_MIN_PX = 100
 
 
 class PlainBubble(QWidget):
@@ -166,8 +166,8 @@ class PlainBubble(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        room = self.width() - self._beside.sizeHint().width() - _GAP_PX
-        most = max(_LEAST_PX, min(int(self.width() * 0.8), room)) - 2 * _PAD_X
+        available = self.width() - self._beside.sizeHint().width() - _GAP_PX
+        limit = max(_MIN_PX, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
         widths = [_text_px(self._text)]
         for file in self.files:
             widths.append(file.chip.sizeHint().width())
@@ -175,9 +175,9 @@ class PlainBubble(QWidget):
                 widths.append(file.picture.sizeHint().width())
             if file.text_view is not None and file.is_unfolded:
                 widths.append(_text_px(file.text_view))
-        wanted = min(max(widths) + 2, most)
+        target = min(max(widths) + 2, limit)
         for part in (self._text, *self.files):
-            part.setFixedWidth(wanted)
+            part.setFixedWidth(target)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(120, super().minimumSizeHint().height())
@@ -194,22 +194,22 @@ class QuestionView(QWidget):
     """Shows a question; editing it asks again and keeps the old version.
 
     Signals:
-        edited: A person edited the question; carries the new text and files.
-        left: A person cancelled the editing.
-        menu_wanted: A person wants its menu; carries the place on the screen.
-        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
-        unpin_wanted: A person does not want it to be sent with every question any more.
-        send_all_wanted: A person wants all messages above it to be sent again.
-        summary_edited: A person changed the summary of the messages above; carries its text.
+        edited: The user edited the question; carries the new text and files.
+        left: The user cancelled the editing.
+        menu_requested: Request for its menu; carries the place on the screen.
+        picture_requested: Request to see a picture; carries the ``Attachment``.
+        unpin_requested: Request not to send it with every question any more.
+        send_all_requested: Request for all messages above it to be sent again.
+        summary_edited: The user changed the summary of the messages above; carries its text.
     """
 
     edited = Signal(str, object)
     left = Signal()
-    unpin_wanted = Signal()
-    send_all_wanted = Signal()
+    unpin_requested = Signal()
+    send_all_requested = Signal()
     summary_edited = Signal(str)
-    menu_wanted = Signal(QPoint)
-    picture_wanted = Signal(object)
+    menu_requested = Signal(QPoint)
+    picture_requested = Signal(object)
 
     def __init__(self, message: ConversationMessage, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -223,13 +223,13 @@ class QuestionView(QWidget):
         self.more = self.action_row.add("more", "More actions for this question")
         self.pinned = self.action_row.add("pin", PINNED, is_always_drawn=True)
         self.pinned.setVisible(message.is_pinned)
-        self.pinned.clicked.connect(self.unpin_wanted)
+        self.pinned.clicked.connect(self.unpin_requested)
         self.bubble = PlainBubble(message.typed, message.files, self.action_row)
         for file in self.bubble.files:
-            file.picture_wanted.connect(self.picture_wanted)
+            file.picture_requested.connect(self.picture_requested)
         self._layout = column(self.bubble, spacing=3, on=self)
         self.edit.clicked.connect(self.begin_editing)
-        self.more.clicked.connect(lambda: self.menu_wanted.emit(below(self.more)))
+        self.more.clicked.connect(lambda: self.menu_requested.emit(below(self.more)))
         self._copy.clicked.connect(lambda: copy_text(message.text))
 
     @property
@@ -249,7 +249,7 @@ class QuestionView(QWidget):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the message's menu."""
-        self.menu_wanted.emit(event.globalPos())
+        self.menu_requested.emit(event.globalPos())
         event.accept()
 
     def show_busy(self, is_busy: bool) -> None:
@@ -263,7 +263,7 @@ class QuestionView(QWidget):
         """Show whether the question is pinned, and what the model gets of its files."""
         self.pinned.setVisible(self.message.is_pinned)
         for file, shown in zip(self.message.files, self.bubble.files, strict=False):
-            shown.chip.say(words_of(file))
+            shown.chip.show_caption(file_caption(file))
 
     def show_prompt_line(self, left_out: LeftOut | None) -> None:
         """Say above the question that the prompt begins with it; None for nothing."""
@@ -277,7 +277,7 @@ class QuestionView(QWidget):
             line.deleteLater()
         if left_out is not None:
             line = self.prompt_line = PromptLine(left_out, self.message.summary)
-            line.send_all_wanted.connect(self.send_all_wanted)
+            line.send_all_requested.connect(self.send_all_requested)
             line.summary_edited.connect(self.summary_edited)
             line.left.connect(self.left)
             self._layout.insertWidget(0, line)

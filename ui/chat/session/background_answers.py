@@ -68,32 +68,34 @@ async def summary_of(
         before: The summary of what came before them; empty for none.
         engine: Answers.
         model: The model.
-        advance: Called with the progress in words.
+        advance: Called with the progress as text.
 
     Raises:
         SummaryFailed: The model wrote none.
     """
-    told = without_tools(turns_of(list(messages)))
-    rest = "\n\n".join(f"{_NAMES[message.role]}: {message.content.strip()}" for message in told)
-    words = f"Summarizing {counted(len(messages), 'earlier message')}"
-    most = summary_tokens(model.context_length)
+    sent = without_tools(turns_of(list(messages)))
+    remainder = "\n\n".join(
+        f"{_NAMES[message.role]}: {message.content.strip()}" for message in sent
+    )
+    caption = f"Summarizing {counted(len(messages), 'earlier message')}"
+    limit = summary_tokens(model.context_length)
     summary = before
-    while rest.strip():
-        advance(f"{words}…")
-        room = int(model.context_length * _PART_SHARE)
+    while remainder.strip():
+        advance(f"{caption}…")
+        available = int(model.context_length * _PART_SHARE)
 
         async def count(text: str) -> int:
             return len(await engine.tokenize(text, model.id))
 
-        chars = await fitting_chars(rest, room, count)
-        part, rest = rest[: max(chars, 1)], rest[max(chars, 1) :]
-        request = background_request(_summary_question(summary, part, most), model, most)
+        chars = await fitting_chars(remainder, available, count)
+        part, remainder = remainder[: max(chars, 1)], remainder[max(chars, 1) :]
+        request = background_request(_summary_question(summary, part, limit), model, limit)
 
-        def tell(tokens: int) -> None:
-            advance(f"{words}: {counted(tokens, 'token')}")
+        def report(tokens: int) -> None:
+            advance(f"{caption}: {counted(tokens, 'token')}")
 
         try:
-            text, finished = await answer_text(engine, request, tell)
+            text, finished = await answer_text(engine, request, report)
         except EngineError as error:
             raise SummaryFailed(describe_error(error)) from error
         if finished.stop.kind is StopKind.CANCELLED:
@@ -107,10 +109,10 @@ async def summary_of(
 _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
 
 
-def _summary_question(before: str, part: str, most_tokens: int) -> str:
+def _summary_question(before: str, part: str, max_tokens: int) -> str:
     parts = [
         "Summarize the conversation below in plain sentences, in at most "
-        f"{counted(max(most_tokens // 2, 10), 'word')} and in its own language. Keep names, "
+        f"{counted(max(max_tokens // 2, 10), 'word')} and in its own language. Keep names, "
         "numbers, decisions and open questions. Write the summary only.",
         f"What came before:\n{before.strip()}" if before.strip() else "",
         f"The conversation:\n{part.strip()}",
@@ -118,13 +120,13 @@ def _summary_question(before: str, part: str, most_tokens: int) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def background_request(question: str, model: ModelInfo, most_tokens: int) -> GenerationRequest:
+def background_request(question: str, model: ModelInfo, token_limit: int) -> GenerationRequest:
     """Return the request for an answer that is no part of a conversation."""
     # Nothing of it is kept on disk, and nothing of it is recorded.
     return GenerationRequest(
         messages=(Message("user", question),),
         sampling=Sampling(temperature=0),
-        max_tokens=most_tokens,
+        max_tokens=token_limit,
         thinking=False if model.can_think else None,
         cache_owner=replace(LOCAL_OWNER, kept_with=None),
         model=model.id,

@@ -1,4 +1,4 @@
-"""Counts the tokens of a message, and how full the context would be, while a person types.
+"""Counts the tokens of a message, and how full the context would be, while the user types.
 
 Main thread.
 """
@@ -36,9 +36,9 @@ class Count:
         context: The tokens that the context holds.
         without_files: The tokens of the prompt without the message's files; None without files.
         files: The tokens of each file.
-        is_least: Whether ``prompt`` is a lower bound.
+        is_lower_bound: Whether ``prompt`` is a lower bound.
         total: The tokens of the prompt if nothing were left out.
-        is_least_total: Whether that is a lower bound.
+        is_lower_bound_total: Whether that is a lower bound.
         left_out: The earlier messages that would not be sent; None if all would.
         when_full: What becomes of the oldest messages when the context is full.
         cuts: How many characters of the message's files fit, if it is too long for all of them.
@@ -49,9 +49,9 @@ class Count:
     context: int
     without_files: int | None = None
     files: Mapping[Attachment, int] = field(default_factory=dict)
-    is_least: bool = False
+    is_lower_bound: bool = False
     total: int = 0
-    is_least_total: bool = False
+    is_lower_bound_total: bool = False
     left_out: LeftOut | None = None
     when_full: WhenFull = WhenFull.LEAVE_OUT
     cuts: Mapping[Attachment, int] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class ContextMeter(QObject):
         return not self._timer.isActive() and not self._is_counting
 
     def count_now(self) -> None:
-        """Count at once, because the person waits for it."""
+        """Count at once, because the user waits for it."""
         self._timer.stop()
         self._begin()
 
@@ -133,84 +133,88 @@ class ContextMeter(QObject):
             return
         if self._has_ended:
             return
-        asked = self._ask()
-        if asked is None:
+        target = self._ask()
+        if target is None:
             self.counted.emit(None)
             return
         self._is_counting = True
-        start_task(self, self._count(asked), "count the tokens of a message")
+        start_task(self, self._count(target), "count the tokens of a message")
 
-    async def _count(self, asked: Counted) -> None:
+    async def _count(self, target: Counted) -> None:
         count: Count | None
         try:
-            count = await self._counted(asked)
+            count = await self._counted(target)
         except (EngineError, _OutOfDate):
             count = None
         finally:
             self._is_counting = False
-        if self._ask() == asked:
+        if self._ask() == target:
             self.counted.emit(count)
         else:
             self.recount()  # the text or the conversation has changed meanwhile
 
-    async def _counted(self, asked: Counted) -> Count:
-        files = await self._file_tokens(asked)
-        without = (await self._fit(asked, ())).tokens if asked.files else None
-        fit = await self._fit(asked, asked.files)
+    async def _counted(self, target: Counted) -> Count:
+        files = await self._file_tokens(target)
+        without = (await self._fit(target, ())).tokens if target.files else None
+        fit = await self._fit(target, target.files)
         prompt, total = fit.tokens or 0, fit.total or 0
         if fit.is_least and without is not None:
             prompt = max(prompt, without + sum(files.values()))
-        text = question(asked.typed, asked.files).sent
+        text = question(target.typed, target.files).sent
         if len(text) > _PART_CHARS and files:
-            message = sum(files.values()) + await self._tokens(asked, asked.typed)
+            message = sum(files.values()) + await self._tokens(target, target.typed)
         else:
-            message = await self._tokens(asked, text)
+            message = await self._tokens(target, text)
         return Count(
             message,
             prompt,
-            asked.model.context_length,
+            target.model.context_length,
             without,
             files,
             fit.is_least,
             max(total, prompt),
             fit.is_least_total,
             fit.left_out,
-            self._when_full_of(asked),
-            await self._fitting_cuts(asked, fit),
+            self._when_full_of(target),
+            await self._fitting_cuts(target, fit),
         )
 
-    async def _fitting_cuts(self, asked: Counted, fit: PromptFit) -> dict[Attachment, int]:
+    async def _fitting_cuts(self, target: Counted, fit: PromptFit) -> dict[Attachment, int]:
         """Return how much of the files fits, if the message is too long with all of them."""
-        if not asked.files or (fit.tokens or 0) < asked.model.context_length:
+        if not target.files or (fit.tokens or 0) < target.model.context_length:
             return {}
-        cut = (await self._fit(asked, asked.files, cuts_files=True)).messages[-1]
+        cut = (await self._fit(target, target.files, cuts_files=True)).messages[-1]
         return {
             file: sent.sent_chars
-            for file, sent in zip(asked.files, cut.files, strict=False)
+            for file, sent in zip(target.files, cut.files, strict=False)
             if sent.sent_chars is not None and sent.sent_chars != file.sent_chars
         }
 
-    def _when_full_of(self, asked: Counted) -> WhenFull:
-        return asked.conversation.when_full or self._context.when_full
+    def _when_full_of(self, target: Counted) -> WhenFull:
+        return target.conversation.when_full or self._context.when_full
 
     async def _fit(
-        self, asked: Counted, files: tuple[Attachment, ...], *, cuts_files: bool = False
+        self, target: Counted, files: tuple[Attachment, ...], *, cuts_files: bool = False
     ) -> PromptFit:
         """Return the prompt that would be sent, always with its tokens."""
-        shown = asked.conversation.messages
-        message = question(asked.typed, files)
+        shown = target.conversation.messages
+        message = question(target.typed, files)
         message.parent = shown[-1] if shown else None
-        conversation, model, when_full = asked.conversation, asked.model, self._when_full_of(asked)
+        conversation, model, when_full = (
+            target.conversation,
+            target.model,
+            self._when_full_of(target),
+        )
         request = request_for(conversation, None, message)
         if model.can_call_tools and self._context.toolbox is not None:
             request = replace(request, tools=self._context.toolbox.offered_to(conversation))
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
             summarized = first if when_full is WhenFull.SUMMARIZE else ""
-            told = prompt_messages(
+            sent = prompt_messages(
                 messages, conversation.settings.system_prompt, summarized=summarized
             )
-            return fitted(replace(request, messages=told), conversation.settings, model)
+            return fitted(replace(request, messages=sent), conversation.settings, model)
 
         async def count_tokens(text: str) -> int:
             return len(await self._engine.tokenize(text, model.id))
@@ -232,29 +236,29 @@ class ContextMeter(QObject):
             tokens = max(too_long.prompt_tokens, model.context_length)
         return replace(fit, tokens=tokens, total=tokens)
 
-    async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:
-        name, known = asked.model.id, self._files
+    async def _file_tokens(self, target: Counted) -> dict[Attachment, int]:
+        name, known = target.model.id, self._files
         self._files = {}
-        for file in asked.files:
+        for file in target.files:
             if (count := known.get((name, file))) is None:
-                count = await self._tokens(asked, cut_text(file.text, file.sent_chars))
+                count = await self._tokens(target, cut_text(file.text, file.sent_chars))
             self._files[name, file] = count
-        return {file: self._files[name, file] for file in asked.files}
+        return {file: self._files[name, file] for file in target.files}
 
-    async def _tokens(self, asked: Counted, text: str) -> int:
+    async def _tokens(self, target: Counted, text: str) -> int:
         """Return the number of tokens of a text; a long text is counted in parts."""
         count = 0
         for start in range(0, len(text), _PART_CHARS):
-            if start and self._is_out_of_date(asked):
+            if start and self._is_out_of_date(target):
                 raise _OutOfDate
             part = text[start : start + _PART_CHARS]
-            count += len(await self._engine.tokenize(part, asked.model.id))
+            count += len(await self._engine.tokenize(part, target.model.id))
         return count
 
-    def _is_out_of_date(self, asked: Counted) -> bool:
+    def _is_out_of_date(self, target: Counted) -> bool:
         """Return whether the attached files have changed meanwhile, or counting is impossible."""
         now = self._ask()
-        return now is None or now.files != asked.files
+        return now is None or now.files != target.files
 
 
 class _OutOfDate(Exception):

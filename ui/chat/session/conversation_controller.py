@@ -207,19 +207,19 @@ class ConversationController(QObject):
 
     @property
     def calling_run(self) -> Run | None:
-        """The answer whose calls are running or wait for a person, if there is one."""
+        """The answer whose calls are running or wait for the user, if there is one."""
         return None if self._tools is None else self._tools.run
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
     ) -> Run | None:
         """Ask a question; return the run of its answer, or None if another one is still running."""
-        asked = question(text, files)
-        if self.is_answering or not asked.text.strip():
+        user_message = question(text, files)
+        if self.is_answering or not user_message.text.strip():
             return None
-        self.conversation.add(asked)
-        self.message_appended.emit(asked)
-        return self._begin(asked, [asked], change=change)
+        self.conversation.add(user_message)
+        self.message_appended.emit(user_message)
+        return self._begin(user_message, [user_message], change=change)
 
     def edit(
         self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()
@@ -232,9 +232,9 @@ class ConversationController(QObject):
         self.path_changed.emit(len(self.conversation.messages) - 1)
         return self._begin(edited, [edited])
 
-    def answer(self, asked: ConversationMessage) -> Run | None:
+    def answer(self, user_message: ConversationMessage) -> Run | None:
         """Answer a question of the conversation again; existing answers stay as versions."""
-        return None if self.is_answering else self._begin(asked)
+        return None if self.is_answering else self._begin(user_message)
 
     def regenerate(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again; the old answer stays as a version."""
@@ -370,8 +370,8 @@ class ConversationController(QObject):
             side.run_finished.connect(self._refresh_need)
         self.sides = tuple(sides)
         left, right = sides
-        asked = None if is_new else questions[-1]
-        begun = left.send(text, files) if asked is None else left.answer(asked)
+        user_message = None if is_new else questions[-1]
+        begun = left.send(text, files) if user_message is None else left.answer(user_message)
         if begun is None or left.last_answer is None or left.last_answer.parent is None:
             self.sides = ()
             return False
@@ -431,7 +431,7 @@ class ConversationController(QObject):
 
     def _begin(
         self,
-        asked: ConversationMessage,
+        user_message: ConversationMessage,
         unsaved: Sequence[ConversationMessage] = (),
         continued: Run | None = None,
         change: StopChange = NO_CHANGE,
@@ -440,16 +440,16 @@ class ConversationController(QObject):
         """Add an answer to a question, store what is new, and start generating it."""
         conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
-        request = self._traces.traced(request_for(conversation, model, asked, begun, change))
+        request = self._traces.traced(request_for(conversation, model, user_message, begun, change))
         run = new_run(request, model, continued, change, begun)
         if continued is None:
-            run.left_out = last_left_out(conversation.tree.path_to(asked))
+            run.left_out = last_left_out(conversation.tree.path_to(user_message))
         if model is None and conversation.model is not None:
             run.model_id, run.is_loading = conversation.model.name, True
-        is_first = not any(m.parent is asked for m in conversation.tree)
+        is_first = not any(m.parent is user_message for m in conversation.tree)
         message = ConversationMessage("assistant", run=run)
         followers = conversation.tree.copied_after(replaced, message)
-        conversation.tree.add(message, asked)
+        conversation.tree.add(message, user_message)
         for follower in followers:
             conversation.tree.add(follower, follower.parent)
         self._traces.copy(runs_of(followers), self._saved.id)
@@ -457,7 +457,7 @@ class ConversationController(QObject):
         answer = self._answer = _RunningAnswer(run, message)
         self._ticks.start()
         self._saves.start()
-        work = self._collect(answer, request, conversation.settings, asked, continued)
+        work = self._collect(answer, request, conversation.settings, user_message, continued)
         answer.task = start_task(self, work, f"answer {run.id}")
         # A task that is cancelled before its first step never runs its own ending.
         answer.task.add_done_callback(lambda _: self._end_answer(answer))
@@ -475,7 +475,7 @@ class ConversationController(QObject):
         answer: "_RunningAnswer",
         request: GenerationRequest,
         settings: ConversationSettings,
-        asked: ConversationMessage,
+        user_message: ConversationMessage,
         continued: Run | None,
     ) -> None:
         """Send the request once all is stored and its model is loaded; collect the answer."""
@@ -489,7 +489,7 @@ class ConversationController(QObject):
                 if exact is not None:
                     request = exact
                 elif model is not None:
-                    request = await self._fit(answer, asked, request, settings, model)
+                    request = await self._fit(answer, user_message, request, settings, model)
                 request = fitted(request, settings, model, run.stop_change.without)
                 run.take_model(request.stops, run.model_id if model is None else model.id)
                 generation = await self._engine.generate(request)
@@ -549,18 +549,18 @@ class ConversationController(QObject):
             tools=before.tools,
             begun=(*before.begun, *(token.token_id for token in trace.tokens)),
         )
-        wanted = fitted(exact, settings, model)
+        expected = fitted(exact, settings, model)
         try:
-            size = await self._engine.count_tokens(wanted)
+            size = await self._engine.count_tokens(expected)
         except EngineError:
             return None
-        is_same = wanted.thinking == before.thinking
+        is_same = expected.thinking == before.thinking
         return exact if is_same and size < model.context_length else None
 
     async def _fit(
         self,
         answer: "_RunningAnswer",
-        asked: ConversationMessage,
+        user_message: ConversationMessage,
         request: GenerationRequest,
         settings: ConversationSettings,
         model: ModelInfo,
@@ -572,17 +572,17 @@ class ConversationController(QObject):
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
             summarized = first if when_full is WhenFull.SUMMARIZE else ""
-            told = prompt_messages(messages, settings.system_prompt, begun, summarized)
-            return fitted(replace(request, messages=told), settings, model, run.stop_change.without)
+            sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
+            return fitted(replace(request, messages=sent), settings, model, run.stop_change.without)
 
         async def count_tokens(text: str) -> int:
             return len(await self._engine.tokenize(text, model.id))
 
         when_full = self.conversation.when_full or self._context.when_full
-        path = tree.path_to(asked)
+        path = tree.path_to(user_message)
         fit = await fitted_prompt(
             path,
-            sent_messages(self.conversation, asked),
+            sent_messages(self.conversation, user_message),
             make,
             Counts(model.context_length, self._engine.count_tokens, count_tokens),
             when_full,
@@ -609,15 +609,15 @@ class ConversationController(QObject):
         summaries = [n for n in range(left_out.until) if path[n].summary]
         begin = summaries[-1] if summaries else 0
         named = {message.id for message in fit.messages}
-        gone = [message for message in path[begin : left_out.until] if message.id not in named]
+        removed = [message for message in path[begin : left_out.until] if message.id not in named]
 
-        def tell(words: str) -> None:
-            if words != run.summarizing:
-                run.summarizing = words
+        def report(text: str) -> None:
+            if text != run.summarizing:
+                run.summarizing = text
                 self.run_changed.emit(run)
 
         try:
-            summary = await summary_of(gone, path[begin].summary, self._engine, model, tell)
+            summary = await summary_of(removed, path[begin].summary, self._engine, model, report)
             request = make(
                 [replace(message, summary=summary) for message in fit.messages], boundary.id
             )
@@ -626,7 +626,7 @@ class ConversationController(QObject):
             run.left_out = replace(left_out, problem=describe_error(error))
             return fit.request
         finally:
-            tell("")
+            report("")
         boundary.summary = summary
         run.left_out = replace(left_out, is_summarized=True)
         self._save_messages([boundary])
@@ -766,7 +766,7 @@ class _RunningAnswer:
         self._trace: RunTrace | None = None
         self._events: deque[Event] = deque()
         self._held = HeldText()
-        self._told = self._stage
+        self._reported_stage = self._stage
 
     def accept(self, generation: Generation, trace: RunTrace | None) -> None:
         """Note that the engine has accepted the request."""
@@ -794,8 +794,8 @@ class _RunningAnswer:
 
     def has_new_stage(self) -> bool:
         """Return whether a fact changed that is shown at once; a load may end without an event."""
-        before, self._told = self._told, self._stage
-        return before != self._told
+        before, self._reported_stage = self._reported_stage, self._stage
+        return before != self._reported_stage
 
     @property
     def _stage(self) -> tuple[object, ...]:

@@ -41,7 +41,7 @@ class ConversationFiles(QObject):
         added: A conversation was imported or copied; carries the ``Conversation``.
         grown: Conversations were imported or copied and are still in memory.
         written: A file has been written; carries its path.
-        refused: A file could not be read or written; carries the reason in words.
+        refused: A file could not be read or written; carries the reason as text.
     """
 
     added = Signal(object)
@@ -182,12 +182,14 @@ class ConversationFiles(QObject):
     ) -> bool:
         """Add the recorded tokens of answers; return whether all were added."""
         inside = {conversation.id for conversation in conversations}
-        wanted = [trace for trace in await self._traces.kept() if trace.conversation_id in inside]
+        requested = [
+            trace for trace in await self._traces.kept() if trace.conversation_id in inside
+        ]
         lost = 0
-        for number, kept in enumerate(wanted):
+        for number, kept in enumerate(requested):
             if transfer.is_cancelled:
                 return False
-            transfer.advance(number, len(wanted))
+            transfer.advance(number, len(requested))
             content = await self._traces.content(kept.run_id)
             if content is None:
                 lost += 1

@@ -53,13 +53,13 @@ class ImportPreview:
 
 
 class ConversationImports(QObject):
-    """Reads files of conversations, and imports the conversations that a person chooses.
+    """Reads files of conversations, and imports the conversations that the user chooses.
 
     Signals:
         looked: A file was read; carries an ``ImportPreview``.
         added: A conversation was imported; carries the ``Conversation``. Of many, the first.
         grown: Conversations were imported and are still in memory.
-        refused: A file could not be read; carries the reason in words.
+        refused: A file could not be read; carries the reason as text.
     """
 
     looked = Signal(object)
@@ -209,8 +209,8 @@ class ConversationImports(QObject):
                     if conversation is None:
                         break
                     if target and self._conversations.folders.of(conversation) is None:
-                        place = conversation.placement
-                        conversation.placement = replace(place, folder_id=target)
+                        position = conversation.placement
+                        conversation.placement = replace(position, folder_id=target)
                     await self._take_one(conversation, contents, imported)
                     count += 1
                     arrived.append(conversation)
@@ -230,8 +230,8 @@ class ConversationImports(QObject):
         if count < len(listed):
             how = "Cancelled after" if transfer.is_cancelled else "Imported only"
             result = f"{how} {count:,} of {total} from {contents.program}; these stay."
-        rest = replace(contents, left_out=left_out)
-        parts = (result, traces, rest.left_out_sentence, rest.damage_sentence)
+        remainder = replace(contents, left_out=left_out)
+        parts = (result, traces, remainder.left_out_sentence, remainder.damage_sentence)
         transfer.outcome = " ".join(filter(None, parts))
 
     async def _take_one(
@@ -285,9 +285,9 @@ class ConversationImports(QObject):
         """Create the folders of the conversations to import, and the empty folders."""
         folders = self._conversations.folders
         inside = {conversation.folder_id for conversation in listed}
-        not_wanted = {conversation.folder_id for conversation in contents.listed} - inside
+        not_requested = {conversation.folder_id for conversation in contents.listed} - inside
         for folder in contents.folders:
-            if folder.id not in not_wanted and folders.get(folder.id) is None:
+            if folder.id not in not_requested and folders.get(folder.id) is None:
                 folders.keep(folder)
         if not name:
             return ""
@@ -306,10 +306,10 @@ def _traces_sentences(counts: Counter[str], cause: str) -> str:
     if damaged := counts["damaged"]:
         subject = "Those" if count else "The recorded tokens"
         parts.append(f"{subject} of {counted(damaged, 'answer')} are damaged and left out.")
-    if without_room := counts["no room"]:
+    if skipped_traces := counts["no room"]:
         parts.append(
             f"Settings \u25b8 Storage leaves no room for the recorded tokens of "
-            f"{counted(without_room, 'answer')}."
+            f"{counted(skipped_traces, 'answer')}."
         )
     if cause:
         parts.append(f"The other recorded tokens could not be imported: {cause}.")

@@ -266,38 +266,38 @@ class ConversationList(QAbstractListModel):
         self._items.sort(key=self._key)
         self.endResetModel()
 
-    def place(
+    def change_placement(
         self,
         conversations: Iterable[Conversation],
         change: Callable[[Placement], Placement],
-        words: Callable[[str], str],
+        text: Callable[[str], str],
     ) -> None:
         """Change the folder of conversations, or archive them."""
         before = [(conversation, conversation.placement) for conversation in conversations]
         changed = [(conversation, old) for conversation, old in before if change(old) != old]
         if not changed:
             return
-        self._place_all((conversation, change(old)) for conversation, old in changed)
-        self._undos.append(lambda: self._place_all(changed))
-        self.undoable.emit(words(named([conversation for conversation, _ in changed])))
+        self._set_placements((conversation, change(old)) for conversation, old in changed)
+        self._undos.append(lambda: self._set_placements(changed))
+        self.undoable.emit(text(named([conversation for conversation, _ in changed])))
 
-    def _place_all(self, places: Iterable[tuple[Conversation, Placement]]) -> None:
-        for conversation, place in places:
-            conversation.placement = place
+    def _set_placements(self, positions: Iterable[tuple[Conversation, Placement]]) -> None:
+        for conversation, position in positions:
+            conversation.placement = position
             self.changed(conversation)
         self.placed.emit()
 
     def delete_folder(self, folder: ConversationFolder) -> None:
         """Delete a folder; the conversations in it stay, without a folder."""
         inside = [item for item in self._items if item.placement.folder_id == folder.id]
-        self._place_all(
+        self._set_placements(
             (conversation, replace(conversation.placement, folder_id="")) for conversation in inside
         )
         self.folders.delete(folder)
 
         def undo() -> None:
             self.folders.keep(folder)
-            self._place_all(
+            self._set_placements(
                 (conversation, replace(conversation.placement, folder_id=folder.id))
                 for conversation in inside
             )
@@ -329,7 +329,7 @@ class ConversationList(QAbstractListModel):
     def rename(self, conversation: Conversation, title: str) -> None:
         """Change the title of a conversation."""
         conversation.title = title
-        self._put_in_place(conversation)
+        self._resort(conversation)
         self.changed(conversation)
         self.renamed.emit(conversation)
 
@@ -337,27 +337,27 @@ class ConversationList(QAbstractListModel):
         """Pin a conversation to the top, or unpin it."""
         if conversation.is_pinned != is_pinned:
             conversation.is_pinned = is_pinned
-            self._put_in_place(conversation)
+            self._resort(conversation)
             self.changed(conversation)
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations; ``undo_last`` restores all of them."""
-        wanted = set(conversations)
-        rows = [row for row, item in enumerate(self._items) if item in wanted]
-        gone = [self._items[row] for row in rows]
+        target = set(conversations)
+        rows = [row for row, item in enumerate(self._items) if item in target]
+        removed = [self._items[row] for row in rows]
         if len(rows) == 1:
             self.beginRemoveRows(QModelIndex(), rows[0], rows[0])
             del self._items[rows[0]]
             self.endRemoveRows()
         elif rows:
             self.beginResetModel()
-            self._items = [item for item in self._items if item not in wanted]
+            self._items = [item for item in self._items if item not in target]
             self.endResetModel()
-        for conversation in gone:
+        for conversation in removed:
             self._store.delete(conversation)
-        if gone:
-            self._undos.append(lambda: self._restore(gone))
-            self.undoable.emit(f"Deleted {named(gone)}")
+        if removed:
+            self._undos.append(lambda: self._restore(removed))
+            self.undoable.emit(f"Deleted {named(removed)}")
 
     @property
     def can_undo(self) -> bool:
@@ -384,7 +384,7 @@ class ConversationList(QAbstractListModel):
     def touch(self, conversation: Conversation) -> None:
         """Move a conversation to the top of its group, because it has a new message."""
         conversation.updated_at = time.time()
-        self._put_in_place(conversation)
+        self._resort(conversation)
         self.changed(conversation)
 
     def changed(self, conversation: Conversation) -> None:
@@ -419,7 +419,7 @@ class ConversationList(QAbstractListModel):
             self._items = sorted([*self._items, *conversations], key=self._key)
             self.endResetModel()
 
-    def _put_in_place(self, conversation: Conversation) -> None:
+    def _resort(self, conversation: Conversation) -> None:
         row = self.row_of(conversation)
         target = self._row_for(conversation)
         if row < 0 or row == target:

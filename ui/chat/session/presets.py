@@ -11,7 +11,7 @@ from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
 
-_MOST_BYTES = 16_000_000
+_MAX_BYTES = 16_000_000
 
 
 class PresetList(QObject):
@@ -19,7 +19,7 @@ class PresetList(QObject):
 
     Signals:
         changed: The presets have changed.
-        refused: A file could not be read or written; carries the reason in words.
+        refused: A file could not be read or written; carries the reason as text.
     """
 
     changed = Signal()
@@ -77,7 +77,7 @@ class PresetList(QObject):
 
     async def _import(self, path: Path) -> None:
         try:
-            text = await read_text(path, _MOST_BYTES)
+            text = await read_text(path, _MAX_BYTES)
             presets = await asyncio.to_thread(presets_from_json, text)
         except FileRefused as refusal:
             self.refused.emit(str(refusal))

@@ -25,8 +25,8 @@ from ui.records.store import (
 )
 
 _WAIT_MS = 60
-# How many hits of a conversation are shown before a person wants more of them.
-_MOST_OF_ONE = 3
+# How many hits of a conversation are shown before the user wants more of them.
+_MAX_OF_ONE = 3
 _ROLES = {
     "user": "You",
     "assistant": "Answer",
@@ -36,7 +36,7 @@ _ROLES = {
 }
 
 
-def role_words(hit: Hit) -> str:
+def role_label(hit: Hit) -> str:
     """Return what a hit was found in."""
     return _ROLES[hit.role]
 
@@ -77,8 +77,8 @@ class MoreHits:
     count: int = 0
 
     @property
-    def words(self) -> str:
-        """What the row says."""
+    def label(self) -> str:
+        """The label of the row."""
         return f"{counted(self.count, 'more result')} here" if self.count else "Show More"
 
 
@@ -117,13 +117,13 @@ class Search(QAbstractListModel):
         return bool(words_of(self.query))
 
     @property
-    def words(self) -> str:
-        """How many hits there are, in words; empty for none."""
+    def summary(self) -> str:
+        """How many hits there are, as text; empty for none."""
         if not self._hits:
             return ""
         conversations = len({hit.conversation_id for hit in self._hits})
-        said = f"{counted(len(self._hits), 'result')} in {counted(conversations, 'conversation')}"
-        return f"{said}, and more" if self._has_more else said
+        saved = f"{counted(len(self._hits), 'result')} in {counted(conversations, 'conversation')}"
+        return f"{saved}, and more" if self._has_more else saved
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._rows)
@@ -138,7 +138,7 @@ class Search(QAbstractListModel):
         if role == Qt.ItemDataRole.ToolTipRole:
             return row.title if isinstance(row, FoundConversation) else None
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return _words(row, is_spoken=role == Qt.ItemDataRole.AccessibleTextRole)
+            return _row_label(row, is_spoken=role == Qt.ItemDataRole.AccessibleTextRole)
         return None
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -167,10 +167,10 @@ class Search(QAbstractListModel):
         self.query = query
         self._ask_anew()
 
-    def narrow(self, wanted: SearchFilter) -> None:
+    def narrow(self, target: SearchFilter) -> None:
         """Narrow the search to a part of the conversations."""
-        if wanted != self.filter:
-            self.filter = wanted
+        if target != self.filter:
+            self.filter = target
             self._ask_anew()
 
     def show_more(self, more: MoreHits) -> None:
@@ -203,9 +203,9 @@ class Search(QAbstractListModel):
     def _begin(self) -> None:
         start_task(self, self._search(self.query, self.filter, self._limit), "search")
 
-    async def _search(self, query: str, wanted: SearchFilter, limit: int) -> None:
-        hits = await self._store.search(query, wanted, limit + 1)
-        if (query, wanted, limit) == (self.query, self.filter, self._limit):
+    async def _search(self, query: str, target: SearchFilter, limit: int) -> None:
+        hits = await self._store.search(query, target, limit + 1)
+        if (query, target, limit) == (self.query, self.filter, self._limit):
             self.is_searching = False
             self._show(hits)
             self.changed.emit()
@@ -216,7 +216,7 @@ class Search(QAbstractListModel):
 
     def _lay_out(self) -> None:
         """Show the hits by conversation; views keep their place where only rows are added."""
-        rows = self._wanted()
+        rows = self._grouped()
         old = self._rows
         same = next((n for n, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), None)
         if same is None:
@@ -230,7 +230,7 @@ class Search(QAbstractListModel):
             self._rows = rows
             self.endInsertRows()
 
-    def _wanted(self) -> list[SearchRow]:
+    def _grouped(self) -> list[SearchRow]:
         by_conversation: dict[str, list[Hit]] = {}
         for hit in self._hits:
             by_conversation.setdefault(hit.conversation_id, []).append(hit)
@@ -239,20 +239,20 @@ class Search(QAbstractListModel):
             named = next((hit for hit in hits if hit.message_id is None), None)
             below = [hit for hit in hits if hit.message_id is not None]
             rows.append(FoundConversation(identity, hits[0].title, len(below), named))
-            is_whole = identity in self._whole or len(below) <= _MOST_OF_ONE + 1
-            shown = below if is_whole else below[:_MOST_OF_ONE]
+            is_whole = identity in self._whole or len(below) <= _MAX_OF_ONE + 1
+            shown = below if is_whole else below[:_MAX_OF_ONE]
             rows += shown
             if len(shown) < len(below):
                 rows.append(MoreHits(identity, len(below) - len(shown)))
         return [*rows, MoreHits()] if self._has_more else rows
 
 
-def _words(row: SearchRow, *, is_spoken: bool) -> str:
+def _row_label(row: SearchRow, *, is_spoken: bool) -> str:
     if isinstance(row, MoreHits):
-        return row.words
+        return row.label
     if isinstance(row, FoundConversation):
         if not is_spoken:
             return row.title
-        where = f", {role_words(row.named)} has the words" if row.named else ""
+        where = f", {role_label(row.named)} has the words" if row.named else ""
         return f"Conversation {row.title}{where}, {counted(row.hits, 'result')}"
-    return f"{role_words(row)} in {row.title}: {row.snippet}" if is_spoken else row.snippet
+    return f"{role_label(row)} in {row.title}: {row.snippet}" if is_spoken else row.snippet

@@ -20,20 +20,20 @@ from ui.records.runs import Run
 # A title is never worth a wait: it is made while no answer runs or waits, and given up otherwise.
 
 _LOOKED_EVERY_S = 0.5
-_MOST_TRIES = 4
+_MAX_TRIES = 4
 # Of more conversations, the oldest keep the words of their questions.
-_MOST_WAITING = 16
-_MOST_TOKENS = 24
-_MOST_WORDS, _MOST_CHARS = 8, 60
+_MAX_WAITING = 16
+_MAX_TOKENS = 24
+_MAX_WORDS, _MAX_CHARS = 8, 60
 _READ_CHARS = 1_200
 _LABEL = re.compile(r"^(?:title|titel|titre|título)\s*[:：]\s*", re.IGNORECASE)
 _QUOTES = "\"'“”„‘’«»`*_ "
-# What a model says that writes to the person instead of a title.
-_SAID = re.compile(r"^(?:sure|certainly|of course|here (?:is|are)|i('m| am| can)|sorry)\b", re.I)
+# What a model says that writes to the user instead of a title.
+_CHATTER = re.compile(r"^(?:sure|certainly|of course|here (?:is|are)|i('m| am| can)|sorry)\b", re.I)
 
 
 class Titles(QObject):
-    """Names a conversation once its first answer is there, unless a person has named it.
+    """Names a conversation once its first answer is there, unless the user has named it.
 
     Attributes:
         is_on: Whether conversations are named.
@@ -58,7 +58,7 @@ class Titles(QObject):
         self._writing: asyncio.Task[str] | None = None
         # First answers that wait for a title, the newest last.
         self._waiting: deque[tuple[Conversation, ConversationMessage, Run]] = deque(
-            maxlen=_MOST_WAITING
+            maxlen=_MAX_WAITING
         )
         self._is_naming = False
         in_memory.answer_ended.connect(self._consider)
@@ -71,13 +71,13 @@ class Titles(QObject):
         await finish_tasks(self)
 
     def _consider(self, conversation: Conversation, run: Run) -> None:
-        asked = [message for message in conversation.messages if message.run is None]
+        question = [message for message in conversation.messages if message.run is None]
         is_answer = run.finished is not None and run.finished.stop.kind is not StopKind.TOOL_CALL
-        if not self.is_on or len(asked) != 1 or not (is_answer and run.text.strip()):
+        if not self.is_on or len(question) != 1 or not (is_answer and run.text.strip()):
             return
-        if conversation.title != first_title(asked[0]):
+        if conversation.title != first_title(question[0]):
             return
-        self._waiting.append((conversation, asked[0], run))
+        self._waiting.append((conversation, question[0], run))
         if not self._is_naming:
             self._is_naming = True
             start_task(self, self._name_all(), "name conversations")
@@ -105,14 +105,16 @@ class Titles(QObject):
         finally:
             self._is_naming = False
 
-    async def _name(self, conversation: Conversation, asked: ConversationMessage, run: Run) -> None:
+    async def _name(
+        self, conversation: Conversation, question: ConversationMessage, run: Run
+    ) -> None:
         title = ""
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             await self._quiet()
             is_deleted = self._conversations.with_id(conversation.id) is None
-            if not self.is_on or is_deleted or conversation.title != first_title(asked):
+            if not self.is_on or is_deleted or conversation.title != first_title(question):
                 return
-            self._writing = asyncio.ensure_future(self._written(conversation, asked, run))
+            self._writing = asyncio.ensure_future(self._written(conversation, question, run))
             try:
                 title = await self._writing
                 break
@@ -125,7 +127,7 @@ class Titles(QObject):
                     raise
             finally:
                 self._writing = None
-        if title and conversation.title == first_title(asked):
+        if title and conversation.title == first_title(question):
             self._conversations.rename(conversation, title)
 
     async def _quiet(self) -> None:
@@ -134,7 +136,7 @@ class Titles(QObject):
             await asyncio.sleep(_LOOKED_EVERY_S)
 
     async def _written(
-        self, conversation: Conversation, asked: ConversationMessage, run: Run
+        self, conversation: Conversation, questions: ConversationMessage, run: Run
     ) -> str:
         """Return a title; empty if the model writes none, or is not in memory any more."""
         choice = conversation.model
@@ -144,7 +146,7 @@ class Titles(QObject):
         question = (
             "Write a title of at most six words for the conversation below, in its language. "
             "Write the title only.\n\n"
-            f"User: {asked.typed[:_READ_CHARS].strip() or first_title(asked)}\n\n"
+            f"User: {questions.typed[:_READ_CHARS].strip() or first_title(questions)}\n\n"
             f"Assistant: {run.text[:_READ_CHARS].strip()}"
         )
 
@@ -152,23 +154,25 @@ class Titles(QObject):
             if self._others > 0:
                 self._give_way()
 
-        request = background_request(question, info, _MOST_TOKENS)
+        request = background_request(question, info, _MAX_TOKENS)
         text, finished = await answer_text(self._engine, request, look)
         return "" if finished.stop.kind is not StopKind.EOS else written_title(text)
 
 
-def first_title(asked: ConversationMessage) -> str:
+def first_title(question: ConversationMessage) -> str:
     """Return the title that a conversation has from its first question, until it is named."""
-    return title_of(asked.typed if asked.typed.strip() else ", ".join(f.name for f in asked.files))
+    return title_of(
+        question.typed if question.typed.strip() else ", ".join(f.name for f in question.files)
+    )
 
 
 def written_title(text: str) -> str:
     """Return the title in what a model wrote; empty if that is no title."""
     line = next((line for line in text.splitlines() if line.strip()), "")
     title = _LABEL.sub("", plain_words(line).strip(_QUOTES)).strip(_QUOTES).rstrip(".:;,")
-    words = title.split()
-    repeats = max((words.count(word) for word in words), default=0)
-    is_title = 0 < len(words) <= _MOST_WORDS and len(title) <= _MOST_CHARS and repeats < 3
-    if not is_title or _SAID.match(title) or not any(char.isalpha() for char in title):
+    message = title.split()
+    repeats = max((message.count(word) for word in message), default=0)
+    is_title = 0 < len(message) <= _MAX_WORDS and len(title) <= _MAX_CHARS and repeats < 3
+    if not is_title or _CHATTER.match(title) or not any(char.isalpha() for char in title):
         return ""
     return title

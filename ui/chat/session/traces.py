@@ -87,12 +87,12 @@ class Traces(QObject):
     forgotten = Signal()
     level_changed = Signal()
 
-    def __init__(self, parent: QObject | None = None, most_runs: int = MAX_RUNS) -> None:
+    def __init__(self, parent: QObject | None = None, max_runs: int = MAX_RUNS) -> None:
         super().__init__(parent)
         self.keeper: TraceKeeper | None = None
         self.level = TraceLevel.STOPS
         self.top_logprobs = TOP_LOGPROBS
-        self._most_runs = most_runs
+        self._max_runs = max_runs
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()
         # The traces of deleted messages, for as long as the deletion can be undone.
         self._deleted: OrderedDict[str, RunTrace | None] = OrderedDict()
@@ -107,11 +107,11 @@ class Traces(QObject):
 
     def traced(self, request: GenerationRequest) -> GenerationRequest:
         """Return a request with the present level of detail."""
-        level, count = self.wanted
+        level, count = self.requested_level
         return replace(request, trace=level, top_logprobs=count)
 
     @property
-    def wanted(self) -> tuple[TraceLevel, int]:
+    def requested_level(self) -> tuple[TraceLevel, int]:
         """The present level of detail, and how many alternatives of each token are recorded."""
         return self.level, self.top_logprobs if self.level is TraceLevel.FULL else 0
 
@@ -226,9 +226,9 @@ class Traces(QObject):
 
     def _prune(self) -> None:
         kept = sum(len(trace.tokens) for trace in self._traces.values())
-        while len(self._traces) > 1 and (len(self._traces) > self._most_runs or kept > MAX_TOKENS):
-            _, gone = self._traces.popitem(last=False)
-            kept -= len(gone.tokens)
+        while len(self._traces) > 1 and (len(self._traces) > self._max_runs or kept > MAX_TOKENS):
+            _, removed = self._traces.popitem(last=False)
+            kept -= len(removed.tokens)
 
 
 class HeldText:
@@ -280,8 +280,8 @@ def held_times(tokens: Sequence[TokenTrace]) -> list[tuple[str, float]]:
     return times
 
 
-def held_words(tokens: Sequence[TokenTrace]) -> str:
-    """Return in words how long text was held back because it could have become a stop."""
+def held_text(tokens: Sequence[TokenTrace]) -> str:
+    """Return as text how long text was held back because it could have become a stop."""
     waits = held_times(tokens)
     if not waits:
         return "No text was held back."

@@ -54,7 +54,7 @@ class Workspace(QObject):
         answering_changed: The open conversation began or ended an answer, or another one was
             opened; carries whether an answer is running.
         stops_edited: The stop list of the open conversation was edited.
-        message_wanted: A message of the open conversation should be scrolled to; carries it.
+        message_requested: A message of the open conversation should be scrolled to; carries it.
 
     Attributes:
         in_memory: The open conversation, and others that were open or have running answers.
@@ -68,7 +68,7 @@ class Workspace(QObject):
     run_shown = Signal(object)
     answering_changed = Signal(bool)
     stops_edited = Signal()
-    message_wanted = Signal(object)
+    message_requested = Signal(object)
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Workspace(QObject):
 
     @property
     def selected(self) -> Conversation:
-        """The conversation that a person opened last; it may still be loading."""
+        """The conversation that the user opened last; it may still be loading."""
         return self.in_memory.requested or self.current.conversation
 
     def open(self, conversation: Conversation) -> None:
@@ -140,12 +140,12 @@ class Workspace(QObject):
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations and stop their answers; another conversation is shown."""
-        gone, before = set(conversations), self.conversations.every()
-        row = next((row for row, one in enumerate(before) if one in gone), 0)
+        removed, before = set(conversations), self.conversations.every()
+        row = next((row for row, one in enumerate(before) if one in removed), 0)
         for conversation in conversations:
             self.in_memory.cancel(conversation)
             self._engine.forget(cache_owner(conversation))
-        is_selected = self.selected in gone
+        is_selected = self.selected in removed
         self.conversations.delete(*conversations)
         if is_selected:
             every = self.conversations.every()
@@ -205,7 +205,7 @@ class Workspace(QObject):
 
     def _save_soon(self, conversation: Conversation) -> None:
         self._edited = conversation
-        # The timer is not restarted: some people type for minutes without a pause.
+        # The timer is not restarted: some users type for minutes without a pause.
         if not self._save_draft.isActive():
             self._save_draft.start()
 
@@ -335,7 +335,7 @@ class Workspace(QObject):
         """Load the messages of a conversation, and show it, at one of them if one is named."""
         await self.store.fill(conversation)
         if self.in_memory.requested is not conversation:
-            return  # a person wants another one meanwhile
+            return  # the user wants another one meanwhile
         if not conversation.is_loaded:
             self._request(None)  # it cannot be read; the store has reported that
             if self.conversations.row_of(self.current.conversation) < 0:
@@ -345,14 +345,14 @@ class Workspace(QObject):
         message = conversation.tree.get(message_id) if message_id else None
         if message is not None:
             self.current.show_version(message)
-            self.message_wanted.emit(message)
+            self.message_requested.emit(message)
 
     def _show(self, conversation: Conversation) -> None:
         self.in_memory.requested = None
         if self.current.conversation is conversation:
             return
         self.save_draft()
-        self._leave_current()
+        self._unfollow_current()
         self.current = self.in_memory.open(conversation)
         self._follow_current()
         # The next start shows it again.
@@ -379,7 +379,7 @@ class Workspace(QObject):
         current.continued.connect(self.show_run)
         self.model.follow(self.current.conversation)
 
-    def _leave_current(self) -> None:
+    def _unfollow_current(self) -> None:
         self.current.is_running_changed.disconnect(self.answering_changed)
         self.current.stops.edited.disconnect(self.stops_edited)
         self.current.continued.disconnect(self.show_run)

@@ -135,7 +135,7 @@ def test_the_pictures_of_a_result_are_shown_in_its_card(
     assert (shown.iconSize().width(), shown.iconSize().height()) == (420, 140)
     assert not_shown.text() == "A picture that cannot be shown here"
     wanted: list[object] = []
-    cards.picture_wanted.connect(wanted.append)
+    cards.picture_requested.connect(wanted.append)
     shown.click()
     assert wanted == [picture]
     cards.show_run(run)

@@ -300,7 +300,7 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
     qtbot.addWidget(view)
     view.show()
     path = tmp_path / file.kept_file
-    view.picture_wanted.connect(lambda one: confirm_file(view, one.name, path, "Picture"))
+    view.picture_requested.connect(lambda one: confirm_file(view, one.name, path, "Picture"))
 
     def answer(words: str) -> str:
         (chip,) = (one.chip for one in view.bubble.files)

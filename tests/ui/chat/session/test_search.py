@@ -39,8 +39,8 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(qtbo
         ("Dogs", 1, False),
     }
     (more,) = [row for row in rows if isinstance(row, MoreHits)]
-    assert more.words == "4 more results here"
-    assert search.words == "9 results in 2 conversations"
+    assert more.label == "4 more results here"
+    assert search.summary == "9 results in 2 conversations"
     search.show_more(more)
     assert search.rowCount() == 10
     for row in range(search.rowCount()):
@@ -58,12 +58,12 @@ async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtb
     kept(store, "Outside", "a needle")
     search = Search(store)
     await looked_for(search, "needle")
-    assert search.words.startswith("2 results")
+    assert search.summary.startswith("2 results")
     search.narrow(SearchFilter(folder_id="folder", speaker=Speaker.YOU))
-    await eventually(lambda: search.words == "1 result in 1 conversation")
+    await eventually(lambda: search.summary == "1 result in 1 conversation")
     search.narrow(SearchFilter(folder_id="other"))
     await eventually(lambda: not search.is_searching)
-    assert search.words == ""
+    assert search.summary == ""
 
 
 async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_field(

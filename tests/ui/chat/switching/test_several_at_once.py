@@ -130,7 +130,7 @@ async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_i
         library.refresh()
         await eventually(lambda: not library.is_looking)
         await eventually(bar.isVisible)
-        assert bar.words.text() == "alpha’s folder can’t be found."
+        assert bar.sentence.text() == "alpha’s folder can’t be found."
         assert "alpha stays available until it is unloaded." in bar.detail.text()
         assert several.header.name.text() == "alpha"
         assert bar.use.isVisible() is not is_default

@@ -76,7 +76,7 @@ async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     several.window.others.show_models()
     models = several.window.others.models
     assert models is not None
-    await eventually(lambda: "has not completed a step" in models.loaded.words.text())
+    await eventually(lambda: "has not completed a step" in models.loaded.caption.text())
     assert models.loaded.again.text() == "Restart This Model"
     button = card(several, "alpha").button
     assert button is not None

@@ -66,4 +66,4 @@ def choose(opened: OpenedModels, words: str, name: str = REPOSITORY) -> None:
 
 async def asked(opened: OpenedModels, words: str) -> None:
     question = opened.models.question
-    await eventually(lambda: question.isVisible() and words in question.words.text())
+    await eventually(lambda: question.isVisible() and words in question.caption.text())

@@ -19,7 +19,7 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     choose(opened, "Delete…")
     await asked(opened, f"Delete “{REPOSITORY}”? This frees 4.")
     question = opened.models.question
-    assert "download it again" in question.words.text()
+    assert "download it again" in question.caption.text()
     assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
     opened.answer("Cancel")
     assert is_there(repository_folder)

@@ -37,17 +37,17 @@ async def test_an_answer_is_continued_regenerated_and_switched_with_buttons(
     (view,) = views(window)
     assert view.run.text.startswith(short)
     assert view.run.text.rstrip().endswith("10")
-    assert view.action_row.place.text() == "2/2"
+    assert view.action_row.version.text() == "2/2"
     press(view, "Regenerate")
     await answered(window)
-    assert views(window)[0].action_row.place.text() == "3/3"
+    assert views(window)[0].action_row.version.text() == "3/3"
     for place in ("2/3", "1/3"):
         press(views(window)[0], "Earlier version")
         await eventually(lambda: bool(views(window)))
-        assert views(window)[0].action_row.place.text() == place
+        assert views(window)[0].action_row.version.text() == place
     (view,) = views(window)
     assert view.run.text == short
-    assert view.action_row.place.accessibleName() == "Version 1 of 3"
+    assert view.action_row.version.accessibleName() == "Version 1 of 3"
     assert window.stop_panel.verdict.run is view.run
 
 
@@ -77,7 +77,7 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
     async with start() as window:
         limit(window, 9)
         window.workspace.current.stops.add("END")
-        window.chat.settings.presets.save_wanted.emit("Short")
+        window.chat.settings.presets.save_requested.emit("Short")
     async with start() as window:
         window.workspace.new_conversation()
         limit(window, None)

@@ -109,7 +109,7 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
     assert sidebar.archive.isVisible()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries"]
     do("Unarchive")
-    sidebar.archive.leave.click()
+    sidebar.archive.done.click()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
 
 
