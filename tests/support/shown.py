@@ -15,7 +15,7 @@ from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
-from ui.preferences import KeyPlace, Preferences
+from ui.preferences import KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.records.tool_servers import ToolHost
@@ -42,7 +42,7 @@ class SilentServer:
 
 
 class NoKey:
-    async def place(self) -> KeyPlace:
+    async def place(self) -> KeyLocation:
         return "none"
 
     async def renew(self) -> str:
