@@ -92,7 +92,7 @@ _MOST_SAVED_BYTES = 100_000_000
 
 # Numbers that ``/set`` takes: the smallest and the greatest value, and whether they are whole.
 _NUMBERS = {
-    **{option.name: (option.least, option.most, option.is_whole) for option in SAMPLING_OPTIONS},
+    **{option.name: (option.min, option.max, option.is_whole) for option in SAMPLING_OPTIONS},
     **{
         field.name: (field.setting.minimum, field.setting.maximum, field.kind == int | None)
         for field in declared(NewConversation)

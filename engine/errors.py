@@ -18,7 +18,7 @@ class InvalidRequest(EngineError):
 
     Attributes:
         field: The name of the offending field, as the caller knows it; may be empty.
-        reason: What is wrong and what would be right.
+        reason: The fault and the remedy.
     """
 
     def __init__(self, field: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The reasoning efforts that a chat template names, and the one that a request means."""
+"""Reasoning efforts: the names in a chat template, and the nearest to a request."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -43,7 +43,7 @@ def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[st
 def nearest_effort(names: Sequence[str], effort: Effort) -> str | None:
     """Return the word of a template that is nearest to a wish, the higher one of two.
 
-    Returns None if no word of the scale is left: none, or one that switches reasoning off.
+    None without another name of the scale than one that switches reasoning off.
     """
     if effort.value in names:
         return effort.value

@@ -24,7 +24,7 @@ def describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> 
 
     Args:
         tools: The tools.
-        name: The only one that may be called; None for any of them.
+        name: The only callable tool; None for any of them.
         call_style: The name of the format of the model's calls.
 
     Raises:

@@ -159,7 +159,7 @@ class ChatTemplate:
         return "", ""
 
     def rules(self, *, has_tools: bool) -> TemplateRules:
-        """Return what it takes of a conversation, learnt at the first call."""
+        """Return the rules of conversations that it accepts, learnt at the first call."""
         with self._learning:
             if has_tools not in self._rules:
                 tools = [SAMPLE_TOOL] if has_tools else None
@@ -314,8 +314,8 @@ class ChatTemplate:
         if word in self.effort_names:
             return str(word)
         # A template that knows efforts may have no other option that turns reasoning down.
-        wish = Effort.NONE if _switches_thinking(request) is False else request.effort
-        return None if wish is None else efforts.nearest_effort(self.effort_names, wish)
+        effort = Effort.NONE if _switches_thinking(request) is False else request.effort
+        return None if effort is None else efforts.nearest_effort(self.effort_names, effort)
 
     def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         if not self._sources:  # code takes an option or fails
@@ -378,7 +378,7 @@ def _reason_of(error: Exception, model: str) -> str:
 
 def _with_trailing_space(text: str, begun: str) -> str:
     """Return a prompt that ends as the begun answer does: many templates trim its white space."""
-    words = begun.strip()
-    if not words or text.endswith(begun) or not text.rstrip().endswith(words):
+    beginning = begun.strip()
+    if not beginning or text.endswith(begun) or not text.rstrip().endswith(beginning):
         return text
     return text.rstrip() + begun[len(begun.rstrip()) :]

@@ -81,7 +81,7 @@ CONVERSATIONS: dict[str, tuple[Message, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TemplateCase:
-    """One conversation, and what becomes of it.
+    """One conversation and its outcome.
 
     Attributes:
         conversation: A key of ``CONVERSATIONS``.
@@ -117,7 +117,7 @@ def check_template(template: ChatTemplate) -> TemplateReport:
         _check(template, name, messages, form) for name, messages in CONVERSATIONS.items()
     )
     changed = [field.name for field in fields(rules) if getattr(rules, field.name) != field.default]
-    changes = tuple(words for name, words in _CHANGES.items() if name in changed)
+    changes = tuple(change for name, change in _CHANGES.items() if name in changed)
     return TemplateReport(cases, changes, template.effort_names)
 
 

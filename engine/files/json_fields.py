@@ -22,7 +22,7 @@ _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 
 class DamagedFile(EngineError, ValueError):
-    """A file has unexpected content; the message names the field and what is expected."""
+    """A file has unexpected content; the message names the field and the expected kind."""
 
 
 def parsed_json(text: str) -> Any:
@@ -190,7 +190,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _plain_kinds(kind: type) -> dict[str, Any]:
-    """Return the types of the fields that have a single value, also those that may be None."""
+    """Return the types of the fields with a single value, optional ones included."""
     kinds = {name: set(get_args(of) or (of,)) - {NoneType} for name, of in _hints(kind).items()}
     plain = (str, bool, int, float)
     return {name: of.pop() for name, of in kinds.items() if len(of) == 1 and of <= {*plain}}

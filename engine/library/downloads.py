@@ -149,8 +149,8 @@ def _receive(
     from huggingface_hub import get_session, hf_raise_for_status
 
     begun = file.tell()
-    wanted = {**headers, "range": f"bytes={begun}-"} if begun else headers
-    with get_session().stream("GET", url, headers=wanted, timeout=_TIMEOUT_S) as response:
+    ranged = {**headers, "range": f"bytes={begun}-"} if begun else headers
+    with get_session().stream("GET", url, headers=ranged, timeout=_TIMEOUT_S) as response:
         if response.status_code >= 400:
             response.read()
             hf_raise_for_status(response)
@@ -179,16 +179,16 @@ def repository_of(text: str) -> str:
     """Return the repository that a person named by ``owner/name`` or by its page's address.
 
     Raises:
-        DownloadFailed: The text is neither; the message says what is needed.
+        DownloadFailed: The text is neither; the message has an example.
     """
-    wanted = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip())
-    wanted = "/".join(wanted.split("/")[:2]).split("?")[0].rstrip("/")
-    if not _NAME.fullmatch(wanted):
+    name = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip())
+    name = "/".join(name.split("/")[:2]).split("?")[0].rstrip("/")
+    if not _NAME.fullmatch(name):
         raise DownloadFailed(
             f"“{text.strip()}” is not the name of a repository; write owner/name, such as "
             "mlx-community/Qwen3-4B-4bit"
         )
-    return wanted
+    return name
 
 
 def download(
@@ -246,15 +246,15 @@ def download(
 def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
-    said = hub.within(
+    reply = hub.within(
         _LISTING_TIMEOUT_S,
         lambda hub: hub.get(path, {"blobs": True}, repository=repository).value(),
     )
-    siblings = said.get("siblings") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or not isinstance(siblings, list):
+    siblings = reply.get("siblings") if isinstance(reply, dict) else None
+    if not isinstance(reply, dict) or not isinstance(siblings, list):
         raise DownloadFailed("the hub's answer cannot be read; try again later")
     listed = [file for sibling in siblings if (file := _file(sibling)) is not None]
-    files = [file for file in listed if any(fnmatch(file.name, wanted) for wanted in _PATTERNS)]
+    files = [file for file in listed if any(fnmatch(file.name, pattern) for pattern in _PATTERNS)]
     if not any(file.name.endswith(".safetensors") for file in files):
         others = sorted({Path(file.name).suffix for file in listed} & {".gguf", ".bin", ".pt"})
         there = f" (only {', '.join(others)})" if others else ""
@@ -262,7 +262,7 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
             f"{repository} has no weights that MLX can read{there}; mlx-community has many "
             "models as *.safetensors"
         )
-    commit = said.get("sha")
+    commit = reply.get("sha")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise DownloadFailed(f"the hub names no commit of {repository}; try again later")
     return commit, files

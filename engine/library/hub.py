@@ -220,9 +220,9 @@ class Hub:
         Raises:
             HubCancelled: ``gives_up`` was set.
         """
-        asked = [(question, Future[T]()) for question in questions]
+        pending = [(question, Future[T]()) for question in questions]
         dropped = threading.Event()
-        rest, lock = iter(asked), threading.Lock()
+        rest, lock = iter(pending), threading.Lock()
         hub = Hub(self._address, dropped)
 
         def work() -> None:
@@ -238,9 +238,9 @@ class Hub:
                     outcome.set_exception(error)
 
         # Daemon threads, so that the program's end does not wait for the network.
-        for _ in range(min(len(asked), _MAX_REQUESTS_AT_ONCE)):
+        for _ in range(min(len(pending), _MAX_REQUESTS_AT_ONCE)):
             threading.Thread(target=work, name="asks a hub", daemon=True).start()
-        outcomes, ends_s = [outcome for _, outcome in asked], time.monotonic() + limit_s
+        outcomes, ends_s = [outcome for _, outcome in pending], time.monotonic() + limit_s
         try:
             while not all(outcome.done() for outcome in outcomes) and time.monotonic() < ends_s:
                 self._check()

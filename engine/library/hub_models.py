@@ -1,4 +1,4 @@
-"""The models of a hub: search, details, and those that suit this machine."""
+"""The models of a hub: search, details, and suggestions for this machine."""
 
 import dataclasses
 import re
@@ -101,10 +101,10 @@ def _parameters_size(safetensors: Any) -> int | None:
         return None
     bits = 0
     for kind, count in counts.items():
-        said = _TYPE.fullmatch(str(kind))
-        if said is None or not is_count(count):
+        match = _TYPE.fullmatch(str(kind))
+        if match is None or not is_count(count):
             return None
-        bits += count * (8 if said[2] else int(said[1]))
+        bits += count * (8 if match[2] else int(match[1]))
     return bits // 8
 
 
@@ -191,7 +191,7 @@ def look_up(hub: Hub, repository: str) -> HubModel:
 
 
 def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
-    """Return a hub's details of several models; None for those that cannot be read."""
+    """Return a hub's details of several models; None for unreadable ones."""
     outcomes = hub.at_once(
         _CONFIG_LIMIT_S, [partial(_looked_up, repository=repository) for repository in repositories]
     )
@@ -225,15 +225,15 @@ def card(hub: Hub, repository: str) -> str:
 
 
 def _found(hub: Hub, text: str, limit: int) -> SearchResult:
-    words = text.casefold().split()
+    terms = text.casefold().split()
     params: dict[str, Any] = {
         "filter": "mlx",
         "sort": "downloads",
-        "limit": min(_PAGE, limit) if len(words) < 2 else _PAGE,
+        "limit": min(_PAGE, limit) if len(terms) < 2 else _PAGE,
         "expand": list(_FIELDS),
     }
-    if words:
-        params["search"] = max(words, key=len)  # the hub looks for one word only
+    if terms:
+        params["search"] = max(terms, key=len)  # the hub looks for one term only
     models: dict[str, HubModel] = {}
     path = "/api/models"
     for _ in range(_MAX_PAGES):
@@ -245,7 +245,7 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
             model = hub_model(item)
             if model is None or not _can_chat(item):
                 continue
-            if len(words) < 2 or all(word in model.name.casefold() for word in words):
+            if len(terms) < 2 or all(term in model.name.casefold() for term in terms):
                 models.setdefault(model.name, model)
         path, params = reply.next_page, {}  # the address of a next page contains the query
         if not path or len(models) >= limit:
@@ -305,7 +305,7 @@ class SuggestedModel:
         size_mb: Size of its weight files, in millions of bytes, rounded.
         token_bytes: The cache memory of one token in all layers together.
         license: The license's identifier.
-        purpose: What it is good for, in a few words.
+        purpose: Its use, in a few words.
         bits: Bits of a quantized weight.
         title: Its name as people say it, and
         summary: what it is good at, in a sentence; only of the models that are recommended to
@@ -445,7 +445,7 @@ _COMFORTABLE = 0.75
 
 
 def recommended(memory: Memory) -> SuggestedModel | None:
-    """Return the model for people who have none yet: the largest one that fits comfortably.
+    """Return the model for newcomers: the largest one that fits comfortably.
 
     None if even the smallest one does not fit.
     """

@@ -1,4 +1,4 @@
-"""The models on this machine: where they are, what they are, and how they are removed."""
+"""The models on this machine: discovery, description and removal."""
 
 import contextlib
 import hashlib
@@ -195,7 +195,7 @@ class ModelFolders:
 
     Attributes:
         bundled: The model that comes with the program.
-        added: Folders that a person added: a model's own, or one that holds model folders.
+        added: Folders added by the user: a model's own, or one with model folders.
         hub_cache: The cache of Hugging Face's tools.
         lm_studio: Where LM Studio keeps models.
     """
@@ -376,7 +376,7 @@ def removal_of(model: FoundModel) -> Removal:
     """Return what removing a model would delete; deletes nothing.
 
     Raises:
-        RemovalFailed: It is not one that a program downloaded; the message says what to do.
+        RemovalFailed: No program downloaded it; the message has a remedy.
     """
     match model.origin:
         case Origin.BUNDLED:

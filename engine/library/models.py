@@ -1,4 +1,4 @@
-"""What is known of a model in a folder on this machine before it is loaded."""
+"""Facts about a model in a folder on this machine, before it is loaded."""
 
 import ast
 import contextlib
@@ -446,7 +446,7 @@ class WeightsInMemory:
     """What a model's weights are once they are loaded, as its files tell before.
 
     Attributes:
-        size_bytes: What they take.
+        size_bytes: Their size.
         value_bytes: The bytes of a number that the model computes with.
         has_head: Whether a draft head of its own is among them.
     """
@@ -695,8 +695,8 @@ def problem_of(config: dict[str, Any]) -> str:
     if known and _module(config) not in known:
         name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
         return f"It is of architecture {unsupported(name)}."
-    if words := missing_package(config):
-        return f"It {words}."
+    if fault := missing_package(config):
+        return f"It {fault}."
     return ""
 
 

@@ -36,7 +36,7 @@ def check_tokenizer(folder: Path) -> None:
 
 @lru_cache(maxsize=64)
 def _fault(file: Path, _size: int, _changed_ns: int) -> str:
-    """Return what is wrong with a tokenizer's file; empty if nothing is known."""
+    """Return the fault of a tokenizer's file; empty if none is known."""
     try:
         stated = json.loads(read_bounded(file, _MAX_BYTES))
     except RecursionError:

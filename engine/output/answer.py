@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DecodingContext:
-    """What is needed to read the answer of a run again without its model.
+    """The context for reading the answer of a run again without its model.
 
     Attributes:
         model: The model's id.
@@ -531,7 +531,7 @@ class AnswerBuilder:
     def _end_call(self, token_id: int, held: str) -> str:
         """End the open call with the answer: it is complete, or is plain text, or was cut short.
 
-        Takes what was held back as a part of the call, and returns what was in the end.
+        Takes the held text as a part of the call, and returns the text held in the end.
         """
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:

@@ -118,13 +118,13 @@ class ChannelText:
             self._matcher = self._matchers[counting] = matcher_of(self._rules, counting)
 
     def flush(self) -> str:
-        """Send and return what is held; it can no longer become a stop."""
+        """Send and return the held text; it can no longer become a stop."""
         held = self._matcher.flush() if self._matcher is not None else ""
         self.emit(held)
         return held
 
     def close_call(self, is_armed: bool, ending: Ending, tail: str = "") -> str | None:
-        """Close the open call. Deliver what is no call as text around it, where stops count.
+        """Close the open call. Deliver other text to the channel around it, where stops count.
 
         Args:
             is_armed: Whether stops count.

@@ -76,7 +76,7 @@ class TagFamily:
 
     @property
     def json_marks(self) -> tuple[str, str]:
-        """What is written around a call that is an object in JSON; empty for other formats."""
+        """The marks around a call that is an object in JSON; empty for other formats."""
         is_json = self.call_style == JSON_CALLS
         return (self.tool_start or "", self.tool_end or "") if is_json else ("", "")
 

@@ -65,7 +65,7 @@ def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Ite
 
 
 def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
-    """Return what is open after tokens of a prompt, read as an answer."""
+    """Return the open channel after tokens of a prompt, read as an answer."""
     texts: list[str] = []
     last: Switch | None = None
     for token_id in tokens:

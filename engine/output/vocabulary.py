@@ -91,7 +91,7 @@ class Vocabulary:
 
     @property
     def id_count(self) -> int:
-        """The number of ids that have a text, also those that only the tokenizer has."""
+        """The number of ids with a text, those of the tokenizer alone included."""
         return max(self.size, len(self.text))
 
     def ends(self, rules: StopOptions) -> frozenset[int]:
@@ -163,7 +163,7 @@ def read_vocabulary(
     Args:
         folder: The model's folder; its ``tokenizer.json`` names the decoder.
         tokenizer: The Hugging Face tokenizer.
-        eos: Ids that end generation; those that the model lacks are left out.
+        eos: Ids that end generation; ids beyond the model are ignored.
         size: The number of ids that the model reads and produces.
         eos_sources: Where each of ``eos`` is named.
     """
@@ -291,8 +291,7 @@ class ByteDetokenizer:
 class TokenizerDetokenizer:
     """For tokenizers whose pieces depend on their neighbours: asks the tokenizer's own decoder.
 
-    The text of a piece is what it adds to the text of the pieces before it, of which only the
-    last few are kept.
+    A piece adds its text to that of the pieces before it; only the last few are kept.
 
     Args:
         decode: Returns the text of a list of ids, special ones included, nothing cleaned up.

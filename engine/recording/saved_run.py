@@ -66,7 +66,7 @@ _MAX_VALUES = 2_000_000
 
 
 class DamagedRun(EngineError):
-    """A file is not a saved run that this version can read; the message says what is wrong."""
+    """A file is no saved run of a known version; the message names the fault."""
 
 
 def to_json(recording: Recording, question: str = "") -> str:
@@ -106,7 +106,7 @@ def from_json(text: str) -> Recording:
     """Return the recording of a saved run.
 
     Raises:
-        DamagedRun: The text is not a saved run; the message names the place and what is expected.
+        DamagedRun: The text is no saved run; the message names the field and the expected kind.
     """
     if text.count("{") + text.count("[") > _MAX_HOLDERS or text.count(",") > _MAX_VALUES:
         # Python objects are many times as large as their JSON.

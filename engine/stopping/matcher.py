@@ -71,7 +71,7 @@ class StopMatcher:
         self.progress = (0,) * len(self._strings)
 
     def flush(self) -> str:
-        """Return what was held back; it can no longer become a stop."""
+        """Return the held text; it can no longer become a stop."""
         held = self.held
         self._reset()
         return held

@@ -176,7 +176,7 @@ class StopOption:
         kind: Its type.
         default: Its default.
         title: Its name in a window.
-        help: What it does, as a phrase.
+        help: Its effect, as a phrase.
     """
 
     name: str
@@ -270,9 +270,6 @@ def _check_string(value: str, where: str) -> None:
         )
     if _SURROGATE.search(value):
         raise InvalidRequest(where, "contains a lone surrogate, which no text can match")
-
-
-# The options of stops in files: those that differ from their defaults, by name.
 
 
 def stop_options_to_fields(options: StopOptions) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class TokenTrace:
         token_id: Its id.
         piece: The text it completed (empty while a character is incomplete, and for tags).
         raw: Its bytes.
-        channel: The channel it belongs to; a tag belongs to what it opens or closes.
+        channel: Its channel; a tag belongs to the channel that it opens or closes.
         time_s: Seconds since the request was submitted.
         released: Characters that went out to the reader on this token.
         held: Text held back after it.

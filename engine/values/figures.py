@@ -13,7 +13,7 @@ class RunPhase:
     """A part of a generation's time.
 
     Attributes:
-        name: What was done.
+        name: The phase.
         took_s: How long it took, in seconds.
         begins_s: When it began, in seconds after submission.
         note: Details, such as the number of tokens and the speed.
@@ -86,7 +86,7 @@ def draft_sources(speculation: Speculation) -> str:
 
 
 def phases(finished: Finished) -> list[RunPhase]:
-    """Return the phases of a finished generation, in order; those that did not begin are left out.
+    """Return the phases of a finished generation that began, in order.
 
     The list is empty where the durations are not known.
     """
@@ -143,7 +143,7 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Named by", describe_source(stop.source)))
     if not has_counts(finished):
         return facts  # nobody looked at its tokens
-    if stop.held or not is_matched:  # what was held before a match is the match
+    if stop.held or not is_matched:  # text held before a match is the match
         facts.append(EndFact("Held at the end", "" if stop.held else "nothing", stop.held))
     nothing = "" if stop.dropped else "nothing"
     facts.append(EndFact("Cut off", nothing, stop.dropped, is_cut=True))

@@ -58,7 +58,7 @@ class Tool:
 
     Attributes:
         name: Its name.
-        description: What it does, in words.
+        description: Its purpose, in words.
         parameters: JSON Schema of its arguments (an object schema).
         is_deferred: Whether a message of the conversation describes it, so that the template's
             list of tools must not.
@@ -76,8 +76,8 @@ class SamplingOption:
 
     title: str
     help: str
-    least: float
-    most: float
+    min: float
+    max: float
     step: float
     unset: str = "Model default"
     is_whole: bool = False
@@ -109,8 +109,8 @@ class SamplingOptions:
         SamplingOption(
             "Top p",
             "sample from the tokens that make up this share of the probability",
-            least=0,
-            most=1,
+            min=0,
+            max=1,
             step=0.05,
         )
     )
@@ -118,8 +118,8 @@ class SamplingOptions:
         SamplingOption(
             "Top k",
             "sample from this many of the likeliest tokens; 0 for all",
-            least=0,
-            most=100_000,
+            min=0,
+            max=100_000,
             step=1,
             is_whole=True,
         )
@@ -128,21 +128,21 @@ class SamplingOptions:
         SamplingOption(
             "Min p",
             "minimum probability of a token, relative to the likeliest one",
-            least=0,
-            most=1,
+            min=0,
+            max=1,
             step=0.01,
         )
     )
     repetition_penalty: float | None = _option(
-        SamplingOption("Repetition penalty", "1 means none", least=0, most=3, step=0.05)
+        SamplingOption("Repetition penalty", "1 means none", min=0, max=3, step=0.05)
     )
     seed: int | None = _option(
         SamplingOption(
             "Seed",
             "makes answers repeatable",
-            least=0,
+            min=0,
             # The greatest whole number that a field of floating-point numbers shows exactly.
-            most=2**53,
+            max=2**53,
             step=1,
             unset="Random",
             is_whole=True,
@@ -357,7 +357,7 @@ class GenerationRequest:
         return 0 if self.max_tokens == 0 else 1
 
 
-# Texts as vectors: the request, and what it returns.
+# Texts as vectors.
 #
 # A vector stands for the meaning of a text: texts of like meaning have vectors of nearly the same
 # direction. Every vector has length 1, so that the product of two is their likeness.

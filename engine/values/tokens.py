@@ -1,4 +1,4 @@
-"""What is known about single tokens, of an answer and of a prompt: text, likelihood, origin.
+"""Single tokens of an answer and of a prompt: text, likelihood, origin.
 
 Pure values; any thread.
 """

@@ -31,7 +31,7 @@ UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the d
 
 @dataclass(frozen=True, slots=True)
 class AnswerContext:
-    """What is known of an answer beside its end.
+    """Facts about an answer beside its end.
 
     Attributes:
         max_tokens: The limit of its request; None for none.
@@ -287,7 +287,7 @@ def steps(
     began: tuple[int, str] | None = None,
     probability: str = "",
 ) -> list[str]:
-    """Return the steps that led to an end: where a stop began and was complete, what was kept.
+    """Return the steps that led to an end: a stop's beginning and completion, the kept text.
 
     Args:
         end: The end.
@@ -381,8 +381,8 @@ def _sequence(stop: StopInfo, max_chars: int) -> str:
     return "a stop sequence" if stop.value is None else quoted(str(stop.value), max_chars=max_chars)
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _before(stop: StopInfo) -> str:
@@ -393,7 +393,7 @@ def _before(stop: StopInfo) -> str:
 
 
 def _after(stop: StopInfo, context: AnswerContext) -> str:
-    """Return where in its text an answer ended; one that goes on counts from where it begins."""
+    """Return the position in its text where an answer ended; a continuation counts anew."""
     part = _part(stop, context)
     if stop.text_offset == 0:
         return f"at the beginning of the {part}"

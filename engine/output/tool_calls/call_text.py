@@ -329,7 +329,7 @@ class CallReader:
     """Reads the calls of one text while it is written.
 
     Attributes:
-        count: The calls of the finished text, which come first among those that were begun.
+        count: The calls of the finished text, the first of all begun calls.
         end: The place in the text after them; what follows is no call.
     """
 

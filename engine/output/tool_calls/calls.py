@@ -161,7 +161,7 @@ class OpenCalls:
             return ()
         if self._guard is not None:
             text = self._guard.feed(text)
-            # If the call turns out to be text, it ends at this stop: nothing more is certain.
+            # A call that turns out to be text ends at this stop: no more is certain.
             self._is_guarded = self._guard.match is not None
         self._fed += len(text)
         return self._send(self._reader.feed(text)) if text else ()

@@ -1,6 +1,6 @@
 """JSON as models write it, passed on as valid JSON while it arrives. Pure; any thread.
 
-Repaired is what has one reading only: line breaks and other control characters in strings,
+Text with one reading only is repaired: line breaks and other control characters in strings,
 escapes that JSON does not know, a comma before a bracket, one bracket too few, Python's words and
 quotation marks, keys without quotation marks. Numbers are passed on digit by digit.
 """

@@ -186,7 +186,7 @@ def _alternatives(
     References can lead to the same schemas without end, so that visits are counted.
     """
     if id(schema) in seen:
-        return []  # it allows nothing that it does not allow otherwise
+        return []  # a schema around itself adds nothing
     is_far = len(seen) > _MAX_DEPTH or next(visits) > _MAX_VISITS
     if not isinstance(schema, Mapping) or is_far:
         return list(_ANYTHING)

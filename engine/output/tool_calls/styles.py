@@ -1,4 +1,4 @@
-"""The names of the formats of calls; those that are mlx-lm's names have none here."""
+"""The names of the formats of calls that mlx-lm does not name."""
 
 JSON_CALLS = "json_tools"
 """mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""

@@ -313,7 +313,7 @@ class _TaggedCall:
         if tag == tags.call_end:
             later = (tags.value_end, tags.call_end)
             return line_end if (yield from self._ends_call(line_end, later)) else None
-        # A parameter that begins inside a value: only one that is declared and still missing.
+        # A parameter begins inside a value only if it is declared and still missing.
         if tags.has_line_ends and not line_end:
             return None
         for key in self._types.parameters_of(self._name):

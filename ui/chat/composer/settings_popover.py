@@ -265,8 +265,8 @@ def sampling_field(name: str) -> NumberField:
     return NumberField(
         accessible_name,
         option.unset,
-        option.least,
-        option.most,
+        option.min,
+        option.max,
         option.step,
         is_whole=option.is_whole,
     )
@@ -516,7 +516,7 @@ class SettingsPopover(Popover):
         if name == "max_tokens":
             return 1, float(self._basis.context_length or 32_768)
         option = _OPTIONS[name]
-        return option.least, _SLIDER_ENDS.get(name, option.most)
+        return option.min, _SLIDER_ENDS.get(name, option.max)
 
     def _slide(self, name: str, share: float) -> None:
         minimum, limit = self._ends(name)
