@@ -18,8 +18,10 @@ from app import __version__, exits, paths
 from app.exits import CommandError, OneLineParser
 from app.printer import run_cli
 from app.settings import probe_options
-from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
-from app.settings.serve import ServeOptions, resolve_serve_options
+from app.settings.commands import COMMANDS, WINDOW, Command
+from app.settings.options import LOCAL_MODEL
+from app.settings.serve import ServeOptions
+from app.settings.serve_resolution import resolve_serve_options
 from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
 from engine.threads import collector_paused
 from ui.preferences import Declaration, Declared, declared

@@ -31,7 +31,8 @@ from app.commands.loaded import (
 )
 from app.exits import CommandError
 from app.settings.options import LaunchOptions
-from app.settings.serve import ServeOptions, resolve_serve_options
+from app.settings.serve import ServeOptions
+from app.settings.serve_resolution import resolve_serve_options
 from engine.files.causes import os_cause
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)

@@ -24,7 +24,8 @@ from app.exits import CommandError, did_you_mean
 from app.printer import table
 from app.settings.keychain import KeyStore
 from app.settings.options import LoadedOptions, UnloadOptions
-from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions, resolve_serve_options
+from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
+from app.settings.serve_resolution import resolve_serve_options
 from engine import format_size
 from engine.files.safe_files import read_bounded
 from ui.preferences import DEFAULT_PORT

@@ -7,7 +7,8 @@ import pytest
 from app import __version__, exits, paths, terminal_chat
 from app.cli import main
 from app.commands import ask, serve, window
-from app.settings.options import COMMANDS, AskOptions, ChatOptions, ModelOptions
+from app.settings.commands import COMMANDS
+from app.settings.options import AskOptions, ChatOptions, ModelOptions
 from app.settings.serve import ServeOptions
 
 

@@ -156,8 +156,13 @@ def run(options: GreetOptions) -> int:
     page = "### `fullstop greet`\n\n<!-- options of greet -->\n<!-- /options of greet -->\n\n"
     changed(
         tree,
-        ("app/settings/options.py", "@dataclass(frozen=True, slots=True, kw_only=True)\n", options),
-        ("app/settings/options.py", '    Command(\n        name="serve"', line),
+        (
+            "app/settings/options.py",
+            "@dataclass(frozen=True, slots=True)\nclass CompletionOptions",
+            options,
+        ),
+        ("app/settings/commands.py", "    InspectOptions,\n", "    GreetOptions,\n"),
+        ("app/settings/commands.py", '    Command(\n        name="serve"', line),
         ("app/commands/greet.py", "", work),
         (".github/OPTIONS.md", "### `fullstop replay`\n", page),
     )

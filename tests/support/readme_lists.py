@@ -20,7 +20,7 @@ from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.report_files import extension_in
 from api.server.routes import ROUTES
 from app.cli import parser
-from app.settings.options import COMMANDS
+from app.settings.commands import COMMANDS
 from app.settings.settings_file import Settings
 from tests.support.house import helper_processes, rooms, threads
 from tests.support.parameter_lists import PARAMETERS

@@ -9,7 +9,8 @@ import pytest
 from api.transport.config import ServerConfig
 from app.cli import main
 from app.exits import CommandError
-from app.settings.serve import ServeOptions, _example, resolve_serve_options
+from app.settings.serve import ServeOptions
+from app.settings.serve_resolution import _example, resolve_serve_options
 from engine.values.request import Limits
 from ui.preferences import declared
 

@@ -33,7 +33,7 @@ from ui.records.tool_servers import (
     ToolServerConfig,
     ToolsRefused,
 )
-from ui.tools.servers_window import PasteDialog, ServerForm
+from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.window.main_window import MainWindow
 
 Show = Callable[..., Awaitable[None]]

@@ -25,12 +25,8 @@ from ui.records.tool_servers import (
     ToolServerConfig,
     ToolsRefused,
 )
-from ui.tools.servers_window import (
-    PasteDialog,
-    ServerDetail,
-    ServerForm,
-    ToolServersWindow,
-)
+from ui.tools.server_dialogs import PasteDialog, ServerForm
+from ui.tools.servers_window import ServerDetail, ToolServersWindow
 from ui.tools.toolbox import Toolbox
 
 
