@@ -12,7 +12,7 @@ from engine import AnswerContext, acceptance, escaped, figures, quoted, visible
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Speculation, Timing, Usage
 from engine.values.verdict import position, verdict_text
-from ui.inspector.shown_run import when_words
+from ui.inspector.shown_run import start_time_text
 from ui.kit import icons
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run
@@ -131,7 +131,7 @@ def test_days_and_times_are_written_as_the_system_locale_says(
             format_day(moment),
             format_time(moment),
             cell(entry, RequestColumn.TIME),
-            when_words(Run(started_at=moment)),
+            start_time_text(Run(started_at=moment)),
         )
     finally:
         QLocale.setDefault(before)

@@ -55,7 +55,7 @@ async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is
 
     with in_tray(window, preferences):
         assert not window.runs_in_background()
-        monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
+        monkeypatch.setattr(type(switch), "is_requested", property(lambda _: True))
         assert window.runs_in_background()
         preferences.change(stays_in_tray=False)
         assert not window.runs_in_background()
