@@ -1,13 +1,13 @@
 """The domain and the model: requests, stop matching, channels, events and the one engine thread.
 
-Knows no HTTP, no Qt and no pydantic. This is the engine's door: ``api``, ``ui`` and ``app`` import
-its public names from here, and contracts keep them out of the rooms behind it. Four rooms are
-public themselves, because they work without an engine: ``engine.library`` (models on disk),
-``engine.recording`` (saved runs), ``engine.files`` (JSON files) and, for ``app.composition`` alone,
-``engine.distributed``. A room never imports from this door.
+Knows no HTTP, no Qt and no pydantic. ``api``, ``ui`` and ``app`` import its public names from here,
+and contracts keep them out of its packages. Four packages are public themselves, because they work
+without an engine: ``engine.library`` (models on disk), ``engine.recording`` (saved runs),
+``engine.files`` (JSON files) and, for ``app.composition`` alone, ``engine.distributed``. A package
+never imports from here.
 
-Each name is loaded from its room when it is first used, so that a command loads only what it needs.
-Importing a name from this door never loads MLX.
+Each name is imported at its first use, so that a command loads few modules.
+Importing a name from here never loads MLX.
 """
 
 from importlib import import_module
@@ -267,7 +267,7 @@ __all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its room, once."""
+    """Load a public name from its module, once."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no public name {name!r}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)

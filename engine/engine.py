@@ -43,7 +43,7 @@ class Engine:
     """Generates answers with one model, or with several that are loaded when they are needed.
 
     Until ``offer`` is called, one model answers every request. ``async with Engine() as engine``
-    closes it at the end of the block; one that is still open when the program ends is closed then.
+    closes it at the end of the block; otherwise the end of the program closes it.
 
     Args:
         limits: The limits of the engine.
@@ -93,12 +93,12 @@ class Engine:
 
     @property
     def model(self) -> ModelInfo | None:
-        """The loaded model, if there is one; of several the one that is used by default."""
+        """The loaded model, if there is one; of several the default one."""
         return self.status.info
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """The status of every model: those that are offered, then others in memory."""
+        """The status of every model: offered ones, then others in memory."""
         return self._models.statuses
 
     @property
@@ -132,7 +132,7 @@ class Engine:
     ) -> ModelInfo:
         """Load a model in place of the present one, or as the default one of several.
 
-        If several models are offered, the others stay in memory as far as there is room.
+        If several models are offered, the others stay in memory as far as there is memory.
 
         The present model stays if a check finds the folder unusable. If loading fails later, the
         present model is loaded again when it is next needed. Cancelling the caller cancels the
@@ -143,10 +143,10 @@ class Engine:
             cancels_running: Whether to end running answers now; if not, the load waits for them.
             draft: A smaller model with the same vocabulary, loaded beside it, that drafts tokens
                 for it.
-            keeps_default: Whether the default one of several models stays the one that it is.
+            keeps_default: Whether the default one of several models stays the default.
 
         Raises:
-            ModelLoadFailed: It cannot be loaded; the message says why.
+            ModelLoadFailed: It cannot be loaded; the message is the cause.
             DraftLoadFailed: The draft model cannot be loaded, or has another vocabulary.
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
@@ -182,7 +182,7 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
             NoModel: There is no such model.
-            ModelLoadFailed: It cannot be loaded; the message says why.
+            ModelLoadFailed: It cannot be loaded; the message is the cause.
         """
         status = self.model_status(name)
         if status is None:

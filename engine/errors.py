@@ -10,7 +10,7 @@ MEMORY_RETRY_S = 10.0
 
 
 class EngineError(Exception):
-    """The engine could not do something; the message says what, so that a person can act on it."""
+    """The engine could not do something; the message names the cause and the remedy."""
 
 
 class InvalidRequest(EngineError):
@@ -46,7 +46,7 @@ class PromptTooLong(InvalidRequest):
 
 
 class NoModel(EngineError):
-    """A generation was asked for and no model is loaded."""
+    """A request needs a model, and none is loaded."""
 
 
 class UnknownModel(EngineError):
@@ -98,11 +98,11 @@ class QueueFull(EngineError):
         choices: How many answers were requested together.
     """
 
-    # A guess of when a place may be free.
+    # An estimate.
     retry_after_s = 1.0
 
     def __init__(self, waiting: int, choices: int = 1) -> None:
-        more = "" if choices == 1 else f", and there is no room for {choices} more together"
+        more = "" if choices == 1 else f", and {choices} more together exceed the limit"
         are = "is" if waiting == 1 else "are"
         super().__init__(
             f"{counted(waiting, 'request')} {are} already waiting{more}; try again later"
@@ -117,7 +117,7 @@ class MemoryShort(EngineError):
         free: The memory that is free for that, with its unit.
     """
 
-    # A guess of when more may be free.
+    # An estimate.
     retry_after_s = MEMORY_RETRY_S
 
     def __init__(self, needed: str, free: str) -> None:
@@ -136,4 +136,4 @@ class EngineClosed(EngineError):
 
 
 class EngineStuck(EngineError):
-    """The model was given up because it was stuck; it answers nothing until it is restarted."""
+    """A model hung: it answers nothing until it is restarted; requests to others may be retried."""

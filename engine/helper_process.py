@@ -180,7 +180,7 @@ def lower_priority() -> None:
 
 
 def limit_memory(more_bytes: int) -> None:
-    """Limit this process to some bytes beyond what it has, where the system can."""
+    """Limit this process to some more bytes, where the system can."""
     with contextlib.suppress(OSError, ValueError):
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         with open("/proc/self/statm", encoding="ascii") as file:

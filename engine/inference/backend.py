@@ -105,7 +105,7 @@ class PromptCacheUse:
         size_bytes: The memory that they take.
         hits: Requests that found a part of their prompt in it.
         hit_tokens: Tokens that those requests did not have to read.
-        shares: What it holds for each owner that has any.
+        shares: Entries and bytes by owner.
     """
 
     entries: int = 0

@@ -58,8 +58,8 @@ class MlxBackend:
     """One loaded model.
 
     Attributes:
-        info: What is known about the model.
-        vocabulary: What its token ids stand for.
+        info: Its figures and capabilities.
+        vocabulary: The texts of its token ids.
         family: How it marks the channels of its answers.
         batch: The sequences that it decodes together.
     """
@@ -114,7 +114,7 @@ class MlxBackend:
             request = replace(request, tools=())
         elif request.tool_choice.mode == "required" and not self._shows_tools:
             request = with_described_tools(request, family.call_style)
-        with self._panics_told("messages" if request.prompt is None else "prompt"):
+        with self._translate_panics("messages" if request.prompt is None else "prompt"):
             tokens, unknown = render(self._tokenizer, request, self.info, self._template)
         prediction = predicted(self._tokenizer, request.prediction, self.info)
         owner = request.cache_owner
@@ -126,7 +126,7 @@ class MlxBackend:
         return Prompt(tokens, beginning, prediction, owner, not_applied=unknown)
 
     def check_template(self) -> TemplateReport | None:
-        """Return what the chat template takes of conversations; None without a template."""
+        """Return the report on the chat template; None without a template."""
         return check_template(self._template) if self._tokenizer.has_chat_template else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
@@ -152,7 +152,7 @@ class MlxBackend:
         return family.with_untagged_calls(tool.name for tool in request.tools)
 
     def _family_of(self, request: GenerationRequest) -> Family:
-        """Return the family; without tools, what looks like a call is text."""
+        """Return the family; without tools, call tags are text."""
         family = self._forms.family_of(request)
         return family if may_call(request) else family.with_tags(thinking=True, tools=False)
 
@@ -161,11 +161,11 @@ class MlxBackend:
 
         Raises ``PromptTooLong`` for a text so long that counting its tokens was given up.
         """
-        with self._panics_told("prompt"):
+        with self._translate_panics("prompt"):
             return plain(self._tokenizer, text, self.info)
 
     @contextlib.contextmanager
-    def _panics_told(self, field: str) -> Iterator[None]:
+    def _translate_panics(self, field: str) -> Iterator[None]:
         """Refuse a text at which the tokenizer's library panics, as some regular expressions do."""
         try:
             yield
@@ -191,14 +191,14 @@ class MlxBackend:
         )
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
-        """Return what token ids stand for in the answer to a request."""
+        """Return the vocabulary of the answer to a request."""
         if request.prompt is not None:
             return self._showing_specials
         return self._continuing if continues_text(request, beginning) else self.vocabulary
 
     @functools.cached_property
     def _showing_specials(self) -> Vocabulary:
-        """The vocabulary of an answer that is all text, tags and markers included."""
+        """The vocabulary of a plain-text answer, tags and markers included."""
         return self._continuing.showing_specials()
 
     @functools.cached_property
@@ -289,7 +289,7 @@ class MlxBackend:
         sequence.constraint, sequence.budget = constraint, budget
         if (scoring := request.prompt_scoring) is not None:
             sequence.scorer = PromptScorer(prompt.tokens, scoring, self.info.vocabulary_size)
-        sequence.sources, sequence.draft = self._guesses(prompt, request, constraint)
+        sequence.sources, sequence.draft = self._draft_sources(prompt, request, constraint)
         try:
             self.batch.insert(sequence)
         except BaseException:
@@ -304,10 +304,10 @@ class MlxBackend:
         special = self.vocabulary.special
         return [at for at, token in enumerate(tokens, 1) if token in special]
 
-    def _guesses(
+    def _draft_sources(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
     ) -> tuple[list[DraftSource], ModelDrafts | None]:
-        """Return all sources of guesses for an answer, and the draft model's one among them."""
+        """Return all sources of drafts for an answer, and the draft model's one among them."""
         if not self.batch.can_guess or request.max_tokens == 0:
             return [], None
         sources = self.sources(prompt, request)
@@ -325,7 +325,7 @@ class MlxBackend:
         return sources, draft
 
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
-        """Return the sources of guesses that every answer has."""
+        """Return the sources of drafts that every answer has."""
         sources: list[DraftSource] = [NgramDrafts(prompt.tokens)]
         if prompt.prediction:
             sources.append(NgramDrafts(prompt.prediction, TokenOrigin.PREDICTION))
@@ -354,15 +354,15 @@ class MlxBackend:
             embedding_tokens(
                 self._tokenizer,
                 text,
-                f"inputs[{place}]",
+                f"inputs[{index}]",
                 self.info,
                 truncates=request.truncates,
             )
-            for place, text in enumerate(request.inputs)
+            for index, text in enumerate(request.inputs)
         ]
 
     def embed(
-        self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, most_tokens: int
+        self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, max_tokens: int
     ) -> Iterator[abc.Sequence[tuple[int, Vector]]]:
         """Read texts, a part with every item; yield the vectors that it completed.
 
@@ -372,13 +372,13 @@ class MlxBackend:
         Args:
             texts: The tokens of each text.
             dimensions: The length of the vectors; None for all that the model has.
-            most_tokens: The length of a text for which there is memory.
+            max_tokens: The length of a text for which there is memory.
         """
         longest = max(map(len, texts))
-        if longest > most_tokens:
+        if longest > max_tokens:
             raise InvalidRequest(
                 f"inputs[{[len(text) for text in texts].index(longest)}]",
-                f"the text has {longest:,} tokens, and there is memory for {most_tokens:,}; "
+                f"the text has {longest:,} tokens, and there is memory for {max_tokens:,}; "
                 "shorten it",
             )
         reader = self.batch.text_reader(
@@ -401,7 +401,7 @@ class MlxBackend:
     def stats(
         self, sampled: abc.Sequence[tuple[int, Any]], count: int, chosen: abc.Sequence[int] = ()
     ) -> list[TokenStats]:
-        """Say how likely tokens were.
+        """Return the likelihoods of tokens.
 
         Args:
             sampled: Ids and log-probabilities of one step, in order.

@@ -30,7 +30,7 @@ class MemoryBudget:
     def need_of(self, source: Source) -> MemoryNeed | None:
         """Return the memory that a model needs; None where its folder cannot be read.
 
-        Loading it then reports what is wrong with the folder.
+        Loading it then reports the fault.
         """
         try:
             return need(source.folder, source.draft)

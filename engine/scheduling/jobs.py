@@ -39,7 +39,7 @@ class Transition:
         source: The folders to load; None unloads the model.
         future: Gets the ``ModelInfo`` of a load, or None.
         cancels_running: Whether running answers are ended now.
-        keeps_default: Whether the default one of several models stays the one that it is.
+        keeps_default: Whether the default one of several models stays the default.
         cancel_requested: Whether a load is to be cancelled. Any thread may set it.
     """
 

@@ -59,7 +59,7 @@ class LoadedModel:
     def __init__(self, context: EngineContext, offered: OfferedModel | None) -> None:
         self._context = context
         self.offered = offered
-        # What is known of the model that is loaded, or is loaded when it is next needed.
+        # The model in memory, or the one to load when it is next needed.
         self.info: ModelInfo | None = None
         self.scheduler: Scheduler | None = None
         self.need: MemoryNeed | None = None
@@ -83,7 +83,7 @@ class LoadedModel:
         self.used_at: float | None = None
         # The published status, and the same without its figures.
         self.status = self._base = ModelStatus()
-        # What a due load waits for; empty where it waits for nothing.
+        # The reason why a due load waits; empty where none waits.
         self._waiting_message = ""
 
     def restore(self, previous: "LoadedModel", stuck: StuckState | None) -> None:
@@ -116,7 +116,7 @@ class LoadedModel:
             is_stuck=is_stuck,
         )
 
-    # -- what it is ------------------------------------------------------------------------
+    # -- identity --------------------------------------------------------------------------
 
     @property
     def backend(self) -> "MlxBackend | None":
@@ -158,7 +158,7 @@ class LoadedModel:
             self.info = None
             self._set_status(ModelStatus())
 
-    # -- what there is to do ---------------------------------------------------------------
+    # -- pending work ----------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
@@ -231,7 +231,7 @@ class LoadedModel:
 
     @property
     def growing_bytes(self) -> int:
-        """The memory that the caches of running answers will take beyond what they take now."""
+        """The memory that the caches of running answers will take beyond their present size."""
         scheduler = self.scheduler
         return 0 if scheduler is None else scheduler.reserved_bytes - scheduler.running_bytes
 
@@ -299,7 +299,7 @@ class LoadedModel:
         self._set_status(self._base)
 
     def set_waiting_message(self, message: str) -> None:
-        """Publish what a due load waits for; empty if it waits for nothing."""
+        """Publish why a due load waits; empty if none waits."""
         if message != self._waiting_message:
             self._waiting_message = message
             self._set_status(self._base)

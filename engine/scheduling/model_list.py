@@ -36,7 +36,7 @@ class OfferedModel:
         aliases: Other names for it, which its owner chose.
         draft: The draft model that is loaded beside it, if there is one.
         is_pinned: Whether it stays in memory when another model needs room.
-        found: What is known about it without loading it, if anything.
+        found: Its figures from the folder, without loading it; None if not read.
     """
 
     id: str
@@ -134,9 +134,9 @@ class ModelStatus:
         id: Its name; empty where there is no model.
         folder: The folder that contains it.
         state: Whether it is in memory.
-        message: Why loading failed, or what is loaded or what a load waits for; otherwise empty.
+        message: Why loading failed or waits, or the name of the model being loaded; else empty.
         loading: The progress of loading, while it is being loaded.
-        info: What is known about it from loading; None until it was loaded once.
+        info: Its figures from loading; None until it was loaded once.
         offered: The offer that it belongs to; None for a model that was not offered.
         memory_bytes: The memory that its weights and caches take, as of the last change of the
             other figures.
@@ -239,7 +239,7 @@ class ModelList:
 
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
-        """The status of every model: those that are offered, then others, loaded or loading."""
+        """The status of every model: offered ones, then others, loaded or loading."""
         with self._lock:
             offered = () if self._offering is None else self._offering.models
             default = self._default

@@ -47,7 +47,7 @@ class Models:
         self._budget = MemoryBudget(context.limits)
         self.max_idle_s: float | None = None
         self._check_idle_due_s = 0.0
-        # The models that had work at the last step, and the time used by the one that took it.
+        # The models with work at the last step, and the time that the stepped one had used.
         self._busy: list[LoadedModel] = []
         self._turn_s = 0.0
         self.models: list[LoadedModel] = []
@@ -113,7 +113,7 @@ class Models:
         """Return the other models that are in memory."""
         return [other for other in self.models if other is not model and other.backend is not None]
 
-    # -- what there is to do ---------------------------------------------------------------
+    # -- pending work ----------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
@@ -321,7 +321,7 @@ class Models:
             model.resume()
 
     def _make_memory(self, model: LoadedModel) -> bool:
-        """Evict models for one that is to be loaded; False if it must wait."""
+        """Evict models for the next load; False if it must wait."""
         transition = model.transition
         source = model.source if transition is None else transition.source
         if source is None:

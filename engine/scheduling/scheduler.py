@@ -59,7 +59,7 @@ class Scheduler:
         plan: The memory for its answers, set by ``Models``.
         running: The sequences in the batch, by their numbers.
         waiting: The sequences that wait for a place in it, in order.
-        is_admission_paused: Whether no answer joins those that run.
+        is_admission_paused: Whether no answer joins running ones.
     """
 
     def __init__(self, backend: "MlxBackend", context: EngineContext) -> None:
@@ -618,7 +618,7 @@ def _stats_of(
 
 
 def _only_requested(stats: TokenStats, request: GenerationRequest) -> TokenStats:
-    """Return the likelihoods of a token without those that only other requests need."""
+    """Return the likelihoods of a token as far as its own request needs them."""
     if len(stats.top) > request.top_logprobs:
         stats = replace(stats, top=stats.top[: request.top_logprobs])
     if stats.chosen:

@@ -70,7 +70,7 @@ async def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Pa
     ) as engine:
         asked = request("long")
         running = await engine.generate_together([asked, asked])
-        with pytest.raises(QueueFull, match="no room for 3 more together"):
+        with pytest.raises(QueueFull, match="3 more together exceed the limit"):
             await engine.generate_together([asked] * 3)
         waiting = await engine.generate_together([asked] * 2)
         for generation in (*running, *waiting):
