@@ -30,7 +30,7 @@ from engine import (
 )
 from engine.distributed.world import Meeting, World, launched
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, look_into
-from engine.library.models import check_folder
+from engine.library.model_folder import check_folder
 
 # Builds an engine, loads the model that the command line names, and shuts the engine down.
 

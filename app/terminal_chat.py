@@ -40,7 +40,7 @@ from engine import (
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import read_bounded, write_whole
-from engine.library.models import model_name
+from engine.library.model_files import model_name
 from ui.preferences import NewConversation, declared
 from ui.records.attachments import attached_chars, with_attachments
 from ui.records.conversations import (

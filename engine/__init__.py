@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         compare_with_plain_loop,
         mlx_in_use,
     )
-    from engine.library.models import ModelInfo
+    from engine.library.model_info import ModelInfo
     from engine.output.answer import DecodingContext
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering, untagged
@@ -158,7 +158,7 @@ _NAMES_BY_MODULE = {
     "engine.inference.backend": ("LoadCancelled", "LoadProgress"),
     "engine.inference.cache.disk": ("DiskCache",),
     "engine.inference.loader": ("Loader", "compare_with_plain_loop", "mlx_in_use"),
-    "engine.library.models": ("ModelInfo",),
+    "engine.library.model_info": ("ModelInfo",),
     "engine.output.answer": ("DecodingContext",),
     "engine.output.vocabulary": ("Vocabulary",),
     "engine.generation": ("Answer", "Generation", "merge_deltas"),

@@ -15,7 +15,8 @@ from engine.generation import Generation
 from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
-from engine.library.models import ModelInfo, check_folder, is_assistant
+from engine.library.model_folder import check_folder, is_assistant
+from engine.library.model_info import ModelInfo
 from engine.scheduling.engine_thread import SHUT_DOWN, EngineThread
 from engine.scheduling.jobs import Job, Source, Transition
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel

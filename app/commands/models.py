@@ -45,7 +45,7 @@ from engine.library.local_models import (
 )
 from engine.library.local_models import remove as remove_files
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
-from engine.library.models import has_draft_head, weights_size
+from engine.library.weights import has_draft_head, weights_size
 from ui.models.model_words import ORIGINS, fit_text
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}

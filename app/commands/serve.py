@@ -45,7 +45,7 @@ from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner,
 from engine import DiskCache, Limits, ModelInfo, ModelStatus
 from engine.distributed.world import Meeting
 from engine.files.causes import os_cause
-from engine.library.models import model_name
+from engine.library.model_files import model_name
 
 _log = logging.getLogger(__name__)
 _OPTIONS = {

@@ -12,7 +12,7 @@ from engine import (
     Engine,
     OfferedModel,
 )
-from engine.library.models import model_name
+from engine.library.model_files import model_name
 from ui.models.model_library import ModelLibrary
 
 

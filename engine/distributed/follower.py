@@ -17,7 +17,8 @@ from engine.files.causes import os_cause
 from engine.inference.backend import BatchLimits
 from engine.inference.loader import importing_mlx_lm
 from engine.inference.sequence import Sequence
-from engine.library.models import check_folder, model_name
+from engine.library.model_files import model_name
+from engine.library.model_folder import check_folder
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScoring
 

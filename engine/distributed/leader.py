@@ -14,7 +14,8 @@ from engine.errors import DraftLoadFailed, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress, Step
 from engine.inference.loader import importing_mlx_lm
 from engine.inference.sequence import Sequence
-from engine.library.models import check_folder, model_name
+from engine.library.model_files import model_name
+from engine.library.model_folder import check_folder
 
 with importing_mlx_lm():
     from engine.inference import mlx_loading

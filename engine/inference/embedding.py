@@ -20,7 +20,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.errors import InvalidRequest, ModelLoadFailed, NotNumbers
 from engine.files.safe_files import read_bounded
 from engine.inference.mlx_lm_internals import together
-from engine.library.models import read_json
+from engine.library.model_files import read_json
 from engine.values.request import Vector
 
 # Texts of about the same length are read together, up to this many tokens with their padding.

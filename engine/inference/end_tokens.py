@@ -11,7 +11,8 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
-from engine.library.models import EosToken, read_json
+from engine.library.model_files import read_json
+from engine.library.model_info import EosToken
 from engine.output.harmony import is_inner_end
 from engine.stopping.record import TEMPLATE_SOURCE
 

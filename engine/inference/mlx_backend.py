@@ -44,7 +44,7 @@ from engine.inference.text import (
     turn_end,
 )
 from engine.inference.thinking_budget import ThinkingBudgets
-from engine.library.models import ModelInfo
+from engine.library.model_info import ModelInfo
 from engine.output.channels import Beginning, continues_text
 from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader

@@ -57,22 +57,12 @@ from engine.inference.speculation.heads import (
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
-from engine.library.models import (
-    ASSISTANTS,
-    CacheSize,
-    DraftInfo,
-    EosToken,
-    HeadInfo,
-    ModelInfo,
-    architecture_of,
-    check_folder,
-    context_length,
-    is_assistant,
-    missing_package,
-    model_name,
-    unsupported,
-    weights_size,
-)
+from engine.library.architectures import ASSISTANTS, architecture_of, missing_package, unsupported
+from engine.library.cache_size import CacheSize
+from engine.library.model_files import context_length, model_name
+from engine.library.model_folder import check_folder, is_assistant
+from engine.library.model_info import DraftInfo, EosToken, HeadInfo, ModelInfo
+from engine.library.weights import weights_size
 from engine.output.vocabulary import Vocabulary, read_vocabulary
 from engine.values.tokens import Comparison, Difference
 from engine.wording import escaped

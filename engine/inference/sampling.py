@@ -20,7 +20,8 @@ from mlx_lm.sample_utils import (
 )
 
 from engine.grammar.masks import TokenConstraint
-from engine.library.models import MAX_FIGURE, read_json
+from engine.library.cache_size import MAX_FIGURE
+from engine.library.model_files import read_json
 from engine.values.request import Sampling, SamplingOptions
 from engine.values.tokens import TokenStats
 

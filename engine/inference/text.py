@@ -6,7 +6,7 @@ from typing import Any
 from engine.conversation.template import ChatTemplate
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
-from engine.library.models import ModelInfo
+from engine.library.model_info import ModelInfo
 from engine.values.request import GenerationRequest
 
 # Renders a request through a model's chat template into token ids.

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from engine.errors import ModelLoadFailed
 from engine.files.causes import is_of_network, os_cause
 from engine.files.safe_files import write_whole
+from engine.library.cache_size import is_count
 from engine.library.hub import (
     DownloadCancelled,
     DownloadFailed,
@@ -32,7 +33,7 @@ from engine.library.hub import (
     hub_errors,
 )
 from engine.library.hub_internals import request_headers
-from engine.library.models import check_folder, is_count
+from engine.library.model_folder import check_folder
 from engine.wording import counted, format_size
 
 # The files of a repository that mlx-lm reads. No code: a model's own code is never run.

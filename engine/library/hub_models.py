@@ -8,10 +8,12 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+from engine.library.architectures import problem_of
+from engine.library.cache_size import CacheSize, estimated, is_count
 from engine.library.hub import Hub, HubFailed
 from engine.library.local_models import bits_of
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed, need_of
-from engine.library.models import CacheSize, context_length, estimated, is_count, problem_of
+from engine.library.model_files import context_length
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")

@@ -17,23 +17,11 @@ from typing import Any
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.library.models import (
-    ASSISTANTS,
-    INDEX,
-    MAX_TEXT_BYTES,
-    architecture_of,
-    context_length,
-    indexed_weights,
-    is_count,
-    lacks_tokenizer,
-    listed,
-    model_name,
-    pairing_of,
-    problem_of,
-    read_json,
-    weight_files,
-    weights_size,
-)
+from engine.library.architectures import ASSISTANTS, architecture_of, pairing_of, problem_of
+from engine.library.cache_size import is_count
+from engine.library.model_files import context_length, listed, model_name, read_json
+from engine.library.model_folder import MAX_TEXT_BYTES, lacks_tokenizer
+from engine.library.weights import INDEX, indexed_weights, weight_files, weights_size
 from engine.wording import format_size
 
 

@@ -6,15 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from engine.library.models import (
-    ASSISTANTS,
-    CacheSize,
-    architecture_of,
-    context_length,
-    estimated,
-    read_json,
-    weights_in_memory,
-)
+from engine.library.architectures import ASSISTANTS, architecture_of
+from engine.library.cache_size import CacheSize, estimated
+from engine.library.model_files import context_length, read_json
+from engine.library.weights import weights_in_memory
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from engine.errors import ModelLoadFailed
 from engine.library.memory import Memory, MemoryNeed, cache_budget, memory, need
-from engine.library.models import ModelInfo, model_name
+from engine.library.model_files import model_name
+from engine.library.model_info import ModelInfo
 from engine.scheduling.jobs import Source
 from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.memory import MemoryPlan

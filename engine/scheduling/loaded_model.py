@@ -28,7 +28,8 @@ from engine.inference.backend import (
     Step,
 )
 from engine.library.memory import MemoryNeed
-from engine.library.models import ModelInfo, model_name
+from engine.library.model_files import model_name
+from engine.library.model_info import ModelInfo
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of

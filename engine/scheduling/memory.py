@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.errors import InvalidRequest, MemoryShort
 from engine.inference.backend import Prompt
-from engine.library.models import ModelInfo
+from engine.library.model_info import ModelInfo
 from engine.scheduling.preparation import choices_field
 from engine.values.request import GenerationRequest
 from engine.wording import counted

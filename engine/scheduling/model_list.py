@@ -14,7 +14,8 @@ from typing import Literal
 from engine.errors import UnknownModel
 from engine.inference.backend import LoadProgress, PromptCacheUse
 from engine.library.local_models import FoundModel
-from engine.library.models import ModelInfo, model_name
+from engine.library.model_files import model_name
+from engine.library.model_info import ModelInfo
 
 _MAX_NEAR = 3
 _MIN_SIMILARITY = 0.5

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from engine.generation import Generation
-from engine.library.models import EosToken, ModelInfo
+from engine.library.model_info import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, Timing, Usage

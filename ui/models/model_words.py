@@ -9,7 +9,7 @@ from engine.library.hub import DownloadProgress
 from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
-from engine.library.models import model_name
+from engine.library.model_files import model_name
 
 ORIGINS = {
     Origin.BUNDLED: "Included",

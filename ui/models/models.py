@@ -21,7 +21,7 @@ from engine import (
     as_sentence,
     plain_cause,
 )
-from engine.library.models import model_name
+from engine.library.model_files import model_name
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import ChosenModel, Conversation
 from ui.words import describe_error

@@ -23,7 +23,7 @@ from engine import (
     counted,
     quoted,
 )
-from engine.library.models import model_name
+from engine.library.model_files import model_name
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.tool_choice import ToolsInUse

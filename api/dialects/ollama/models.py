@@ -34,7 +34,7 @@ from api.transport.models import (
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from engine import NoModel
-from engine.library.models import weight_figures
+from engine.library.weights import weight_figures
 
 # Codex and others require a minimum version; routes follow the reference of this one.
 API_VERSION = "0.32.15"

@@ -13,7 +13,7 @@ from engine.errors import DraftLoadFailed
 from engine.inference.cache.index import PrefixIndex
 from engine.inference.running_cache import parts_of
 from engine.inference.speculation.sources import HitRate
-from engine.library.models import DraftInfo
+from engine.library.model_info import DraftInfo
 from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 

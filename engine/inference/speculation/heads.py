@@ -18,7 +18,7 @@ from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 from mlx_lm.utils import infer_quant_config
 
 from engine.files.causes import without_folders
-from engine.library.models import HEAD_FILES
+from engine.library.weights import HEAD_FILES
 from engine.values.tokens import TokenOrigin
 
 # Architectures whose published norms are stored as their difference from 1.

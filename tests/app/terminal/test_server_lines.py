@@ -25,7 +25,7 @@ from app.terminal import LoadMeter, live_line, load_words, server_banner
 from engine import Finished, StopInfo, StopKind, Timing, Usage
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
-from engine.library.models import EosToken, ModelInfo
+from engine.library.model_info import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
 from tests.engine.scheduling.stages import until
 from tests.support.scripted import Stage

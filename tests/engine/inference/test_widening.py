@@ -14,8 +14,10 @@ from mlx.utils import tree_flatten
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_loading import load, widen
+from engine.library.cache_size import estimated
 from engine.library.memory import need
-from engine.library.models import ModelInfo, estimated, weights_in_memory
+from engine.library.model_info import ModelInfo
+from engine.library.weights import weights_in_memory
 from tests.support.models.tiny_models import KINDS
 
 

@@ -9,7 +9,7 @@ from mlx_lm import utils
 from engine.errors import EngineError
 from engine.inference.mlx_lm_internals import classes_of
 from engine.library import models
-from engine.library.models import _table, missing_package, problem_of
+from engine.library.architectures import _table, missing_package, problem_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from engine.library.cache_size import CacheSize, Window, estimated
 from engine.library.memory import Memory, cache_budget
-from engine.library.models import CacheSize, Window, estimated
 
 ATTENTION = {
     "num_hidden_layers": 6,

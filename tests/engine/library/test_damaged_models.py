@@ -21,7 +21,8 @@ from engine.library.local_models import (
     vocabulary_key,
 )
 from engine.library.memory import need
-from engine.library.models import INDEX, check_folder, has_draft_head
+from engine.library.model_folder import check_folder
+from engine.library.weights import INDEX, has_draft_head
 from engine.values.request import SamplingOptions
 from tests.support.attacks import model_attacks
 

@@ -14,7 +14,7 @@ import pytest
 from engine.library.downloads import download, repository_of
 from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgress
 from engine.library.local_models import ModelFolders, discover
-from engine.library.models import check_folder
+from engine.library.model_folder import check_folder
 from tests.support.hub import Hub, hub
 
 REPOSITORY = "makers/demo-model"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from engine.library import hub, hub_models, memory
+from engine.library.cache_size import estimated
 from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import HubModel, card, look_up, look_up_all, search, with_needs
 from engine.library.memory import Fit, Memory
-from engine.library.models import estimated
 from tests.support import hub as support
 from tests.support.hub import COMMIT
 from tests.support.hub import hub as served_hub

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.errors import ModelLoadFailed
-from engine.library.models import check_folder
+from engine.library.model_folder import check_folder
 from engine.library.tokenizer_file import check_tokenizer
 
 

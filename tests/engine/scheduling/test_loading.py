@@ -9,7 +9,8 @@ import pytest
 from engine.engine import Engine
 from engine.errors import ModelLoadFailed, NoModel
 from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
-from engine.library.models import check_folder, weights_size
+from engine.library.model_folder import check_folder
+from engine.library.weights import weights_size
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import Failing, SlowLoading, die_once, stage_of, until
 from tests.support.asking import ask, loaded_engine, request

@@ -11,8 +11,9 @@ import pytest
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference import sequence
 from engine.inference.backend import PromptCacheUse
+from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
-from engine.library.models import CacheSize, ModelInfo, Window
+from engine.library.model_info import ModelInfo
 from engine.scheduling import budget
 from engine.scheduling.memory import MemoryPlan, MemoryRequest
 from engine.stopping.record import StopKind

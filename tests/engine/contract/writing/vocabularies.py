@@ -22,7 +22,7 @@ from engine.inference.backend import BatchLimits, OnLoadProgress
 from engine.inference.batch import RunningBatch
 from engine.inference.loader import Loader
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.models import EosToken, ModelInfo
+from engine.library.model_info import EosToken, ModelInfo
 from engine.output.vocabulary import Detokenizer, read_vocabulary
 from tests.engine.contract.writing.families import FAMILIES, HARMONY_MARKERS, Family
 from tests.engine.contract.writing.pieces import BROKEN, PIECES

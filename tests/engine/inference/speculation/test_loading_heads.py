@@ -15,7 +15,8 @@ from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.heads import DraftHead
-from engine.library.models import HeadInfo, has_draft_head
+from engine.library.model_info import HeadInfo
+from engine.library.weights import has_draft_head
 from engine.stopping.rules import StopRules
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.asking import loaded_engine

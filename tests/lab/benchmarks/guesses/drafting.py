@@ -17,7 +17,7 @@ import mlx.core as mx
 from engine.inference.backend import BatchLimits, OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft
-from engine.library.models import DraftInfo
+from engine.library.model_info import DraftInfo
 from tests.lab.benchmarks.guesses.guessing import MODEL, Saying, Sides, page
 
 # A pass of the model that answers: about that of 14 billion parameters in 4 bits on a Mac that

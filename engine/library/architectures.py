@@ -1,0 +1,142 @@
+"""Which architectures the installed mlx-lm supports.
+
+Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model that
+is only offered needs none of it.
+"""
+
+import ast
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from engine.library.cache_size import is_count
+from engine.wording import escaped
+
+ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
+"""Architectures that draft from the cache of another model, and answer nothing by themselves."""
+_WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
+
+
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """Return the ``model_type`` of a configuration; empty where it states none that is a text."""
+    kind = config.get("model_type")
+    return kind if isinstance(kind, str) else ""
+
+
+def pairing_of(config: dict[str, Any]) -> str:
+    """Return a text that is the same for a model and its assistants; empty for all other models."""
+    kind = architecture_of(config)
+    text = config.get("text_config")
+    if kind in ASSISTANTS:
+        size = config.get("backbone_hidden_size")
+    elif kind in _WITH_ASSISTANTS:
+        size = (text if isinstance(text, dict) else config).get("hidden_size")
+    else:
+        return ""
+    return f"gemma4 {size}" if is_count(size) else ""
+
+
+# Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model
+# that is only offered needs none of it.
+
+_MAX_ARCHITECTURE_CHARS = 60
+# Modules of mlx-lm's models that end the whole process where a module cannot be imported: that
+# module, and the package that has it.
+_PACKAGES = {"olmo": ("hf_olmo", "ai2-olmo")}
+
+
+def problem_of(config: dict[str, Any]) -> str:
+    """Return why no model of this configuration can be loaded, as a sentence.
+
+    Empty if nothing is known against it.
+    """
+    kind = architecture_of(config)
+    if not kind:
+        return "It is not a language model: its config.json names no model_type."
+    if config.get("model_file"):
+        return "It needs code of its own, and code from models is never run."
+    if kind in ASSISTANTS:
+        return "It drafts for a model of Gemma 4, as whose draft model it can be chosen."
+    known = _modules()
+    if known and _module(config) not in known:
+        name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
+        return f"It is of architecture {unsupported(name)}."
+    if fault := missing_package(config):
+        return f"It {fault}."
+    return ""
+
+
+def missing_package(config: dict[str, Any]) -> str:
+    """Return the words for a package that mlx-lm needs for a model and that is not installed.
+
+    Empty if none is missing.
+    """
+    module, package = _PACKAGES.get(_module(config), ("", ""))
+    if not module or find_spec(module) is not None:
+        return ""
+    return f"needs a package that is not installed here: pip install {package}"
+
+
+def unsupported(architecture: str) -> str:
+    """Return the words for an architecture that the installed mlx-lm does not support."""
+    try:
+        library = f"mlx-lm {version('mlx-lm')}"
+    except PackageNotFoundError:
+        library = "the installed mlx-lm"
+    return f"{architecture}, which {library} does not support; a later version may"
+
+
+def _module(config: dict[str, Any]) -> str:
+    """Return the name of the module in which mlx-lm looks for a model.
+
+    It goes by the model's own type, never by that of a part such as ``text_config``: a module for
+    models that also see takes the parts that it knows.
+    """
+    kind = architecture_of(config)
+    by_class = _table("MODEL_ARCHITECTURE_REMAPPING")
+    classes = config.get("architectures")
+    for name in classes if isinstance(classes, list) else [classes]:
+        if isinstance(name, str) and (kind, name) in by_class:
+            return str(by_class[kind, name])
+    return str(_table("MODEL_REMAPPING").get(kind, kind))
+
+
+@cache
+def _folder() -> Path | None:
+    package = find_spec("mlx_lm")  # of a package at the top, this imports nothing
+    folders = package.submodule_search_locations if package is not None else None
+    return Path(next(iter(folders))) if folders else None
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """Return the names of mlx-lm's modules of models; none if its files cannot be listed."""
+    folder = _folder()
+    if folder is None:
+        return frozenset()
+    return frozenset(module.name for module in pkgutil.iter_modules([str(folder / "models")]))
+
+
+# Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
+_parsing = Lock()
+
+
+@cache
+def _table(name: str) -> dict[Any, Any]:
+    """Return a table of ``mlx_lm/utils.py``; empty if the file has none of this name."""
+    folder = _folder()
+    try:
+        source = (folder / "utils.py").read_text(encoding="utf-8") if folder is not None else ""
+        with _parsing:
+            for statement in ast.parse(source).body:
+                if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+                    value = ast.literal_eval(statement.value)
+                    return value if isinstance(value, dict) else {}
+    except (OSError, SyntaxError, ValueError):
+        pass
+    return {}

@@ -1,0 +1,82 @@
+"""Reads the JSON files of a model folder, and names them without the folders of this computer."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelLoadFailed
+from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
+from engine.library.cache_size import is_count
+from engine.wording import counted, escaped
+
+_DEFAULT_CONTEXT = 4096
+# An index may list thousands of files, with names of any length.
+_MAX_NAMED = 5
+_MAX_TEMPLATE_NAME_CHARS = 100
+# The largest index of weights that is known has 10 MB. Parsing holds the interpreter's lock, so
+# all streams wait for it.
+_MAX_JSON_BYTES = 32 << 20
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object from a file.
+
+    Raises:
+        ModelLoadFailed: The file is missing, unreadable, or not a JSON object.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a pipe never ends
+            raise ModelLoadFailed(f"{file_label(path)} is damaged: it is not a file")
+        value = json.loads(read_bounded(path, _MAX_JSON_BYTES))
+    except FileNotFoundError:
+        raise ModelLoadFailed(
+            f"{file_label(path)} is missing: is {model_name(path.parent)} a model folder?"
+        ) from None
+    except OSError as error:
+        raise ModelLoadFailed(f"{file_label(path)} cannot be read: {os_cause(error)}") from error
+    except RecursionError as error:
+        raise ModelLoadFailed(f"{file_label(path)} is damaged: it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        fault = f"line {error.lineno} is not valid JSON"
+        raise ModelLoadFailed(f"{file_label(path)} is damaged: {fault}") from error
+    except ValueError as error:
+        raise ModelLoadFailed(f"{file_label(path)} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelLoadFailed(f"{file_label(path)} is damaged: it does not contain a JSON object")
+    return value
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first file names for a sentence, on one line and without control characters."""
+    listed_names = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MAX_NAMED]]
+    more = len(names) - len(listed_names)
+    return ", ".join(listed_names) + (f" and {counted(more, 'more file')}" if more else "")
+
+
+def model_name(folder: Path) -> str:
+    """Return a model's name: its folder's, or the repository's in a Hugging Face cache.
+
+    In such a cache, a model's folder is ``models--org--name/snapshots/<commit>``.
+    """
+    repository = folder.parent.parent.name
+    if folder.parent.name == "snapshots" and repository.startswith("models--"):
+        return repository.removeprefix("models--").replace("--", "/")
+    return folder.name
+
+
+def file_label(file: Path) -> str:
+    """Return a file's name after its model's: clients must not learn the folders of a computer."""
+    return f"the file {model_name(file.parent)}/{file.name}"
+
+
+def context_length(config: dict[str, Any]) -> int:
+    """Return the context length that a model's configuration states, in tokens."""
+    text = config.get("text_config")
+    for scope in (config, text if isinstance(text, dict) else {}):
+        for key in ("max_position_embeddings", "max_sequence_length", "n_positions", "seq_length"):
+            value = scope.get(key)
+            if is_count(value):
+                return value
+    return _DEFAULT_CONTEXT

@@ -1,0 +1,94 @@
+"""Checks that a model folder is complete and safe to load."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelLoadFailed
+from engine.files.causes import os_cause
+from engine.library.architectures import ASSISTANTS, architecture_of
+from engine.library.model_files import file_label, listed, model_name, read_json
+from engine.library.tokenizer_file import check_tokenizer
+from engine.library.weights import HEAD_FILES, check_weights, indexed_weights, weight_files
+from engine.wording import counted
+
+_MAX_HEADERS_BYTES = 64 << 20
+
+MAX_TEXT_BYTES = 64 << 20
+"""The largest tokenizer.json that is known has 34 MB."""
+# What libraries read from a model folder.
+_READ_SUFFIXES = {".safetensors", ".json", ".jsonl", ".jinja", ".model", ".tiktoken", ".txt"}
+
+
+def check_folder(folder: Path) -> dict[str, Any]:
+    """Check that a model folder is complete, and return its configuration.
+
+    Raises:
+        ModelLoadFailed: It is not a folder, or a file is missing or damaged; the message names it.
+    """
+    name = f"the folder {model_name(folder)}"
+    if not folder.exists():
+        raise ModelLoadFailed(f"{name} does not exist")
+    if not folder.is_dir():
+        raise ModelLoadFailed(
+            f"{model_name(folder)} is a file; give the folder that holds config.json"
+        )
+    config = read_json(folder / "config.json")
+    _check_files(folder)
+    weights = weight_files(folder)
+    missing = sorted(indexed_weights(folder) - {path.name for path, _ in weights})
+    if missing:
+        raise ModelLoadFailed(f"{name} is incomplete: {listed(missing)} missing")
+    if not any(path.name.startswith("model") for path, _ in weights):
+        raise ModelLoadFailed(f"{name} contains no weights (model*.safetensors)")
+    header_bytes = 0
+    for path, state in weights:
+        if path.name.startswith("model") or not path.match(HEAD_FILES):
+            header_bytes += check_weights(path, state.st_size)
+            if header_bytes > _MAX_HEADERS_BYTES:
+                raise ModelLoadFailed(
+                    f"{name} is damaged: the headers of its weights have more than "
+                    f"{_MAX_HEADERS_BYTES:,} bytes"
+                )
+    if lacks_tokenizer(folder, config):
+        raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
+    check_tokenizer(folder)
+    return config
+
+
+def lacks_tokenizer(folder: Path, config: dict[str, Any]) -> bool:
+    """Whether a model folder lacks a tokenizer; an assistant has its model's."""
+    names = ("tokenizer.json", "tokenizer.model")
+    is_there = any((folder / name).is_file() for name in names)
+    return not is_there and architecture_of(config) not in ASSISTANTS
+
+
+def is_assistant(folder: Path) -> bool:
+    """Whether a folder has an assistant, as its configuration says."""
+    try:
+        return architecture_of(read_json(folder / "config.json")) in ASSISTANTS
+    except ModelLoadFailed:
+        return False
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a folder with a file that blocks a library for ever or fills the memory.
+
+    transformers and mlx-lm open some twenty names, whatever stands behind them.
+    """
+    for path in (*folder.iterdir(), *folder.glob("chat_templates/*")):
+        if path.suffix not in _READ_SUFFIXES:
+            continue
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise ModelLoadFailed(
+                f"{file_label(path)} cannot be read: {os_cause(error)}"
+            ) from error
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+            raise ModelLoadFailed(f"{file_label(path)} is damaged: it is not a regular file")
+        if path.suffix != ".safetensors" and state.st_size > MAX_TEXT_BYTES:
+            raise ModelLoadFailed(
+                f"{file_label(path)} is too large: it has {counted(state.st_size, 'byte')}, and at "
+                f"most {MAX_TEXT_BYTES:,} are read"
+            )

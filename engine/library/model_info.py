@@ -1,0 +1,119 @@
+"""What the engine publishes about a loaded model."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.library.cache_size import CacheSize
+from engine.stopping.record import describe_source
+
+
+@dataclass(frozen=True, slots=True)
+class EosToken:
+    """An id that ends generation.
+
+    Attributes:
+        token_id: The id.
+        text: Its text.
+        source: Where it is named, as in ``StopInfo.source``.
+    """
+
+    token_id: int
+    text: str
+    source: str
+
+    @property
+    def named_by(self) -> str:
+        """The source in words."""
+        return describe_source(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftInfo:
+    """A smaller model with the same vocabulary that drafts tokens for the model.
+
+    Attributes:
+        id: Its name.
+        path: Its folder.
+        size_bytes: Size of its weight files.
+        cache: The memory of its own cache for one answer.
+        held_bytes: What its weights take in memory; 0 for as much as their files.
+    """
+
+    id: str
+    path: Path
+    size_bytes: int
+    cache: CacheSize = field(default_factory=CacheSize)
+    held_bytes: int = 0
+
+    @property
+    def weights_bytes(self) -> int:
+        """What its weights take in memory."""
+        return self.held_bytes or self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HeadInfo:
+    """The draft head in a model's own checkpoint.
+
+    Attributes:
+        problem: Why it is not used, as the end of a sentence; empty where it is.
+    """
+
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the rest of the program knows about a loaded model.
+
+    Attributes:
+        id: The name under which APIs list it.
+        path: Its folder.
+        architecture: ``model_type`` of its configuration.
+        context_length: Most tokens of prompt and answer together.
+        vocabulary_size: The number of ids that it reads and produces: [0, vocabulary_size). Its
+            tokenizer may have more.
+        eos: The ids that end generation.
+        can_think: Whether its answers can have reasoning.
+        can_call_tools: Whether a parser for its tool calls is known.
+        size_bytes: Size of the weight files.
+        loaded_at: When it was loaded, in Unix seconds.
+        cache: The memory of the cache of one answer.
+        longest_token_bytes: Bytes of the longest token; None where it is not known.
+        draft: The draft model that is loaded beside it, if there is one.
+        takes_tools: Whether its chat template tells it of tools.
+        own_head: The draft head of its own checkpoint; None where there is none, or nothing is
+            drafted.
+        own_settings: Its own numbers for sampling, by their names, where its folder has any.
+        held_bytes: What its weights and those of its own draft head take in memory; 0 for as much
+            as their files.
+    """
+
+    id: str
+    path: Path
+    architecture: str
+    context_length: int
+    vocabulary_size: int
+    eos: tuple[EosToken, ...]
+    can_think: bool
+    can_call_tools: bool
+    size_bytes: int
+    loaded_at: int
+    cache: CacheSize = field(default_factory=CacheSize)
+    longest_token_bytes: int | None = None
+    draft: DraftInfo | None = None
+    takes_tools: bool = True
+    own_head: HeadInfo | None = None
+    own_settings: tuple[tuple[str, float], ...] = ()
+    held_bytes: int = 0
+
+    @property
+    def weights_bytes(self) -> int:
+        """What its weights and those of the draft model take in memory."""
+        draft = 0 if self.draft is None else self.draft.weights_bytes
+        return (self.held_bytes or self.size_bytes) + draft
+
+    @property
+    def answer_cache(self) -> CacheSize:
+        """The memory of one answer's caches, including that of the draft model."""
+        return self.cache if self.draft is None else self.cache + self.draft.cache

@@ -1,0 +1,251 @@
+"""The weights of a model folder, by the headers of its safetensors files."""
+
+import contextlib
+import json
+import math
+import operator
+import os
+import platform
+import stat
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.errors import ModelLoadFailed
+from engine.files.causes import os_cause
+from engine.files.safe_files import open_regular
+from engine.library.cache_size import BYTES_PER_VALUE, is_count
+from engine.library.model_files import file_label, read_json
+from engine.wording import counted
+
+INDEX = "model.safetensors.index.json"
+"""The file that maps each weight to its file, if there are several weight files."""
+HEAD_FILES = "*mtp*.safetensors"
+"""Files with a draft head, which a model can do without, unless they begin with ``model``."""
+# The headers of the largest model that is known, of 92,000 weights in 163 files, have 16 MB.
+_MAX_HEADER_BYTES = 16 << 20
+
+
+def indexed_weights(folder: Path) -> set[str]:
+    """Return the names of the weight files that a folder's index lists; empty without an index."""
+    index = folder / INDEX
+    if not index.exists():
+        return set()
+    named = read_json(index).get("weight_map") or {}
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+        reason = "weight_map must name a file for each weight"
+        raise ModelLoadFailed(f"{file_label(index)} is damaged: {reason}")
+    return set(named.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsInMemory:
+    """What a model's weights are once they are loaded, as its files tell before.
+
+    Attributes:
+        size_bytes: Their size.
+        value_bytes: The bytes of a number that the model computes with.
+        has_head: Whether a draft head of its own is among them.
+    """
+
+    size_bytes: int
+    value_bytes: int
+    has_head: bool
+
+
+# The bytes of the numbers that are not packed, by their names in safetensors files.
+_FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+# Those that a quantised model does not compute with where there is no graphics processor, for it
+# would take many times as long.
+_WIDENED = ("F16", "BF16")
+# mlx-lm's default for quantised weights.
+_GROUP_SIZE = 64
+# How the names of a draft head's first weights end.
+_HEAD_ENDS = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", ".eh_proj.weight")
+
+
+def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
+    """Return what the weights of a folder take in memory; reads the headers of its files."""
+    sizes: Counter[str] = Counter()
+    is_slow = has_head = False
+    text = config.get("text_config")
+    layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
+    own_head = (*_HEAD_ENDS[:2], f"layers.{layers}.eh_proj.weight")
+    try:
+        for path, state in weight_files(folder):
+            if not (path.name.startswith("model") or path.match(HEAD_FILES)):
+                continue  # nothing reads it
+            stored = _stored_weights(path, state.st_size, state.st_mtime_ns)
+            sizes.update(stored.sizes)
+            is_slow = is_slow or not stored.scales.isdisjoint(_WIDENED)
+            has_head = has_head or any(name.endswith(own_head) for name in stored.heads)
+    except (ModelLoadFailed, ValueError, LookupError, TypeError):
+        return WeightsInMemory(weights_size(folder), BYTES_PER_VALUE, has_head=False)
+    if is_slow and not has_graphics_processor():
+        wider = sum(2 * sizes.pop(kind, 0) for kind in _WIDENED)
+        sizes["F32"] = sizes.get("F32", 0) + wider
+    floats = [kind for kind in sizes if kind in _FLOAT_BYTES]
+    usual = max(floats, key=sizes.__getitem__, default="BF16")
+    return WeightsInMemory(sum(sizes.values()), _FLOAT_BYTES[usual], has_head)
+
+
+def weight_figures(folder: Path) -> tuple[int, str]:
+    """Return how many weights a model has, and their kind (``BF16``, ``int4``); reads headers.
+
+    0 and an empty text where its files cannot be read.
+    """
+    try:
+        config = read_json(folder / "config.json")
+        stored = [
+            _stored_weights(path, state.st_size, state.st_mtime_ns)
+            for path, state in weight_files(folder)
+            if path.name.startswith("model")
+        ]
+    except (ModelLoadFailed, ValueError, LookupError, TypeError):
+        return 0, ""
+    sizes = sum((Counter(one.sizes) for one in stored), Counter[str]())
+    kind = max(sizes, key=sizes.__getitem__, default="")
+    quantized = config.get("quantization") or config.get("quantization_config")
+    stated = quantized if isinstance(quantized, dict) else {}
+    groups = sum(one.groups for one in stored)
+    size = stated.get("group_size", _GROUP_SIZE)
+    if groups and is_count(bits := stated.get("bits")):
+        kind = f"int{bits}"
+    return sum(one.plain for one in stored) + groups * (size if is_count(size) else 0), kind
+
+
+def has_draft_head(folder: Path) -> bool:
+    """Whether the weights of a model folder name a draft head of its own."""
+    try:
+        return weights_in_memory(folder, read_json(folder / "config.json")).has_head
+    except ModelLoadFailed:
+        return False
+
+
+@cache
+def has_graphics_processor() -> bool:
+    """Whether the installed MLX computes on a graphics processor."""
+    if sys.platform == "darwin":
+        return platform.machine() == "arm64"
+    return any(map(_is_installed, ("mlx-cuda-12", "mlx-cuda-13")))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
+
+
+class _Stored(NamedTuple):
+    """What the header of a safetensors file says of its weights.
+
+    Attributes:
+        sizes: The bytes of all weights, by the names of their kinds of numbers.
+        scales: The kinds of the scales of quantised weights.
+        plain: How many weights are not quantised.
+        groups: How many groups of quantised weights there are: each has one scale.
+        heads: The names of weights that may belong to a draft head.
+    """
+
+    sizes: Mapping[str, int]
+    scales: frozenset[str]
+    plain: int
+    groups: int
+    heads: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
+    """Return what a safetensors file stores; raises ``ModelLoadFailed`` and ``LookupError``."""
+    sizes: dict[str, int] = {}
+    scales: set[str] = set()
+    heads: list[str] = []
+    plain = groups = 0
+    for name, value in _read_header(path)[1].items():
+        if name == "__metadata__":
+            continue
+        begin, end = map(operator.index, value["data_offsets"])
+        kind = str(value["dtype"])
+        sizes[kind] = sizes.get(kind, 0) + end - begin
+        count = math.prod(map(operator.index, value["shape"]))
+        if name.endswith(".scales"):
+            scales.add(kind)
+            groups += count
+        elif kind != "U32" and not name.endswith(".biases"):
+            plain += count
+        if name.endswith(_HEAD_ENDS):
+            heads.append(name)
+    return _Stored(sizes, frozenset(scales), plain, groups, tuple(heads))
+
+
+def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return the length of a safetensors file's header, with the 8 bytes before it, and the header.
+
+    Raises:
+        ModelLoadFailed: The file cannot be read, or its header is damaged or too long.
+    """
+    name = file_label(path)
+    try:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if length > size - 8:
+                raise ModelLoadFailed(
+                    f"{name} is damaged: its header needs {counted(length + 8, 'byte')}, "
+                    f"the file has {size:,}"
+                )
+            if length > _MAX_HEADER_BYTES:
+                raise ModelLoadFailed(
+                    f"{name} is damaged: its header has {counted(length, 'byte')}, and at most "
+                    f"{_MAX_HEADER_BYTES:,} are read"
+                )
+            header = json.loads(file.read(length))
+    except RecursionError as error:
+        raise ModelLoadFailed(f"{name} is damaged: its header is nested too deeply") from error
+    except OSError as error:
+        raise ModelLoadFailed(f"{name} cannot be read: {os_cause(error)}") from error
+    except ValueError as error:
+        raise ModelLoadFailed(f"{name} is damaged: its header is not valid JSON") from error
+    if not isinstance(header, dict):
+        raise ModelLoadFailed(f"{name} is damaged: its header is not a JSON object")
+    return 8 + length, header
+
+
+def check_weights(path: Path, size: int) -> int:
+    """Compare a safetensors file's length with its header; return the header's length."""
+    name = file_label(path)
+    length, header = _read_header(path)
+    try:
+        ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
+        expected = length + max(map(operator.index, ends), default=0)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ModelLoadFailed(f"{name} is damaged: its header names no end of a weight") from error
+    if size != expected:
+        size_text = counted(expected, "byte")
+        raise ModelLoadFailed(f"{name} is damaged: expected {size_text}, found {size:,}")
+    return length
+
+
+def weight_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """Return the regular files in a folder that hold weights, by name, each with its state.
+
+    Links to nowhere, pipes and devices are left out; none where the folder cannot be read.
+    """
+    files: list[tuple[Path, os.stat_result]] = []
+    for path in sorted(folder.glob("*.safetensors")):
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            if stat.S_ISREG(state.st_mode):
+                files.append((path, state))
+    return files
+
+
+def weights_size(folder: Path) -> int:
+    """Return the total size of a folder's weight files, in bytes."""
+    return sum(state.st_size for _, state in weight_files(folder))
