@@ -133,7 +133,7 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(kin
     watched.batch.close()
     assert watched.compared > 5
     assert watched.rows == 3
-    assert watched.longest > 4 * WINDOW
+    assert watched.longest > 3 * WINDOW
 
 
 @pytest.mark.parametrize("kind", few_of(TARGETS, 1))
