@@ -167,14 +167,14 @@ class Assistant(nn.Module):  # type: ignore[misc]
         """Return nothing: it has no cache."""
         return []
 
-    def seen(self, cache: Sequence[Any]) -> Seen:
-        """Return what it looks at in the model's cache of running sequences."""
+    def seen(self, cache: Sequence[Any], row: int) -> Seen:
+        """Return what it looks at in the model's cache of running sequences, for one row."""
         assert self._target is not None
         kinds: dict[str, tuple[mx.array, mx.array, mx.array | None]] = {}
         positions = None
         for kind in {layer.layer_type for layer in self.model.layers}:
             part = cache[self._target.places[kind]]
-            positions = mx.maximum(part.offset - 1, 0)
+            positions = mx.maximum(part.offset[row : row + 1] - 1, 0)
             if kind == "sliding_attention":
                 keys, values, padding = window_content(part)
                 mask = mx.arange(keys.shape[2]) >= padding[:, None, None, None]
@@ -182,7 +182,9 @@ class Assistant(nn.Module):  # type: ignore[misc]
                 held, mask = part.size(), part.make_mask(1)
                 keys, values = part.keys[..., :held, :], part.values[..., :held, :]
                 mask = None if mask is None else mask[..., :held]
-            kinds[kind] = keys, values, mask
+            if mask is not None:
+                mask = mask[row : row + 1]
+            kinds[kind] = keys[row : row + 1], values[row : row + 1], mask
         assert positions is not None
         return Seen(kinds, positions)
 

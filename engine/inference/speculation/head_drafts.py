@@ -1,21 +1,21 @@
-"""Drafts of a model's own head, for all sequences of a batch at once. Engine thread.
+"""Drafts of a model's own head, or of an assistant, for the sequences of a batch. Engine thread.
 
 The head is given each token of a sequence with the hidden state before it. Both are kept as the
-model reads tokens, in one part more at the end of each cache, and the head reads them only when it
-is asked for drafts: while it rests it costs nothing. A prompt's last tokens are enough for it.
+model reads tokens, in one part more at the end of each cache, and the head reads the last of them
+when it drafts: until then it costs nothing.
 """
 
 import copy
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import CacheList, make_prompt_cache
+from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.cache.size import cache_size
-from engine.inference.running_cache import RunningKVCache, cut, prepare_to_run
+from engine.inference.running_cache import parts_of
 from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.cost import MAX_ROWS
 from engine.inference.speculation.heads import DraftHead, inner_of
@@ -24,343 +24,175 @@ from engine.library.cache_size import CacheSize
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
-# The most tokens that wait to be read by the head; older ones are dropped. They come one at a time,
-# and joining 500 pieces takes a hundred milliseconds.
-MOST_WAITING = 64
-# The most tokens that a head reads before it drafts, of all rows together. All answers wait
-# meanwhile: on a slow CPU, reading 512 tokens takes 140 ms, where a pass of the model takes 6 ms.
-# With the last 24, drafts are right nearly as often as with all.
-MOST_READ = 24
+MAX_UNREAD = 24
+"""The tokens that a head reads before it drafts; with more of them it is hardly better."""
 # The expected share of right drafts: that of a good head; a worse one is known after a few drafts.
 _EXPECTED = 0.85
 
 
-def most_read(rows: int) -> int:
-    """Return how many tokens of each of some rows a head reads at most before it drafts."""
-    return max(1, MOST_READ // rows)
-
-
-class _Waiting(NamedTuple):
-    """Tokens that the head has not read, with the hidden states around them.
+class _Row:
+    """What a head has read of one sequence, and what it has not read.
 
     Attributes:
-        tokens: Shape (rows, tokens). A row's own are the first ones, as ``counts`` says.
-        hidden: Shape (rows, tokens + 1, size): before the first token and after each of them.
-        counts: How many tokens wait in each row; -1 where the next token is not to be read, because
-            the state before it is not known or the head has read it.
+        cache: The cache of the head's layer; empty for an assistant, which has none.
+        count: How many tokens are kept in ``pieces``.
+        pieces: What the model has read since the last draft: tokens of shape (n,), and the hidden
+            states after them, (n, size). The head has read the first of these tokens.
     """
 
-    tokens: mx.array
-    hidden: mx.array
-    counts: list[int]
+    def __init__(self, cache: list[Any]) -> None:
+        self.cache = cache
+        self.count = 0
+        self.pieces: deque[tuple[mx.array, mx.array]] = deque()
 
-    def of(self, rows: Sequence[int]) -> "_Waiting":
-        """Return some of the rows."""
-        index = mx.array(list(rows))
-        return _Waiting(self.tokens[index], self.hidden[index], [self.counts[n] for n in rows])
+    def add(self, tokens: mx.array, hidden: mx.array) -> None:
+        """Add tokens that the model has read."""
+        self.pieces.append((tokens, hidden))
+        self.count += tokens.size
+        while self.count - self.pieces[0][0].size > MAX_UNREAD:
+            self.count -= self.pieces.popleft()[0].size
 
-    @property
-    def common(self) -> int:
-        """How many tokens wait in each row; -1 where none do, or not equally many."""
-        return self.counts[0] if len(set(self.counts)) == 1 else -1
+    def remove(self, tokens: int) -> None:
+        """Remove the last tokens."""
+        tokens = min(tokens, self.count)
+        self.count -= tokens
+        while tokens:
+            last, hidden = self.pieces.pop()
+            kept = max(0, last.size - tokens)
+            tokens -= last.size - kept
+            if kept:
+                self.pieces.append((last[:kept], hidden[:kept]))
 
-    def latest(self, limit: int) -> "_Waiting":
-        """Return it with the last ``limit`` tokens of each row at most."""
-        starts = [max(0, count - limit) for count in self.counts]
-        spans = list(zip(starts, self.counts, strict=True))
-        counts = [count - start for start, count in spans]
-        most = max(counts)
-        return _Waiting(
-            _taken(self.tokens, [[*range(start, count)] for start, count in spans], most),
-            _taken(self.hidden, [[*range(start, count + 1)] for start, count in spans], most + 1),
-            counts,
-        )
+    def clear(self) -> None:
+        """Drop what is kept."""
+        self.pieces.clear()
+        self.count = 0
 
-    def joined(self, tokens: mx.array, hidden: mx.array) -> "_Waiting":
-        """Return it with further tokens of all rows, and the hidden states after them."""
-        width, more = self.tokens.shape[1], tokens.shape[1]
-        counts = [count + more for count in self.counts]
-        if (count := self.common) >= 0:
-            kept = self.tokens[:, :count], self.hidden[:, : count + 1]
-            return _Waiting(
-                mx.concatenate([kept[0], tokens], axis=1) if count else tokens,
-                mx.concatenate([kept[1], hidden], axis=1),
-                counts,
-            )
-        all_tokens = mx.concatenate([self.tokens, tokens], axis=1)
-        all_hidden = mx.concatenate([self.hidden, hidden], axis=1)
-        places = [
-            [*range(count), *range(width + (count < 0), width + more)] for count in self.counts
-        ]
-        states = [[*range(count + 1), *range(width + 1, width + 1 + more)] for count in self.counts]
-        most = max(counts)
-        return _Waiting(
-            _taken(all_tokens, places, most), _taken(all_hidden, states, most + 1), counts
-        )
-
-
-def _taken(given: mx.array, places: list[list[int]], most: int) -> mx.array:
-    """Return the values at other places of each row, followed by any."""
-    index = mx.array([[*row, *[0] * (most - len(row))] for row in places], dtype=mx.int32)
-    index = index.reshape(given.shape[0], most)
-    return mx.take_along_axis(given, index if given.ndim == 2 else index[..., None], axis=1)
+    def copy(self) -> "_Row":
+        """Return a copy that shares arrays, which nobody changes."""
+        row = _Row(copy.deepcopy(self.cache))
+        row.count, row.pieces = self.count, self.pieces.copy()
+        return row
 
 
 class HeadCache:
-    """What a head has read and has to read of the sequences of a batch, as a part of their cache.
+    """What a head has to read of the sequences of a batch, as the last part of their cache.
 
-    It is the last part, and the model's own code does not see it. mlx-lm moves it with the others
-    when sequences join and leave. While there are too many for the head, it holds nothing: what
-    nobody reads would be moved by each of them, unevaluated, and computed at once in the end.
-
-    Attributes:
-        rows: How many sequences these are.
-        read: The cache of the head's layer; empty for an assistant, which has none.
+    The model's own code does not see it. mlx-lm moves it with the other parts when sequences join
+    and leave. With too many sequences for the head, it keeps nothing.
     """
 
-    def __init__(self, head: DraftHead | Assistant) -> None:
-        self._head = head
-        self.rows = 1
-        self.read = self._unread()
-        self._waiting: _Waiting | None = None
-        # What the model has read since, in order: tokens and the hidden states after them.
-        self._pieces: deque[tuple[mx.array, mx.array]] = deque()
-        # How many tokens of each row these are at most.
-        self._held = 0
+    def __init__(self, head: DraftHead | Assistant, rows: list[_Row] | None = None) -> None:
+        self.rows = [_Row(head.make_cache())] if rows is None else rows
+        self.head = head
         self._padding: Sequence[int] | None = None
 
-    @property
-    def waiting_tokens(self) -> int:
-        """How many tokens of a row wait at most."""
-        return self._held
-
-    def note(self, tokens: mx.array, hidden: mx.array) -> None:
-        """Note tokens that the model reads, with the hidden states after them."""
-        if self._is_crowded:
-            return
-        if tokens.shape[1] > MOST_WAITING:
-            tokens, hidden = tokens[:, -MOST_WAITING:], hidden[:, -MOST_WAITING:]
-        self._pieces.append((tokens.astype(mx.uint32), hidden))
-        self._held += tokens.shape[1]
-        while self._pieces:
-            oldest = self._pieces[0][0] if self._waiting is None else self._waiting.tokens
-            if self._held - oldest.shape[1] < MOST_WAITING:
-                break
-            self._held -= oldest.shape[1]
-            if self._waiting is None:
-                self._pieces.popleft()
-            self._waiting = None
+    def add(self, tokens: mx.array, hidden: mx.array) -> None:
+        """Add tokens of shape (rows, n) that the model reads, and the hidden states after them."""
+        for index, row in enumerate(self.rows):
+            if len(self.rows) > MAX_ROWS:
+                row.clear()
+            else:
+                row.add(tokens[index], hidden[index])
 
     def take_back(self, surplus: Sequence[int]) -> None:
         """Remove the last ``surplus[row]`` tokens of each row, which the model has just read."""
-        if self._is_crowded:
-            return
-        tokens, hidden, counts = self.gathered()
-        left = [count - cut for count, cut in zip(counts, surplus, strict=True)]
-        self.wait(_Waiting(tokens, hidden, left))
+        for row, count in zip(self.rows, surplus, strict=True):
+            row.remove(count)
 
     def propose(
-        self, known: Sequence[int], most: int, cache: Sequence[Any] = ()
+        self, pending: Sequence[int], max_drafts: int, cache: Sequence[Any] = ()
     ) -> list[list[int]]:
         """Return drafts for each row: what may follow the token that the model reads next.
 
         Args:
-            known: That token of each row.
-            most: How many drafts at most.
+            pending: That token of each row.
+            max_drafts: The maximum number of drafts.
             cache: The model's own cache, which an assistant looks at.
         """
-        waiting = self.gathered()
-        limit = most_read(self.rows) if self.read else 0
-        if max(waiting.counts) > limit:
-            waiting = waiting.latest(limit)
-        counts = waiting.counts
-        width, held = max(counts) + 1, waiting.tokens.shape[1]
-        if not width:
-            return [[] for _ in known]
-        tokens = mx.array([[token] for token in known], mx.uint32)
-        if waiting.common > 0:
-            tokens = mx.concatenate([waiting.tokens[:, : waiting.common], tokens], axis=1)
-        elif waiting.common < 0:
-            places = [[*range(count), held] if count >= 0 else [] for count in counts]
-            tokens = _taken(mx.concatenate([waiting.tokens, tokens], axis=1), places, width)
-        read: Any = self.read or self._head.seen(cache)
-        states, handed_on = self._head.read(waiting.hidden[:, :width], tokens, read)
-        more = [width - 1 - count for count in counts]
-        cut(self._parts, min(more), [count - min(more) for count in more])
-        drafts = [self._likeliest(_last(states, counts))]
-        handed_on = _last(handed_on, counts)
-        for _ in range(most - 1):
-            states, handed_on = self._head.read(handed_on, drafts[-1], read)
-            drafts.append(self._likeliest(states))
-        drafted: Any = mx.concatenate(drafts, axis=1).tolist()
+        chains = [
+            self._chain(index, token, max_drafts, cache) if self.rows[index].count else []
+            for index, token in enumerate(pending)
+        ]
+        mx.eval(chains)
+        return [[int(draft.item()) for draft in chain] for chain in chains]  # type: ignore[arg-type]
+
+    def _chain(
+        self, index: int, pending: int, max_drafts: int, cache: Sequence[Any]
+    ) -> list[mx.array]:
+        """Return the drafts for one row, each of shape (1, 1), not computed yet."""
+        row = self.rows[index]
+        token = mx.array([[pending]], mx.uint32)
+        hidden = mx.concatenate([hidden for _, hidden in row.pieces])[None]
+        read: Any = row.cache
+        if read:
+            tokens = mx.concatenate([tokens for tokens, _ in row.pieces])[None, 1:]
+            token = mx.concatenate([tokens.astype(mx.uint32), token], axis=1)[:, -MAX_UNREAD - 1 :]
+        else:
+            read = self.head.seen(cache, index)
+        hidden = hidden[:, -token.shape[1] :]
+        drafts: list[mx.array] = []
+        for _ in range(max_drafts):
+            states, hidden = self.head.read(hidden, token, read)
+            hidden = hidden[:, -1:]
+            token = mx.argmax(self.head.logits(states[:, -1:]), axis=-1).astype(mx.uint32)
+            drafts.append(token)
         # The next pass of the model gives the hidden states that replace those of the chain. The
         # first token of that pass has been read here.
-        for part in self._parts:
-            part.trim(most - 1)
-        self._forget_waiting()
-        return [row if count >= 0 else [] for row, count in zip(drafted, counts, strict=True)]
+        for part in parts_of(row.cache):
+            part.trim(max_drafts - 1)
+        row.clear()
+        return drafts
 
-    def _likeliest(self, states: mx.array) -> mx.array:
-        return mx.argmax(self._head.logits(states), axis=-1).astype(mx.uint32)
-
-    def gathered(self) -> _Waiting:
-        if not self._pieces:
-            return self._waiting or self._none()
-        tokens, hidden = self._pieces[0]
-        if len(self._pieces) > 1:
-            tokens = mx.concatenate([tokens for tokens, _ in self._pieces], axis=1)
-            hidden = mx.concatenate([hidden for _, hidden in self._pieces], axis=1)
-        if self._waiting is None:
-            counts = [tokens.shape[1] - 1] * self.rows
-            return self.wait(_Waiting(tokens[:, 1:], hidden, counts))
-        return self.wait(self._waiting.joined(tokens, hidden))
-
-    def wait(self, waiting: _Waiting) -> _Waiting:
-        """Let this be all that waits."""
-        self._pieces.clear()
-        self._waiting = waiting
-        self._held = waiting.tokens.shape[1]
-        return waiting
-
-    def _forget_waiting(self) -> None:
-        """Let nothing wait, and the next token not be read."""
-        self._pieces.clear()
-        self._waiting = None
-        self._held = 0
-
-    def _none(self) -> _Waiting:
-        norm = self._head.norm.weight
-        hidden = mx.zeros((self.rows, 1, norm.shape[0]), norm.dtype)
-        return _Waiting(mx.zeros((self.rows, 0), mx.uint32), hidden, [-1] * self.rows)
-
-    @property
-    def _is_crowded(self) -> bool:
-        """Whether there are too many sequences for the head."""
-        return self.rows > MAX_ROWS
-
-    def _unread(self) -> list[Any]:
-        """Return the cache of a head that has read nothing of these sequences."""
-        unread = [part.merge([part] * self.rows) for part in self._head.make_cache()]
-        prepare_to_run(unread)
-        return unread
-
-    def _change_rows(self, rows: int) -> bool:
-        """Note how many sequences there are now; return whether what was held goes on to be."""
-        was_crowded, self.rows = self._is_crowded, rows
-        if not self._is_crowded and not was_crowded:
-            return True
-        self._forget_waiting()
-        self.read = [] if self._is_crowded else self._unread()
-        return False
-
-    @property
-    def _parts(self) -> list[RunningKVCache]:
-        if not self.read:
-            return []
-        part = self.read[0]
-        return list(part.caches) if isinstance(part, CacheList) else [part]
-
-    # -- what mlx-lm asks of a part of a cache ----------------------------------------------
+    # -- what mlx-lm calls on a part of a cache ---------------------------------------------
 
     @classmethod
     def merge(cls, caches: "Sequence[HeadCache]") -> "HeadCache":
         """Return the cache of several sequences."""
-        merged = copy.deepcopy(caches[0])
-        for other in caches[1:]:
-            merged.extend(other)
-        return merged
+        return cls(caches[0].head, [row for cache in caches for row in cache.rows])
 
     def extend(self, other: "HeadCache") -> None:
         """Add the rows of another cache."""
-        own, more = self.gathered(), other.gathered()
-        if not self._change_rows(self.rows + other.rows):
-            return
-        width = max(own.tokens.shape[1], more.tokens.shape[1])
-        both = [_widened(waiting, width) for waiting in (own, more)]
-        joined = (
-            mx.concatenate([waiting.tokens for waiting in both]),
-            mx.concatenate([waiting.hidden.astype(own.hidden.dtype) for waiting in both]),
-        )
-        self.wait(_Waiting(*joined, [*own.counts, *more.counts]))
-        for part, others in zip(self.read, other.read, strict=True):
-            part.extend(others)
-        self._compute()
+        self.rows += other.rows
 
     def filter(self, keep: Sequence[int]) -> None:
         """Keep the given rows."""
-        waiting = self.gathered()
-        if self._change_rows(len(keep)):
-            self.wait(waiting.of(keep))
-            for part in self.read:
-                part.filter(list(keep))
-            self._compute()
-
-    def _compute(self) -> None:
-        """Begin to compute what is held, so that changes of the rows do not pile up."""
-        held = [part.keys for part in self._parts] + [part.values for part in self._parts]
-        tokens, hidden, _ = self.gathered()
-        mx.async_eval(tokens, hidden, [each for each in held if each is not None])  # type: ignore[no-untyped-call]
+        self.rows = [self.rows[index] for index in keep]
 
     def extract(self, row: int) -> "HeadCache":
-        """Return the cache of one row, which has forgotten everything: it is not kept."""
-        return HeadCache(self._head)
+        """Return an empty cache: what a head has read is not kept."""
+        return HeadCache(self.head)
 
     def prepare(self, *, right_padding: Sequence[int] | None = None, **_: Any) -> None:
-        """Note how many of the next tokens of each row are none."""
+        """Note how many of the next tokens of each row are padding."""
         self._padding = right_padding
 
     def finalize(self) -> None:
-        """Remove those that are none."""
-        if self._padding is not None and not self._is_crowded:
-            tokens, hidden, counts = self.gathered()
-            left = [max(-1, n - padding) for n, padding in zip(counts, self._padding, strict=True)]
-            self.wait(_Waiting(tokens, hidden, left))
+        """Remove the padding."""
+        if self._padding is not None:
+            self.take_back(self._padding)
         self._padding = None
 
     @property
     def state(self) -> list[Any]:
-        """Nothing: what waits is computed when the head reads it."""
+        """Nothing: what is kept is computed when the head reads it."""
         return []
 
     @property
     def nbytes(self) -> int:
-        """What it takes, without what is not computed yet."""
-        return sum(int(part.nbytes) for part in self._parts)
+        """The bytes of the caches of the head's layer."""
+        return sum(int(part.nbytes) for row in self.rows for part in row.cache)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HeadCache":
-        """Return a copy that shares the head, and arrays that nobody changes."""
-        other = HeadCache(self._head)
-        other.rows = self.rows
-        other.read = copy.deepcopy(self.read, memo)
-        if not self._is_crowded:
-            other.wait(self.gathered())
-        return other
-
-
-def _last(states: mx.array, counts: Sequence[int]) -> mx.array:
-    """Return the state behind ``counts[row]`` tokens of each row."""
-    if min(counts) == max(counts):
-        return states[:, counts[0] : counts[0] + 1]
-    places = mx.array([max(0, count) for count in counts])
-    return mx.take_along_axis(states, places[:, None, None], axis=1)
-
-
-def _widened(waiting: _Waiting, width: int) -> _Waiting:
-    more = width - waiting.tokens.shape[1]
-    if not more:
-        return waiting
-    return _Waiting(
-        mx.pad(waiting.tokens, [(0, 0), (0, more)]),
-        mx.pad(waiting.hidden, [(0, 0), (0, more), (0, 0)]),
-        waiting.counts,
-    )
+        """Return a copy that shares the head."""
+        return HeadCache(self.head, [row.copy() for row in self.rows])
 
 
 def attach(model: Any, head: DraftHead | Assistant) -> None:
-    """Let a model that reads tokens with a ``HeadCache`` note what its head needs.
+    """Let a model that reads tokens with a ``HeadCache`` add to it what its head needs.
 
-    The model's inner part gets a class that hands over what it returns: the hidden states after the
-    final norm, which are computed anyway.
+    The model's inner part gets a class that hands over its result: the hidden states after the
+    final norm.
     """
     inner = inner_of(model)
     kind: Any = type(inner)
@@ -369,7 +201,7 @@ def attach(model: Any, head: DraftHead | Assistant) -> None:
         own = cache and without_head(cache)
         hidden = kind.__call__(module, inputs, own, *more, **options)
         if cache and isinstance(cache[-1], HeadCache):
-            cache[-1].note(inputs, hidden)
+            cache[-1].add(inputs, hidden)
         return hidden
 
     inside = {"__call__": call, "__module__": kind.__module__}
@@ -379,12 +211,12 @@ def attach(model: Any, head: DraftHead | Assistant) -> None:
 
 
 def memory_of(head: DraftHead | Assistant) -> CacheSize:
-    """Return what one answer takes for a head: the cache of its layer, and what waits for it."""
+    """Return the memory of one answer for a head: the cache of its layer, and unread tokens."""
     cache: Any = head.make_cache()
     norm = head.norm.weight
     if cache:
         head.read(mx.zeros((1, 1, norm.size), norm.dtype), mx.zeros((1, 1), mx.uint32), cache)
-    return cache_size(cache) + CacheSize(fixed_bytes=2 * MOST_WAITING * int(norm.nbytes))
+    return cache_size(cache) + CacheSize(fixed_bytes=2 * MAX_UNREAD * int(norm.nbytes))
 
 
 def head_of(model: Any) -> DraftHead | Assistant | None:

@@ -96,8 +96,8 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
     decoding = batch._batch.decoding
     known = decoding._next_tokens.tolist()
     tokens = [*decoding.tokens[0], *known]
-    seen = assistant.seen(decoding.prompt_cache)
-    hidden = decoding.prompt_cache[-1].gathered().latest(0).hidden
+    seen = assistant.seen(decoding.prompt_cache, 0)
+    hidden = decoding.prompt_cache[-1].rows[0].pieces[-1][1][None, -1:]
     plain = PlainAssistant(model, assistant, assistant_config(kind)).logits(tokens, 4)
     token = mx.array([known])
     for expected in plain:

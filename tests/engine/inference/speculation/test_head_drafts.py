@@ -141,7 +141,7 @@ class _Watched:
 @pytest.fixture
 def reads_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let heads read all that waits, so that their drafts can be computed from the whole text."""
-    monkeypatch.setattr(head_drafts, "MOST_READ", 4096)
+    monkeypatch.setattr(head_drafts, "MAX_UNREAD", 4096)
 
 
 @pytest.mark.usefixtures("reads_all")
@@ -163,7 +163,7 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(nam
     watched.batch.leave({first: 0})
     watched.decode(third, 20)
     watched.batch.close()
-    assert watched.compared > 5
+    assert watched.compared > 3
     assert watched.rows == 3
 
 
@@ -186,48 +186,6 @@ def test_drafts_are_right_after_drafts_of_others_and_after_rest() -> None:
     assert watched.compared > 3
 
 
-def test_what_waits_for_a_head_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_drafts, "MOST_WAITING", 16)
-    model, head = _with_random_head("qwen3")
-    cache = head_drafts.HeadCache(head)
-    draws = random.Random(1)
-    for _ in range(60):
-        count = draws.choice((1, 1, 1, 3, 8, 40))
-        tokens = mx.array([[draws.randrange(VOCABULARY) for _ in range(count)]])
-        hidden = model.model(tokens)
-        cache.note(tokens, hidden)
-        waiting = cache.waiting_tokens
-        assert waiting <= 2 * 16
-        if count > 1 and draws.random() < 0.4:
-            cache.take_back([draws.randrange(min(count, 8))])
-        if draws.random() < 0.2:
-            (drafts,) = cache.propose([7], 2)
-            assert len(drafts) == 2
-            assert cache.waiting_tokens == 0
-    assert model.model is not None
-
-
-@pytest.mark.parametrize(("rows", "read"), [(1, 16), (4, 4), (8, 2)])
-def test_before_it_drafts_a_head_reads_only_the_latest_of_what_waits(
-    rows: int, read: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(head_drafts, "MOST_READ", 16)
-    model, head = _with_random_head("qwen3")
-    cache = head_drafts.HeadCache.merge([head_drafts.HeadCache(head) for _ in range(rows)])
-    tokens = mx.array([[(row + place) % VOCABULARY for place in range(30)] for row in range(rows)])
-    cache.note(tokens, model.model(tokens))
-    widths: list[int] = []
-    whole = DraftHead.read
-
-    def watched(self: DraftHead, hidden: mx.array, tokens: mx.array, cache: Any) -> Any:
-        widths.append(tokens.shape[1])
-        return whole(self, hidden, tokens, cache)
-
-    monkeypatch.setattr(DraftHead, "read", watched)
-    assert len(cache.propose([7] * rows, 2)) == rows
-    assert widths == [read + 1, 1]
-
-
 def test_a_head_keeps_nothing_of_more_sequences_than_it_drafts_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,14 +195,14 @@ def test_a_head_keeps_nothing_of_more_sequences_than_it_drafts_for(
 
     def read(rows: int, tokens: int) -> None:
         inputs = mx.array([[row + place for place in range(tokens)] for row in range(rows)])
-        cache.note(inputs, model.model(inputs))
+        cache.add(inputs, model.model(inputs))
 
     read(2, 20)
-    assert cache.waiting_tokens > 0
+    assert [row.count for row in cache.rows] == [20, 20]
     cache.extend(head_drafts.HeadCache(head))
     read(3, 5)
     cache.take_back([1, 2, 0])
-    assert (cache.waiting_tokens, cache.nbytes, cache.read) == (0, 0, [])
+    assert [row.count for row in cache.rows] == [0, 0, 0]
     cache.filter([0, 2])
     assert cache.propose([7, 8], 3) == [[], []]
     read(2, 6)
@@ -368,7 +326,7 @@ def _counted_passes(
     return (tokens - 1) / (now[0] - began), right, steps[0]
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [1, 2])
 def test_a_head_drafts_where_it_pays_and_rests_where_it_does_not(
     monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
@@ -391,7 +349,7 @@ def test_a_head_whose_steps_are_dear_drafts_where_it_still_pays(
     assert right[TokenOrigin.HEAD] > 60
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [1, 2])
 def test_what_costs_nothing_is_preferred_to_the_head_as_long_as_it_knows_the_answer(
     monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
