@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,30 +16,27 @@ from typing import Any
 from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import Level
-from api.conformance.probe.report_files import (
+from api.conformance.probe.ci_files import as_badge, as_junit, as_sarif
+from api.conformance.probe.html_page import suite_as_html
+from api.conformance.probe.json_files import (
     NotAReport,
-    as_badge,
-    as_junit,
-    as_sarif,
     catalogue_as_data,
     catalogue_as_text,
     changes,
     changes_as_data,
     changes_as_text,
     suite_as_data,
-    suite_as_html,
 )
-from api.conformance.probe.reports import (
-    Expected,
+from api.conformance.probe.markdown import suite_as_markdown
+from api.conformance.probe.run import Probing
+from api.conformance.probe.suite import (
+    Expectation,
     ExpectedFileWrong,
     ProbeSuite,
     read_expected,
-    suite_as_markdown,
-    suite_as_text,
     unknown_patterns,
 )
-from api.conformance.probe.run import Probing
-from api.conformance.probe.values import OnProgress, ProbeOptions, Progress, Verdict
+from api.conformance.probe.values import ProbeOptions, Progress, Verdict
 from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
@@ -47,30 +44,6 @@ from app.printer import Printer
 from engine.files.causes import os_cause
 from engine.files.safe_files import WholeFile, write_whole
 
-# Probes one dialect of a server, or all that it answers; Ctrl-C keeps the results so far.
-#
-# Main thread, on an event loop of its own.
-
-
-def probed(
-    options: ProbeOptions, *, is_all: bool, expected: Expected, on_progress: OnProgress
-) -> ProbeSuite:
-    """Probe a server and return the reports."""
-    probing = Probing(options, on_progress)
-    asyncio.run(probing.run(is_all=is_all))
-    reports = probing.reports
-    return ProbeSuite(
-        options.url,
-        reports,
-        tuple(probing.problems),
-        "" if reports or probing.is_interrupted else probing.problem,
-        probing.is_interrupted,
-        expected,
-    )
-
-
-_ALL = "all"
-_MOST_REPORT_BYTES = 256 * 1024 * 1024
 _CODES = {
     Verdict.HELD: exits.OK,
     Verdict.FAILED: exits.FAILURE,
@@ -79,38 +52,25 @@ _CODES = {
     Verdict.UNREACHABLE: exits.UNREACHABLE,
     Verdict.INTERRUPTED: exits.INTERRUPTED,
 }
-
-
-def _indented(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, indent=1) + "\n"
-
-
 # The files that can be written in addition to the output, by the names of their options.
-_WRITERS: Mapping[str, Callable[[ProbeSuite], str]] = {
-    "html": suite_as_html,
-    "markdown": suite_as_markdown,
-    "junit": as_junit,
-    "sarif": lambda suite: _indented(as_sarif(suite)),
-    "badge": lambda suite: _indented(as_badge(suite)),
-}
+_FILES = ("html", "markdown", "junit", "sarif", "badge")
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeCommand:
-    """What to probe and how to report it."""
+    """The probe of a server, and the reports to write."""
 
     options: ProbeOptions
     is_all: bool = False
     is_json: bool = False
     files: Mapping[str, Path] = field(default_factory=dict)
-    expected: Expected = field(default_factory=Expected)
+    expected: tuple[Expectation, ...] = ()
 
 
 def run_arguments(given: argparse.Namespace) -> int:
     """Run the probe's command line; return the exit code."""
     if given.list:
-        catalogue = harmless_json(catalogue_as_data()) + "\n" if given.json else catalogue_as_text()
-        print(catalogue, end="", flush=True)
+        _print(catalogue_as_data() if given.json else catalogue_as_text())
         return exits.OK
     if given.diff is not None:
         return _compare(*given.diff, is_json=given.json)
@@ -118,28 +78,60 @@ def run_arguments(given: argparse.Namespace) -> int:
 
 
 def run(command: ProbeCommand) -> int:
-    """Probe, print the report, and return the exit code."""
+    """Probe, print the report, and return the exit code; Ctrl-C keeps the results so far."""
     for name, path in command.files.items():
         _check_writable(name, path)  # fail before the probe takes minutes
     printer = Printer()
+
+    def show(progress: Progress) -> None:
+        count = f"{progress.done}/{progress.total} " if progress.total else ""
+        remaining = ""
+        if progress.remaining_s is not None:
+            remaining = f" {_duration_text(progress.remaining_s)} left"
+        printer.status(f"{count}{progress.title} …{remaining}")
+
+    probing = Probing(command.options, show)
     try:
-        suite = probed(
-            command.options,
-            is_all=command.is_all,
-            expected=command.expected,
-            on_progress=lambda progress: _show(printer, progress),
-        )
+        asyncio.run(probing.run(is_all=command.is_all))
     finally:
         printer.status("")
+    reports = probing.reports
+    problem = "" if reports or probing.is_interrupted else probing.problem
+    suite = ProbeSuite(
+        command.options.url,
+        reports,
+        tuple(probing.problems),
+        problem,
+        probing.is_interrupted,
+        command.expected,
+    )
     for name, path in command.files.items():
-        _write(name, path, _WRITERS[name](suite))
+        try:
+            write_whole(path, _file_text(name, suite))
+        except OSError as error:
+            raise _not_written(name, path, error) from error
     if suite.problem and not command.is_json:
         raise CommandError(suite.problem, _CODES[suite.verdict])
-    report = suite_as_text(suite)
-    if command.is_json:
-        report = harmless_json(suite_as_data(suite)) + "\n"
-    print(report, end="", flush=True)
+    _print(suite_as_data(suite) if command.is_json else suite_as_markdown(suite, has_raw=False))
     return _CODES[suite.verdict]
+
+
+def _print(content: str | dict[str, Any]) -> None:
+    text = content if isinstance(content, str) else harmless_json(content) + "\n"
+    print(text, end="", flush=True)
+
+
+def _file_text(name: str, suite: ProbeSuite) -> str:
+    match name:
+        case "html":
+            return suite_as_html(suite)
+        case "markdown":
+            return suite_as_markdown(suite)
+        case "junit":
+            return as_junit(suite)
+        case _:
+            value = as_sarif(suite) if name == "sarif" else as_badge(suite)
+            return json.dumps(value, ensure_ascii=True, indent=1) + "\n"
 
 
 def _command_of(given: argparse.Namespace) -> ProbeCommand:
@@ -152,9 +144,8 @@ def _command_of(given: argparse.Namespace) -> ProbeCommand:
             )
     if given.ca is not None and not given.ca.is_file():
         raise CommandError(f"--ca: {given.ca} cannot be read", exits.USAGE)
-    is_all = given.dialect == _ALL
+    is_all = given.dialect == "all"
     levels = list(Level)
-    counting = levels[: levels.index(Level(given.level)) + 1]
     options = ProbeOptions(
         given.url,
         dialect=WireDialect(given.dialect) if given.dialect and not is_all else None,
@@ -171,65 +162,48 @@ def _command_of(given: argparse.Namespace) -> ProbeCommand:
         ca_file=given.ca,
         only=tuple(given.only),
         skip=tuple(given.skip),
-        levels=frozenset(counting),
+        levels=frozenset(levels[: levels.index(Level(given.level)) + 1]),
     )
-    files = {name: path for name in _WRITERS if (path := getattr(given, name)) is not None}
-    return ProbeCommand(
-        options,
-        is_all=is_all,
-        is_json=given.json,
-        files=files,
-        expected=_expected(given.expected_failures),
-    )
+    files = {name: path for name in _FILES if (path := getattr(given, name)) is not None}
+    expected = _read_expected(given.expected_failures)
+    return ProbeCommand(options, is_all, given.json, files, expected)
 
 
-def _expected(path: Path | None) -> Expected:
+def _read_expected(path: Path | None) -> tuple[Expectation, ...]:
     if path is None:
-        return Expected()
+        return ()
+    option = f"--expected-failures: {path}"
     try:
         return read_expected(path.read_text(encoding="utf-8"))
     except OSError as error:
-        said = f"--expected-failures: {path} cannot be read: {os_cause(error)}"
-        raise CommandError(said, exits.USAGE) from error
+        message = f"{option} cannot be read: {os_cause(error)}"
+        raise CommandError(message, exits.USAGE) from error
     except ExpectedFileWrong as error:
-        raise CommandError(f"--expected-failures: {path}, {error}", exits.USAGE) from error
+        raise CommandError(f"{option}, {error}", exits.USAGE) from error
     except UnicodeDecodeError as error:
-        said = f"--expected-failures: {path} is not UTF-8"
-        raise CommandError(said, exits.USAGE) from error
+        raise CommandError(f"{option} is not UTF-8", exits.USAGE) from error
 
 
 def _compare(old: Path, new: Path, *, is_json: bool) -> int:
     reports = []
     for path in (old, new):
         try:
-            with path.open("rb") as file:
-                content = file.read(_MOST_REPORT_BYTES + 1)
-            if len(content) > _MOST_REPORT_BYTES:
-                raise CommandError(f"--diff: {path} is too large", exits.USAGE)
-            reports.append(parse_json(content.decode("utf-8")))
+            reports.append(parse_json(path.read_text(encoding="utf-8")))
         except OSError as error:
-            said = f"--diff: {path} cannot be read: {os_cause(error)}"
-            raise CommandError(said, exits.USAGE) from error
+            message = f"--diff: {path} cannot be read: {os_cause(error)}"
+            raise CommandError(message, exits.USAGE) from error
         except ValueError as error:
             raise CommandError(f"--diff: {path} is not JSON", exits.USAGE) from error
     try:
         differences = changes(*reports)
     except NotAReport as error:
         raise CommandError(f"--diff: {error}", exits.USAGE) from error
-    data = harmless_json(changes_as_data(differences)) + "\n"
-    print(data if is_json else changes_as_text(differences), end="", flush=True)
+    _print(changes_as_data(differences) if is_json else changes_as_text(differences))
     is_worse = any(difference.is_new_failure for difference in differences)
     return exits.FAILURE if is_worse else exits.OK
 
 
-def _show(printer: Printer, progress: Progress) -> None:
-    count = f"{progress.done}/{progress.total} " if progress.total else ""
-    left = "" if progress.remaining_s is None else f" {_in_words(progress.remaining_s)} left"
-    printer.status(f"{count}{progress.title} …{left}")
-
-
-def _in_words(seconds: float) -> str:
-    """Return a time as a person says it."""
+def _duration_text(seconds: float) -> str:
     if seconds < 90:
         return f"about {max(1, round(seconds))} s"
     return f"about {round(seconds / 60)} min"
@@ -247,13 +221,6 @@ def _check_writable(name: str, path: Path) -> None:
         raise _not_written(name, path, error) from error
     finally:
         file.forget()
-
-
-def _write(name: str, path: Path, text: str) -> None:
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise _not_written(name, path, error) from error
 
 
 def _not_written(name: str, path: Path, error: OSError) -> CommandError:

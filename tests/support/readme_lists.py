@@ -17,7 +17,7 @@ from typing import Literal, get_args, get_origin
 
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.report_files import extension_in
+from api.conformance.probe.json_files import extension_in
 from api.server.routes import ROUTES
 from app.cli import parser
 from app.settings.commands import COMMANDS

@@ -16,13 +16,14 @@ from PySide6.QtWidgets import (
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.report_files import as_html, suite_as_data
-from api.conformance.probe.reports import (
-    WORDS,
-    as_text,
+from api.conformance.probe.html_page import as_html
+from api.conformance.probe.json_files import suite_as_data
+from api.conformance.probe.markdown import as_text
+from api.conformance.probe.suite import (
+    OUTCOME_NAMES,
+    ProbeSuite,
+    failure_groups,
     grouped,
-    headings,
-    of_one,
     ordered,
     summary,
 )
@@ -111,7 +112,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
         CheckOutcome.NOT_RUN: (colors.limit, colors.limit_soft),
     }
     chosen = [row for row in ordered(rows) if row.outcome in kept]
-    failures = headings([row for row in chosen if row.outcome is CheckOutcome.FAILED])
+    failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
     # What does not count comes after what does.
     failures.sort(key=lambda failure: failure[0].level not in COUNTING)
     others: list[tuple[CheckResult, list[CheckResult]]] = [
@@ -119,7 +120,10 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
     ]
     return table(
         (
-            cell(badge(WORDS[row.outcome], *tones[row.outcome]), style="padding:3px 10px 3px 0"),
+            cell(
+                badge(OUTCOME_NAMES[row.outcome], *tones[row.outcome]),
+                style="padding:3px 10px 3px 0",
+            ),
             cell(
                 colored(strong(row.title), colors.text),
                 *_said(row, under),
@@ -367,7 +371,9 @@ class ProbeWindow(OwnWindow):
         def text() -> str:
             if path.suffix != ".json":
                 return as_html(report)
-            return json.dumps(suite_as_data(of_one(report)), ensure_ascii=False, indent=1)
+            return json.dumps(
+                suite_as_data(ProbeSuite(report.url, (report,))), ensure_ascii=False, indent=1
+            )
 
         try:
             await write_text(path, text)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.values import CheckOutcome, Level, Report, Verdict
 from tests.api.conformance.probe.family.faulty.every import FAULTY
 from tests.api.conformance.probe.family.faulty.fault import Faulty

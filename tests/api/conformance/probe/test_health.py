@@ -8,8 +8,9 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES, case_of
-from api.conformance.probe.reports import as_text, summary
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import Probing, is_selected
+from api.conformance.probe.suite import summary
 from api.conformance.probe.values import CheckOutcome, ProbeOptions, Progress, Verdict
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer

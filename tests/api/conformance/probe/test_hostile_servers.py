@@ -15,8 +15,9 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, LimitReached
-from api.conformance.probe.report_files import as_data, as_html
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.html_page import as_html
+from api.conformance.probe.json_files import as_data
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions, Verdict
 from api.terminal_text import harmless

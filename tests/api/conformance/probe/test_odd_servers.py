@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.values import CheckOutcome, ProbeFailed, Report, Verdict
 from tests.api.conformance.probe.family import odd
 from tests.api.conformance.probe.family.probing import report_on

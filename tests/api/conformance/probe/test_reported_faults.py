@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.values import Verdict
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.reported import REPORTED, ReportedFault

@@ -12,9 +12,11 @@ from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_command
 from api.conformance.probe.dialects import DRIVERS, Ask
-from api.conformance.probe.report_files import as_data, as_html
-from api.conformance.probe.reports import as_text, summary
+from api.conformance.probe.html_page import as_html
+from api.conformance.probe.json_files import as_data
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
+from api.conformance.probe.suite import summary
 from api.conformance.probe.values import (
     Access,
     CheckOutcome,

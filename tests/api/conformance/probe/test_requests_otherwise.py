@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.values import CheckOutcome, Report
 from tests.api.conformance.probe.family.openai_wires import sse
 from tests.api.conformance.probe.family.probing import report_on

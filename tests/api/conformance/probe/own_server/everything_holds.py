@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports import as_text
+from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 from tests.api.conformance.probe.own_server.everything_holds import LONGEST, SKIPPED
