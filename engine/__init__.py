@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         stop_options_from_fields,
         stop_options_to_fields,
     )
+    from engine.values.embedding import EmbeddingRequest, Embeddings
     from engine.values.events import (
         CacheMiss,
         Event,
@@ -86,15 +87,13 @@ if TYPE_CHECKING:
         has_counts,
         phases,
     )
+    from engine.values.limits import Limits
     from engine.values.request import (
         LOCAL_OWNER,
         SAMPLING_OPTIONS,
         CacheOwner,
         Effort,
-        EmbeddingRequest,
-        Embeddings,
         GenerationRequest,
-        Limits,
         Message,
         OutputConstraint,
         Sampling,
@@ -208,13 +207,12 @@ _NAMES_BY_MODULE = {
         "has_counts",
         "phases",
     ),
+    "engine.values.embedding": ("EmbeddingRequest", "Embeddings"),
+    "engine.values.limits": ("Limits",),
     "engine.values.request": (
         "CacheOwner",
         "Effort",
-        "EmbeddingRequest",
-        "Embeddings",
         "GenerationRequest",
-        "Limits",
         "Message",
         "OutputConstraint",
         "LOCAL_OWNER",

@@ -22,13 +22,9 @@ from engine.scheduling.jobs import Job, Source, Transition
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.models import Models
 from engine.scheduling.preparation import Forms
-from engine.values.request import (
-    CacheOwner,
-    EmbeddingRequest,
-    Embeddings,
-    GenerationRequest,
-    Limits,
-)
+from engine.values.embedding import EmbeddingRequest, Embeddings
+from engine.values.limits import Limits
+from engine.values.request import CacheOwner, GenerationRequest
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

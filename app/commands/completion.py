@@ -74,6 +74,6 @@ def _actions(root: argparse.ArgumentParser) -> Iterator[Any]:
 
 
 def _suggested() -> list[str]:
-    from engine.library.hub_models import SUGGESTIONS
+    from engine.library.suggestions import SUGGESTIONS
 
     return [suggestion.name for suggestion in SUGGESTIONS]

@@ -26,25 +26,13 @@ from app.terminal import fetch
 from engine import EngineError, counted, format_size
 from engine.library.downloads import repository_of
 from engine.library.hub import DownloadCancelled, Hub, HubFailed
-from engine.library.hub_models import (
-    WRITTEN_ON,
-    HubModel,
-    look_up,
-    look_up_all,
-    suggestions,
-    with_needs,
-)
+from engine.library.hub_models import HubModel, look_up, look_up_all, with_needs
 from engine.library.hub_models import search as search_hub
-from engine.library.local_models import (
-    FoundModel,
-    Removal,
-    RemovalFailed,
-    hub_cache,
-    models_named,
-    removal_of,
-)
-from engine.library.local_models import remove as remove_files
+from engine.library.local_models import FoundModel, hub_cache, models_named
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
+from engine.library.removal import Removal, RemovalFailed, removal_of
+from engine.library.removal import remove as remove_files
+from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import has_draft_head, weights_size
 from ui.models.model_words import ORIGINS, fit_text
 

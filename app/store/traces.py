@@ -17,7 +17,8 @@ from app.private_files import made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import read_bounded, write_whole
-from engine.recording.run_trace import KeptTrace, RunTrace, packed, unpacked
+from engine.recording.kept_trace import KeptTrace, packed, unpacked
+from engine.recording.run_trace import RunTrace
 
 _SUFFIX = ".trace"
 _MAX_FILE_BYTES = 64 << 20

@@ -23,6 +23,21 @@ _FILLERS = ("", "...")
 _PERFECT = 3
 
 
+SAMPLE_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "offered",
+        "description": "A tool.",
+        "parameters": {"type": "object", "properties": {"sought": {"type": "string"}}},
+    },
+}
+_KEY = "sought"
+_MARK = "zq"
+# A part of a content as Python or JSON writes it: the template knows no parts.
+_WRITTEN_PART = re.compile(rf"""['"](?:text|thinking)['"]: ?['"]{_MARK}""")
+_ID = "call_0123456789abcdef"
+
+
 @dataclass(frozen=True, slots=True)
 class TemplateRules:
     """How a conversation is changed for a template; the defaults change nothing.
@@ -254,20 +269,6 @@ def _learn_order(learner: _Learner) -> None:
 
 
 # -- samples ---------------------------------------------------------------------------------------
-
-SAMPLE_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "offered",
-        "description": "A tool.",
-        "parameters": {"type": "object", "properties": {"sought": {"type": "string"}}},
-    },
-}
-_KEY = "sought"
-_MARK = "zq"
-# A part of a content as Python or JSON writes it: the template knows no parts.
-_WRITTEN_PART = re.compile(rf"""['"](?:text|thinking)['"]: ?['"]{_MARK}""")
-_ID = "call_0123456789abcdef"
 
 
 def _sample(*messages: Message) -> _Sample:

@@ -21,6 +21,9 @@ _HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
+_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
 class DamagedFile(EngineError, ValueError):
     """A file has unexpected content; the message names the field and the expected kind."""
 
@@ -137,8 +140,6 @@ class Fields:
 
 
 # For files that only this program writes: a later version may add fields that have defaults.
-
-_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def to_values(value: Any) -> Any:

@@ -28,6 +28,9 @@ _ANY_KEY = "\ue000"
 _KEY = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
 
 
+_REPLACED = frozenset({*_COMBINING, "$ref", "allOf", "$defs", "definitions"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """One alternative of an object's properties."""
@@ -262,9 +265,6 @@ class ParameterRules:
     def _new_name(self, kind: str) -> str:
         self._count += 1
         return f"{kind}{self._number}_{self._count}"
-
-
-_REPLACED = frozenset({*_COMBINING, "$ref", "allOf", "$defs", "definitions"})
 
 
 def _listed(node: Mapping[str, Any], key: str) -> list[Any]:

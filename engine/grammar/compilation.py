@@ -19,6 +19,12 @@ _TOO_MANY_READINGS = "Too many items"
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
 
+TOO_AMBIGUOUS = (
+    "its grammar can read the same text in too many ways, or has too many alternatives in one "
+    "place, so that following it takes too much computing: make it less ambiguous"
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelTokens:
     """A model's vocabulary in the form that the library needs."""
@@ -115,12 +121,6 @@ def as_lark(grammar: str) -> str:
 def is_panic(error: BaseException) -> bool:
     """Return whether an exception is a panic of a Rust library, which is not an ``Exception``."""
     return type(error).__name__ == "PanicException"
-
-
-TOO_AMBIGUOUS = (
-    "its grammar can read the same text in too many ways, or has too many alternatives in one "
-    "place, so that following it takes too much computing: make it less ambiguous"
-)
 
 
 def explain_error(error: str) -> str:

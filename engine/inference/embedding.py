@@ -21,7 +21,7 @@ from engine.errors import InvalidRequest, ModelLoadFailed, NotNumbers
 from engine.files.safe_files import read_bounded
 from engine.inference.mlx_lm_internals import together
 from engine.library.model_files import read_json
-from engine.values.request import Vector
+from engine.values.embedding import Vector
 
 # Texts of about the same length are read together, up to this many tokens with their padding.
 _TOKENS_TOGETHER = 4096

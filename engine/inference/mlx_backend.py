@@ -46,11 +46,13 @@ from engine.inference.text import (
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.model_info import ModelInfo
 from engine.output.channels import Beginning, continues_text
+from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
-from engine.output.vocabulary import ByteDetokenizer, Detokenizer, TokenizerDetokenizer, Vocabulary
-from engine.values.request import EmbeddingRequest, GenerationRequest, Vector
+from engine.output.vocabulary import Vocabulary
+from engine.values.embedding import EmbeddingRequest, Vector
+from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 
 

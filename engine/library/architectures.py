@@ -22,6 +22,14 @@ ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
 _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 
 
+_MAX_ARCHITECTURE_CHARS = 60
+# Modules of mlx-lm's models that end the whole process where a module cannot be imported: that
+# module, and the package that has it.
+_PACKAGES = {"olmo": ("hf_olmo", "ai2-olmo")}
+# Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
+_parsing = Lock()
+
+
 def architecture_of(config: Mapping[str, Any]) -> str:
     """Return the ``model_type`` of a configuration; empty where it states none that is a text."""
     kind = config.get("model_type")
@@ -43,11 +51,6 @@ def pairing_of(config: dict[str, Any]) -> str:
 
 # Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model
 # that is only offered needs none of it.
-
-_MAX_ARCHITECTURE_CHARS = 60
-# Modules of mlx-lm's models that end the whole process where a module cannot be imported: that
-# module, and the package that has it.
-_PACKAGES = {"olmo": ("hf_olmo", "ai2-olmo")}
 
 
 def problem_of(config: dict[str, Any]) -> str:
@@ -120,10 +123,6 @@ def _modules() -> frozenset[str]:
     if folder is None:
         return frozenset()
     return frozenset(module.name for module in pkgutil.iter_modules([str(folder / "models")]))
-
-
-# Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
-_parsing = Lock()
 
 
 @cache

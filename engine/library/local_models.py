@@ -1,28 +1,29 @@
 """The models on this machine: discovery, description and removal."""
 
 import contextlib
-import hashlib
-import json
 import os
-import shutil
-import stat
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import EngineError, ModelLoadFailed
-from engine.files.causes import os_cause
+from engine.errors import ModelLoadFailed
 from engine.files.safe_files import read_bounded
 from engine.library.architectures import ASSISTANTS, architecture_of, pairing_of, problem_of
 from engine.library.cache_size import is_count
 from engine.library.model_files import context_length, listed, model_name, read_json
-from engine.library.model_folder import MAX_TEXT_BYTES, lacks_tokenizer
+from engine.library.model_folder import lacks_tokenizer
 from engine.library.weights import INDEX, indexed_weights, weight_files, weights_size
 from engine.wording import format_size
+
+GGUF_OBSTACLE = (
+    "It is a GGUF file, which llama.cpp reads and MLX does not. Look for the same model in MLX’s "
+    "format, such as those of mlx-community."
+)
+REPOSITORY_PREFIX = "models--"
+# A folder of models holds model folders, or folders of makers that hold model folders.
+_DEPTH = 2
 
 
 class Origin(StrEnum):
@@ -91,12 +92,6 @@ class FoundModel:
         """How much there is of a download that has not ended; empty if that is nothing."""
         there = self.is_partial and self.size_bytes > 0
         return f"{format_size(self.size_bytes)} has arrived" if there else ""
-
-
-GGUF_OBSTACLE = (
-    "It is a GGUF file, which llama.cpp reads and MLX does not. Look for the same model in MLX’s "
-    "format, such as those of mlx-community."
-)
 
 
 def gguf_models(folder: Path, origin: Origin) -> Iterator[FoundModel]:
@@ -170,11 +165,6 @@ def _missing(folder: Path, config: dict[str, Any]) -> list[str]:
     if lacks_tokenizer(folder, config):
         missing.append("tokenizer.json")
     return missing
-
-
-_REPOSITORY = "models--"
-# A folder of models holds model folders, or folders of makers that hold model folders.
-_DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +252,7 @@ def _inside(
 def _cached(cache: Path) -> Iterator[FoundModel]:
     """Yield the text models of a Hugging Face cache, partial downloads included."""
     for repository in _children(cache):
-        if not repository.name.startswith(_REPOSITORY):
+        if not repository.name.startswith(REPOSITORY_PREFIX):
             continue
         snapshot = _snapshot(repository)
         if snapshot is None:
@@ -333,168 +323,3 @@ def _children(folder: Path) -> list[Path]:
         )
     except (OSError, ValueError):
         return []
-
-
-# ``removal_of`` tells in advance how many bytes a removal frees. The caller must know whether the
-# model is in use: a loaded model keeps working on Linux and macOS, but cannot be loaded again.
-
-_LOCKS = ".locks"
-
-
-class RemovalFailed(EngineError):
-    """A model cannot be removed; the message says why and what would help."""
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What removing a model deletes.
-
-    Attributes:
-        name: The model.
-        folder: The folder that is deleted, with everything in it.
-        freed_bytes: How many bytes that frees.
-    """
-
-    name: str
-    folder: Path
-    freed_bytes: int
-
-
-def removal_of(model: FoundModel) -> Removal:
-    """Return what removing a model would delete; deletes nothing.
-
-    Raises:
-        RemovalFailed: No program downloaded it; the message has a remedy.
-    """
-    match model.origin:
-        case Origin.BUNDLED:
-            raise RemovalFailed(f"{model.name} comes with Fullstop and cannot be removed")
-        case Origin.FOLDER:
-            raise RemovalFailed(
-                f"{model.name} is in a folder of yours; delete {model.folder} yourself"
-            )
-        case Origin.LM_STUDIO:
-            folder = model.folder
-        case Origin.HUGGING_FACE:
-            folder = model.folder.parent.parent  # models--owner--name/snapshots/<commit>
-            if not folder.name.startswith(_REPOSITORY):
-                raise RemovalFailed(f"{model.folder} is not in a Hugging Face cache")
-    if folder.is_symlink():
-        raise RemovalFailed(f"{folder} is a link to another place; delete the model there")
-    return Removal(model.name, folder, _freed_bytes(folder))
-
-
-def remove(removal: Removal) -> None:
-    """Delete the files.
-
-    Raises:
-        RemovalFailed: One of them cannot be deleted; the message names it.
-    """
-    try:
-        shutil.rmtree(removal.folder)
-    except FileNotFoundError:
-        if removal.folder.exists():
-            raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
-    except OSError as error:
-        path = error.filename or removal.folder
-        raise RemovalFailed(f"{path} cannot be deleted: {os_cause(error)}") from error
-    if removal.folder.name.startswith(_REPOSITORY):
-        locks = removal.folder.parent / _LOCKS / removal.folder.name
-        shutil.rmtree(locks, ignore_errors=True)
-
-
-def remove_replaced_revision(folder: Path) -> int:
-    """Delete a downloaded revision that a newer one has replaced; return the bytes that it frees.
-
-    Files that it shares with another revision stay, and a revision that a branch or tag names.
-
-    Args:
-        folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
-
-    Raises:
-        RemovalFailed: The folder is not in such a cache.
-    """
-    from huggingface_hub import scan_cache_dir
-
-    repository = folder.parent.parent
-    if folder.parent.name != "snapshots" or not repository.name.startswith(_REPOSITORY):
-        raise RemovalFailed(f"{folder} is not a revision in a Hugging Face cache")
-    cache = scan_cache_dir(repository.parent)
-    for revision in (revision for found in cache.repos for revision in found.revisions):
-        if revision.snapshot_path == folder.resolve() and not revision.refs:
-            strategy = cache.delete_revisions(revision.commit_hash)
-            strategy.execute()
-            return strategy.expected_freed_size
-    return 0
-
-
-def _freed_bytes(folder: Path) -> int:
-    """Return the size of the files inside that have no hard link outside."""
-    names: Counter[tuple[int, int]] = Counter()
-    files: dict[tuple[int, int], os.stat_result] = {}
-    for path, _, inside in os.walk(folder):
-        for name in inside:
-            try:
-                file = os.lstat(os.path.join(path, name))
-            except OSError:
-                continue
-            if stat.S_ISREG(file.st_mode):
-                key = (file.st_dev, file.st_ino)
-                names[key] += 1
-                files[key] = file
-    return sum(file.st_size for key, file in files.items() if names[key] >= file.st_nlink)
-
-
-# Whether models have the same vocabulary, without loading them. A tokenizer's file is large, so it
-# is not parsed as a whole: what lists the tokens is compared.
-
-_SPACE = b" \n\r\t"
-
-
-def vocabulary_key(folder: Path) -> str:
-    """Return a text that is the same for models with the same tokens; empty where that is unknown.
-
-    Args:
-        folder: A model's folder. Only the form of tokenizers that has a ``tokenizer.json`` is read.
-    """
-    file = folder / "tokenizer.json"
-    try:
-        state = os.stat(file)
-    except OSError:
-        return ""
-    return _key(str(file.resolve()), state.st_size, state.st_mtime_ns)
-
-
-@lru_cache(maxsize=512)
-def _key(path: str, _size: int, _changed_ns: int) -> str:
-    try:
-        data = read_bounded(Path(path), MAX_TEXT_BYTES)
-    except OSError:
-        return ""
-    model = data.rfind(b'"model"')
-    begin = data.find(b'"vocab"', model)
-    if model < 0 or begin < 0:
-        return ""
-    end = data.find(b'"merges"', begin)
-    listed = data[begin : end if end > 0 else len(data)]
-    listed = listed.translate(None, _SPACE).rstrip(b",}")
-    digest = hashlib.sha256(listed)
-    digest.update(repr(_added(data[:model])).encode())
-    return digest.hexdigest()
-
-
-def _added(beginning: bytes) -> list[tuple[object, object, bool]]:
-    """Return the id, the text and the kind of each token that was added to the vocabulary."""
-    begin = beginning.find(b'"added_tokens"')
-    begin = beginning.find(b"[", begin) if begin >= 0 else -1
-    if begin < 0:
-        return []
-    try:
-        tokens, _ = json.JSONDecoder().raw_decode(beginning[begin:].decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return []
-    return [
-        (token.get("id"), token.get("content"), bool(token.get("special")))
-        for token in tokens
-        if isinstance(token, dict)
-    ]

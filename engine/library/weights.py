@@ -31,6 +31,17 @@ HEAD_FILES = "*mtp*.safetensors"
 _MAX_HEADER_BYTES = 16 << 20
 
 
+# The bytes of the numbers that are not packed, by their names in safetensors files.
+_FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+# Those that a quantised model does not compute with where there is no graphics processor, for it
+# would take many times as long.
+_WIDENED = ("F16", "BF16")
+# mlx-lm's default for quantised weights.
+_GROUP_SIZE = 64
+# How the names of a draft head's first weights end.
+_HEAD_ENDS = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", ".eh_proj.weight")
+
+
 def indexed_weights(folder: Path) -> set[str]:
     """Return the names of the weight files that a folder's index lists; empty without an index."""
     index = folder / INDEX
@@ -56,17 +67,6 @@ class WeightsInMemory:
     size_bytes: int
     value_bytes: int
     has_head: bool
-
-
-# The bytes of the numbers that are not packed, by their names in safetensors files.
-_FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-# Those that a quantised model does not compute with where there is no graphics processor, for it
-# would take many times as long.
-_WIDENED = ("F16", "BF16")
-# mlx-lm's default for quantised weights.
-_GROUP_SIZE = 64
-# How the names of a draft head's first weights end.
-_HEAD_ENDS = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", ".eh_proj.weight")
 
 
 def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:

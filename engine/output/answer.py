@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from engine.output.channel_text import ChannelText
 from engine.output.channels import Beginning, Part, Switch
+from engine.output.detokenizer import Detokenizer
 from engine.output.families import PLAIN, Family
 from engine.output.spans import SpanTracker
 from engine.output.tool_calls.call_text import Ending as CallEnding
 from engine.output.tool_calls.call_text import NewReader, not_a_call
 from engine.output.tool_calls.calls import OpenCalls
-from engine.output.vocabulary import Detokenizer, Vocabulary
+from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
@@ -24,6 +25,10 @@ from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
+
+
+# Read at every token: looking up a name is faster than a member of an enumeration.
+_THINKING = Channel.THINKING
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +148,6 @@ class Endings:
 
 # It first checks whether an id ends the answer or is a tag. Text goes through the splitter to the
 # stop matcher of its channel. The reader finds that the answer ends; ``AnswerBuilder`` says why.
-
-# Read at every token: looking up a name is faster than a member of an enumeration.
-_THINKING = Channel.THINKING
 
 
 class TokenReader:

@@ -16,6 +16,13 @@ BARE_NAME = re.compile(_NAME)
 """Matches a name that such a call can have."""
 
 
+_NAMED = ("name", '"', _NAME, '"')
+_TYPED = ("type", *'"function"')
+_GIVEN = tuple((key, r"\{") for key in ("parameters", "arguments"))
+_CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
+_MARK = re.compile(r"""[{}\[\]()"'\\]""")
+
+
 @dataclass(frozen=True, slots=True)
 class BareCalls:
     """How a call without tags begins.
@@ -51,22 +58,15 @@ def _object_head(*fields: Sequence[str]) -> list[str]:
     return parts
 
 
-_NAMED = ("name", '"', _NAME, '"')
-_TYPED = ("type", *'"function"')
-_GIVEN = tuple((key, r"\{") for key in ("parameters", "arguments"))
-
 JSON_OBJECT = _beginnings(
     *(_object_head(_NAMED, given) for given in _GIVEN),
     *(_object_head(_TYPED, _NAMED, given) for given in _GIVEN),
 )
 """``{"name": "f", "parameters": {`` at the beginning of an answer, as Llama 3.1 writes it."""
 
-_CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
 
 PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"\s*", "="))
 """``[f(a=`` at the beginning of an answer, as Gemma 3 writes it."""
-
-_MARK = re.compile(r"""[{}\[\]()"'\\]""")
 
 
 class CallEnd:

@@ -29,6 +29,39 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
+_TOKEN_ID = re.compile(r"[0-9]{1,18}")
+_CALLABLE = re.compile(r"[^\s<]+")
+# Styles whose calls need no tag.
+_BARE_CALLS = {LLAMA: JSON_OBJECT, GEMMA: PYTHON_LIST}
+# The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
+# or its template has the tags. Kimi K2's first template does not name its own.
+_OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
+    (DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+    (KIMI, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    (COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
+    (JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
+    (JSON_CALLS, "<|tool_call|>", None),  # Granite 3
+    (JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
+    (CODER, "<seed:tool_call>", "</seed:tool_call>"),
+)
+# What only a template tells, which goes before what a vocabulary has. Llama's and Hermes's ask for
+# their format in these words; models that derive from Llama 3.1 and Qwen have the tokens only.
+# Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
+_TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
+    ('{"name": function name, "parameters": ', LLAMA, "<|python_tag|>", None),
+    ("</tool_call>", JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
+    # A string in the code may contain the fence, but not at the beginning of a line.
+    ("<start_of_turn>", GEMMA, "```tool_code", "\n```"),
+    # The vocabulary still has the tags of V3.1.
+    (
+        "dsml_token + 'function_calls>",
+        DSML,
+        "<｜DSML｜function_calls>",
+        "</｜DSML｜function_calls>",
+    ),
+    ("dsml_token + 'tool_calls>", DSML, "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class OptionalMarks:
@@ -47,13 +80,6 @@ class OutputFrame:
 
     before: Marks = ()
     after: Marks = ()
-
-
-_TOKEN_ID = re.compile(r"[0-9]{1,18}")
-_CALLABLE = re.compile(r"[^\s<]+")
-
-# Styles whose calls need no tag.
-_BARE_CALLS = {LLAMA: JSON_OBJECT, GEMMA: PYTHON_LIST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,36 +245,6 @@ def with_json_calls(family: "Family", vocabulary: Vocabulary) -> "Family":
         tags={**family.tags, **ids},
         call_style=JSON_CALLS,
     )
-
-
-# The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
-# or its template has the tags. Kimi K2's first template does not name its own.
-_OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
-    (DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
-    (KIMI, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-    (COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
-    (JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
-    (JSON_CALLS, "<|tool_call|>", None),  # Granite 3
-    (JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
-    (CODER, "<seed:tool_call>", "</seed:tool_call>"),
-)
-# What only a template tells, which goes before what a vocabulary has. Llama's and Hermes's ask for
-# their format in these words; models that derive from Llama 3.1 and Qwen have the tokens only.
-# Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
-_TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
-    ('{"name": function name, "parameters": ', LLAMA, "<|python_tag|>", None),
-    ("</tool_call>", JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
-    # A string in the code may contain the fence, but not at the beginning of a line.
-    ("<start_of_turn>", GEMMA, "```tool_code", "\n```"),
-    # The vocabulary still has the tags of V3.1.
-    (
-        "dsml_token + 'function_calls>",
-        DSML,
-        "<｜DSML｜function_calls>",
-        "</｜DSML｜function_calls>",
-    ),
-    ("dsml_token + 'tool_calls>", DSML, "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
-)
 
 
 def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext, traced
+from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.call_text import (
     CallReader,
     CallWriter,
@@ -16,7 +17,7 @@ from engine.output.tool_calls.call_text import (
     StreamBuffer,
     Waiting,
 )
-from engine.output.vocabulary import ByteDetokenizer, Detokenizer, Vocabulary
+from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import (
@@ -31,6 +32,10 @@ from engine.values.request import ToolCall
 from engine.values.tokens import TokenOrigin
 
 _T = TypeVar("_T")
+
+
+# Larger than any vocabulary. A file may name any id, which must not cost that much memory.
+_MAX_LISTED = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +152,6 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
         output_tokens=builder.count,
         events=events,
     )
-
-
-# Larger than any vocabulary. A file may name any id, which must not cost that much memory.
-_MAX_LISTED = 1 << 21
 
 
 class _ById(Sequence[_T]):

@@ -9,7 +9,7 @@ from engine.library.model_info import ModelInfo
 from engine.scheduling.jobs import Source
 from engine.scheduling.loaded_model import LoadedModel
 from engine.scheduling.memory import MemoryPlan
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from engine.wording import format_size
 
 

@@ -8,7 +8,7 @@ from engine.scheduling.model_list import ModelList
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.preparation import TaskPool
 from engine.scheduling.watchdog import Heartbeat
-from engine.values.request import Limits
+from engine.values.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from engine.scheduling.watchdog import Heartbeat, ThreadAbandoned, Watchdog
 from engine.stopping.record import StopInfo, StopKind
 from engine.threads import free_mlx_thread, set_batch_scheduling, set_switch_interval
 from engine.values.events import Finished, Timing, Usage
-from engine.values.request import Limits
+from engine.values.limits import Limits
 
 _log = logging.getLogger(__name__)
 SHUT_DOWN = "the engine has been shut down"

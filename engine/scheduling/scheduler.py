@@ -24,8 +24,10 @@ from engine.scheduling.memory import MemoryPlan, MemoryRequest, memory_request
 from engine.scheduling.outbox import wake_up_interval_s
 from engine.scheduling.preparation import choices_field, prompts_size, render_all
 from engine.stopping.record import StopKind
+from engine.values.embedding import EmbeddingRequest, Embeddings, Vector
 from engine.values.events import Event, Finished
-from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest, Limits, Vector
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 

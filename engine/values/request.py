@@ -3,13 +3,11 @@
 Messages are plain text, without a vendor's block types. Pure values; any thread.
 """
 
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from engine.errors import InvalidRequest
 from engine.stopping.rules import StopRules
 from engine.values.tokens import PromptScoring, TokenOrigin
 
@@ -355,95 +353,3 @@ class GenerationRequest:
     def min_answer_tokens(self) -> int:
         """How many tokens the context must have room for beside the prompt."""
         return 0 if self.max_tokens == 0 else 1
-
-
-# Texts as vectors.
-#
-# A vector stands for the meaning of a text: texts of like meaning have vectors of nearly the same
-# direction. Every vector has length 1, so that the product of two is their likeness.
-
-# 32-bit numbers.
-Vector: TypeAlias = "array[float]"
-
-# As many as hosted services take.
-MAX_INPUTS = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingRequest:
-    """Texts of which each becomes a vector.
-
-    Attributes:
-        inputs: The texts, each as text or as token ids, at least one.
-        dimensions: The length of the vectors, which are cut and scaled again; None for all that
-            the model has.
-        truncates: Whether a text that is longer than the context loses its end; if not, the request
-            is refused.
-        model: The name of the model, if several are offered; None for the default one.
-    """
-
-    inputs: tuple[str | tuple[int, ...], ...]
-    dimensions: int | None = None
-    truncates: bool = False
-    model: str | None = None
-
-    def check(self) -> None:
-        """Check what needs no model.
-
-        Raises:
-            InvalidRequest: It can never succeed; the message names the field.
-        """
-        if not self.inputs:
-            raise InvalidRequest("inputs", "at least one text is needed")
-        if len(self.inputs) > MAX_INPUTS:
-            raise InvalidRequest(
-                "inputs", f"at most {MAX_INPUTS:,} texts are possible, got {len(self.inputs):,}"
-            )
-        if self.dimensions is not None and self.dimensions < 1:
-            raise InvalidRequest("dimensions", f"must be at least 1, not {self.dimensions}")
-
-
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """The vectors of some texts.
-
-    Attributes:
-        vectors: For each text, in their order, a vector of length 1.
-        tokens: How many tokens each text has that the model read.
-    """
-
-    vectors: tuple[Vector, ...]
-    tokens: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of the engine.
-
-    Attributes:
-        max_rows: Answers that are generated together.
-        max_waiting: Requests that may wait behind them; more are refused.
-        context_bytes: Most bytes for the context of all answers that are generated together; None
-            for the memory that is free once the model is loaded.
-        prompt_cache_bytes: Most bytes of caches kept for earlier prompts.
-        prefill_chunk: Most tokens of a prompt read between two decode steps.
-        preparing_s: How long one prompt may be rendered.
-        plain_decoding: Whether each token is computed by itself. If not, the engine drafts tokens
-            and checks several at once where that is faster; the answer is the same.
-        memory_bytes: Most bytes for the weights and caches of all models together; None for the
-            memory that this machine lets models use.
-        stuck_after_s: How long a model may show no progress, in a step or in its load, before it
-            counts as stuck.
-        memory_wait_s: How long an answer may wait for memory that answers of other models use.
-    """
-
-    max_rows: int = 32
-    max_waiting: int = 256
-    context_bytes: int | None = None
-    prompt_cache_bytes: int = 1 << 30
-    prefill_chunk: int = 512
-    preparing_s: float = 30.0
-    plain_decoding: bool = False
-    memory_bytes: int | None = None
-    stuck_after_s: float = 120.0
-    memory_wait_s: float = 120.0

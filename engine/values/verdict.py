@@ -29,6 +29,9 @@ UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the d
 """The words for a failure without a known cause."""
 
 
+_EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception)\b(:|$)")
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerContext:
     """Facts about an answer beside its end.
@@ -371,9 +374,6 @@ def plain_cause(text: str) -> str:
         return text
     is_memory = "memory" in text.lower()
     return "The computer ran out of memory" if is_memory else UNEXPECTED
-
-
-_EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception)\b(:|$)")
 
 
 def _sequence(stop: StopInfo, max_chars: int) -> str:

@@ -19,7 +19,7 @@ from api.server.server import ServerThread
 from api.transport.answer_text import SseEvent
 from api.transport.config import Address, ServerConfig
 from engine.engine import Engine
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.api.scenarios import SCENARIOS, Scenario
 from tests.support.answers.watched import watched
 from tests.support.scripted import Stage

@@ -34,7 +34,8 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import GenerationRequest, Limits, Message, Sampling
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message, Sampling
 from tests.lab.real_models import NAME
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,8 @@ from engine.generation import Answer
 from engine.scheduling.model_list import OfferedModel
 from engine.stopping.rules import STOP_OPTIONS, StopOption, StopOptions, StopRules
 from engine.values.events import Event
-from engine.values.request import GenerationRequest, Limits, Message, Sampling
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message, Sampling
 from tests.support.scripted import Stage
 
 T = TypeVar("T")

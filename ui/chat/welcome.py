@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine import as_sentence, format_size, quoted, visible
-from engine.library.hub_models import SuggestedModel, recommended
 from engine.library.local_models import Origin
+from engine.library.suggestions import SuggestedModel, recommended
 from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconBadge
 from ui.kit.labels import label

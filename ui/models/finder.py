@@ -20,18 +20,16 @@ from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed
 from engine.library.hub_models import (
     MAX_RESULTS,
     USUAL_RESULTS,
-    WRITTEN_ON,
     HubModel,
     SearchResult,
-    SuggestedModel,
     card,
     look_up,
     look_up_all,
     search,
-    suggestions,
     with_needs,
 )
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
+from engine.library.suggestions import WRITTEN_ON, SuggestedModel, suggestions
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import fit_text

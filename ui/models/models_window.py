@@ -21,8 +21,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine import ModelInfo, ModelLoadFailed, ModelStatus, as_sentence, counted, format_size
-from engine.library.local_models import FoundModel, Removal
+from engine.library.local_models import FoundModel
 from engine.library.memory import Fit, Memory, need
+from engine.library.removal import Removal
 from ui.kit.buttons import Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row

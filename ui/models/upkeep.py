@@ -15,14 +15,8 @@ from PySide6.QtCore import QObject, Signal
 from engine import UNEXPECTED, EngineError, as_sentence, counted, format_size
 from engine.library.hub import Hub, HubCancelled
 from engine.library.hub_models import HubModel, look_up_all
-from engine.library.local_models import (
-    FoundModel,
-    Origin,
-    Removal,
-    removal_of,
-    remove,
-    remove_replaced_revision,
-)
+from engine.library.local_models import FoundModel, Origin
+from engine.library.removal import Removal, removal_of, remove, remove_replaced_revision
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.words import describe_error

@@ -15,6 +15,11 @@ MAX_DEPTH = 128
 MAX_DIGITS = 4_300
 
 
+_T = TypeVar("_T")
+Waiting = Generator[None, None, _T]
+"""A part of a reader; yields wherever more text is needed."""
+
+
 def arguments_object(text: str) -> dict[str, Any]:
     """Return the arguments of a call as an object."""
     try:
@@ -61,11 +66,6 @@ def _is_deeper(value: object, limit: int) -> bool:
 
 # A reader is a generator: it takes characters, yields where it needs more, and continues when
 # they have arrived. So it reads the text only once, however the text is cut.
-
-_T = TypeVar("_T")
-
-Waiting = Generator[None, None, _T]
-"""A part of a reader; yields wherever more text is needed."""
 
 
 class IrregularCall(ValueError):

@@ -30,6 +30,10 @@ _KIMI_NUMBER = re.compile(r":\d+$")
 _MISTRAL_ID = re.compile(r"\[CALL_ID\][^\[\]]*$")
 
 
+Head = Callable[[StreamBuffer], Waiting[str]]
+"""Reads what stands before the arguments of a call; returns its name."""
+
+
 def named_call(name: str) -> Format:
     """Return the format of a call whose tag named the tool: the text is its arguments."""
 
@@ -235,10 +239,6 @@ class _JsonCall:
             self._out.start(self._name)
             self._out.write("".join(self._early))
         self._out.write(text)
-
-
-Head = Callable[[StreamBuffer], Waiting[str]]
-"""Reads what stands before the arguments of a call; returns its name."""
 
 
 def _named_format(read_head: Head, ends: Sequence[str] = (), *, is_section: bool = False) -> Format:

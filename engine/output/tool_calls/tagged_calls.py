@@ -26,6 +26,11 @@ _NAME = re.compile(r"[^\s<>\"'={}]+")
 _CDATA = ("<![CDATA[", "]]>")
 
 
+# A value that its tag does not call text.
+_JSON_VALUE = ParameterType.of("object", "array", "number", "integer", "boolean", "null")
+_TEXT = ParameterType.of("string")
+
+
 @dataclass(frozen=True, slots=True)
 class Tags:
     """The tags of one format.
@@ -100,10 +105,6 @@ TAGS = {
     ),
 }  # fmt: skip
 """The formats by their names."""
-
-# A value that its tag does not call text.
-_JSON_VALUE = ParameterType.of("object", "array", "number", "integer", "boolean", "null")
-_TEXT = ParameterType.of("string")
 
 
 def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:

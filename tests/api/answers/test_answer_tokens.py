@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from api.dialects.openai.write import answer_tokens, token_text
 from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext, traced
+from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families import TagFamily
-from engine.output.vocabulary import ByteDetokenizer, Vocabulary
+from engine.output.vocabulary import Vocabulary
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta
 from engine.values.tokens import TokenSpan

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.api.conftest import LONG
 
 ASK = {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}

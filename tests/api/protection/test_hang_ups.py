@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.api.conftest import LONG, Exchange
 from tests.support.scripted import GO
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.values.request import Limits
+from engine.values.limits import Limits
 
 MESSAGE = {"role": "user", "content": "Hi"}
 CHAT = {"model": "m", "messages": [MESSAGE]}

@@ -14,7 +14,8 @@ import pytest
 from app.cli import main
 from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
-from engine.library.hub_models import MAX_RESULTS, SUGGESTIONS, USUAL_RESULTS
+from engine.library.hub_models import MAX_RESULTS, USUAL_RESULTS
+from engine.library.suggestions import SUGGESTIONS
 from tests.support.hub import CONFIG, Hub, hub
 from ui.preferences import ModelPreferences
 

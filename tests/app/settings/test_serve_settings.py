@@ -11,7 +11,7 @@ from app.cli import main
 from app.exits import CommandError
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import _example, resolve_serve_options
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from ui.preferences import declared
 
 LIMITS = [

@@ -10,13 +10,7 @@ import pytest
 from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.generation import Answer, Generation
-from engine.values.request import (
-    GenerationRequest,
-    Message,
-    OutputConstraint,
-    Tool,
-    ToolChoice,
-)
+from engine.values.request import GenerationRequest, Message, OutputConstraint, Tool, ToolChoice
 from tests.engine.grammar.forms import ADD, POINT, SAY, held
 from tests.support.asking import ask, request, run
 

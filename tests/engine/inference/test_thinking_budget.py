@@ -10,15 +10,8 @@ from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.stopping.record import StopKind
 from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
-from engine.values.request import (
-    Effort,
-    GenerationRequest,
-    Limits,
-    Sampling,
-    Tool,
-    ToolChoice,
-    TraceLevel,
-)
+from engine.values.limits import Limits
+from engine.values.request import Effort, GenerationRequest, Sampling, Tool, ToolChoice, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.engine.grammar.forms import OPENED, POINT, TAGS, held
 from tests.engine.grammar.test_harmony_forms import harmony

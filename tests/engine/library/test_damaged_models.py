@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from engine.errors import ModelLoadFailed
 from engine.files.safe_files import read_bounded
 from engine.inference.sampling import sampling_defaults
-from engine.library.local_models import (
-    ModelFolders,
-    Origin,
-    discover,
-    look_into,
-    vocabulary_key,
-)
+from engine.library.local_models import ModelFolders, Origin, discover, look_into
 from engine.library.memory import need
 from engine.library.model_folder import check_folder
+from engine.library.vocabulary_key import vocabulary_key
 from engine.library.weights import INDEX, has_draft_head
 from engine.values.request import SamplingOptions
 from tests.support.attacks import model_attacks

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.library.hub_models import recommended, suggestions
 from engine.library.memory import Fit, Memory
+from engine.library.suggestions import recommended, suggestions
 
 GB = 1_000_000_000
 

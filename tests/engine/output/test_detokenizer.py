@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from engine.output.vocabulary import TokenizerDetokenizer
+from engine.output.detokenizer import TokenizerDetokenizer
 from tests.engine.contract.writing.vocabularies import KINDS, Model, model
 
 

@@ -8,7 +8,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from engine.errors import InvalidRequest
-from engine.output.vocabulary import ByteDetokenizer, read_vocabulary
+from engine.output.detokenizer import ByteDetokenizer
+from engine.output.vocabulary import read_vocabulary
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest

@@ -4,8 +4,9 @@ import json
 import zlib
 
 from engine.output.answer import DecodingContext
+from engine.recording.kept_trace import packed, unpacked
 from engine.recording.replay import RecordedToken, Recording
-from engine.recording.run_trace import RunTrace, packed, trace_of, unpacked
+from engine.recording.run_trace import RunTrace, trace_of
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage

@@ -11,7 +11,7 @@ from engine.errors import (
 )
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.engine.scheduling.stages import stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidRequest, QueueFull
-from engine.values.request import Limits, OutputConstraint
+from engine.values.limits import Limits
+from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 

@@ -14,7 +14,8 @@ from engine.generation import Answer
 from engine.inference.cache.disk import DiskCache
 from engine.stopping.rules import StopRules
 from engine.values.events import Usage
-from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling
+from engine.values.limits import Limits
+from engine.values.request import CacheOwner, GenerationRequest, Message, Sampling
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 4
 FIRST = GenerationRequest(

@@ -18,8 +18,10 @@ from engine.engine import Engine
 from engine.errors import InvalidRequest, PromptTooLong, RequestCancelled
 from engine.inference import embedding
 from engine.inference.embedding import Pooling, TextReader, pooling_of
+from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import TextDelta
-from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest, Limits, Message
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message
 from tests.engine.scheduling.stages import until
 from tests.support.asking import run
 

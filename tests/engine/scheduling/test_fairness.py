@@ -11,7 +11,7 @@ import pytest
 
 from engine.generation import Generation
 from engine.values.events import PromptProgress, TextDelta
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.support.asking import loaded_engine, request
 from tests.support.scripted import ScriptedModel, Stage
 

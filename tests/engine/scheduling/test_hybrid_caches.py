@@ -14,7 +14,8 @@ from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
 from engine.stopping.rules import StopRules
 from engine.values.events import CacheMiss, Usage
-from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling
+from engine.values.limits import Limits
+from engine.values.request import CacheOwner, GenerationRequest, Message, Sampling
 from engine.wording import format_size
 from tests.support.asking import loaded_engine
 from tests.support.models.hybrid_model import write_hybrid_model

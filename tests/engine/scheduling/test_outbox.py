@@ -13,7 +13,7 @@ from engine.scheduling.call_queue import CallQueue
 from engine.scheduling.context import EngineContext
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.scheduler import Scheduler
-from engine.values.request import Limits
+from engine.values.limits import Limits
 
 _STEP_S = 0.002
 # The longest distance of two wake-ups, and one step.

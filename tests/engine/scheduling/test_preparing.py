@@ -11,7 +11,7 @@ from engine.errors import (
     RequestCancelled,
 )
 from engine.stopping.record import StopKind
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage

@@ -16,7 +16,8 @@ from engine.errors import (
     QueueFull,
 )
 from engine.stopping.record import StopKind
-from engine.values.request import GenerationRequest, Limits, Message
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import TEMPLATE

@@ -17,7 +17,8 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.prompt_scoring import PromptScorer
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
-from engine.values.request import GenerationRequest, Limits, Sampling
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import PromptScores, PromptScoring, PromptToken
 from tests.support.asking import loaded_engine
 

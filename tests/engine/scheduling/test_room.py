@@ -17,8 +17,10 @@ from engine.library.model_info import ModelInfo
 from engine.scheduling import budget
 from engine.scheduling.memory import MemoryPlan, MemoryRequest
 from engine.stopping.record import StopKind
+from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
-from engine.values.request import EmbeddingRequest, GenerationRequest, Limits
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest
 from tests.engine.scheduling.stages import rendering, until
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage

@@ -18,7 +18,8 @@ from engine.errors import (
 )
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import GenerationRequest, Limits, Message, TraceLevel
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message, TraceLevel
 from tests.engine.scheduling.stages import stage_of
 from tests.support.asking import ask, loaded_engine, request, run
 

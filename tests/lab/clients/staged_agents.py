@@ -26,7 +26,8 @@ from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from engine.engine import Engine
 from engine.generation import Generation
-from engine.values.request import GenerationRequest, Limits
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest
 from tests.lab.clients.environments import Agent, node_environment
 from tests.lab.clients.servers import SAID, Server
 from tests.lab.real_families import real_stage

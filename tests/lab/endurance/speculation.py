@@ -27,9 +27,9 @@ from engine.inference.speculation.cost import Chance
 from engine.inference.speculation.sources import DraftSource, NgramDrafts
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TokenTrace
+from engine.values.limits import Limits
 from engine.values.request import (
     GenerationRequest,
-    Limits,
     Message,
     OutputConstraint,
     Sampling,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.library.hub_models import SUGGESTIONS
+from engine.library.suggestions import SUGGESTIONS
 from tests.support.hub import Hub, hub
 from ui.models.model_library import ModelLibrary
 

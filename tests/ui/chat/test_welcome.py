@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QLabel
 from app.paths import CLONED_DEMO_MODEL
 from engine import format_size
 from engine.engine import Engine
-from engine.library.hub_models import recommended
 from engine.library.local_models import ModelFolders
 from engine.library.memory import memory
+from engine.library.suggestions import recommended
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS

@@ -13,7 +13,8 @@ from app.store.traces import TraceFiles
 from engine import format_size
 from engine.engine import Engine
 from engine.files.json_fields import DamagedFile
-from engine.recording.run_trace import RunTrace, packed, unpacked
+from engine.recording.kept_trace import packed, unpacked
+from engine.recording.run_trace import RunTrace
 from engine.values.request import TraceLevel
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually

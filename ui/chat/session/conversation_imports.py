@@ -19,7 +19,7 @@ from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.helper_process import HelperClosed
-from engine.recording.run_trace import KeptTrace
+from engine.recording.kept_trace import KeptTrace
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces

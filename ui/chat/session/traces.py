@@ -20,7 +20,8 @@ from engine import (
     quoted,
     seconds,
 )
-from engine.recording.run_trace import KeptTrace, RunTrace
+from engine.recording.kept_trace import KeptTrace
+from engine.recording.run_trace import RunTrace
 from ui.records.runs import Run
 
 # Memory is limited by the number of runs, by tokens per run and by all tokens. A ``TraceKeeper``

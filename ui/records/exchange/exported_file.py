@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.files.safe_files import WholeFile
-from engine.recording.run_trace import KeptTrace
+from engine.recording.kept_trace import KeptTrace
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import ARCHIVE_BEGIN, archive_part, conversation_markdown
 from ui.records.exchange.export_files import trace_member

@@ -17,7 +17,7 @@ from engine.inference.backend import LoadProgress
 from engine.inference.loader import load_model
 from engine.library.memory import need
 from engine.scheduling.model_list import OfferedModel
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.support.asking import run
 from tests.support.several.offered_models import offered, write_models
 

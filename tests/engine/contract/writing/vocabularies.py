@@ -23,7 +23,8 @@ from engine.inference.batch import RunningBatch
 from engine.inference.loader import Loader
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.model_info import EosToken, ModelInfo
-from engine.output.vocabulary import Detokenizer, read_vocabulary
+from engine.output.detokenizer import Detokenizer
+from engine.output.vocabulary import read_vocabulary
 from tests.engine.contract.writing.families import FAMILIES, HARMONY_MARKERS, Family
 from tests.engine.contract.writing.pieces import BROKEN, PIECES
 from tests.support.scripted import ScriptedModel

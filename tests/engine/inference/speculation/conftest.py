@@ -10,7 +10,7 @@ from engine.engine import Engine
 from engine.inference import drafts
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation import head_drafts
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.support.models.guessing import verify_all_drafts
 from tests.support.several.draft_models import write_draft
 

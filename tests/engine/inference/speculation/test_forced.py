@@ -15,9 +15,9 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.sources import GrammarDrafts
 from engine.stopping.rules import StopRules
 from engine.values.events import Speculation, TokenTrace
+from engine.values.limits import Limits
 from engine.values.request import (
     GenerationRequest,
-    Limits,
     Message,
     OutputConstraint,
     Sampling,

@@ -9,7 +9,8 @@ import pytest
 
 from engine.generation import Answer
 from engine.stopping.rules import StopRules
-from engine.values.request import GenerationRequest, Limits, Sampling
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.asking import loaded_engine

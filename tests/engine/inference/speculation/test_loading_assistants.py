@@ -17,7 +17,7 @@ from engine.inference.mlx_loading import load
 from engine.library.local_models import Origin, look_into
 from engine.library.memory import need
 from engine.stopping.rules import StopRules
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from engine.values.tokens import TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.asking import loaded_engine

@@ -15,7 +15,8 @@ from engine.inference.cache.index import PrefixIndex
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
-from engine.values.request import GenerationRequest, Limits, Sampling, Tool, TraceLevel
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Sampling, Tool, TraceLevel
 from tests.support.asking import ask, events_of, loaded_engine, request, run
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.random_cases import cases

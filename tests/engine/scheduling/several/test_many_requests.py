@@ -12,7 +12,7 @@ import pytest
 from engine.engine import Engine
 from engine.library.memory import need
 from engine.stopping.record import StopKind
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.engine.scheduling.stages import until
 from tests.support.asking import offered_engine, request
 from tests.support.several.staged_models import StagedModels

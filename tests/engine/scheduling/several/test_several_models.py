@@ -14,7 +14,8 @@ from engine.library.memory import need
 from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import Limits, OutputConstraint
+from engine.values.limits import Limits
+from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, loaded_engine, offered_engine, request
 from tests.support.several.offered_models import write_models

@@ -15,7 +15,7 @@ from engine.inference.backend import OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
 from engine.scheduling.model_list import ModelStatus
 from engine.stopping.record import StopKind
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request
 from tests.support.several.staged_models import StagedModels

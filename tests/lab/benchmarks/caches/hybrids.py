@@ -18,7 +18,8 @@ from pathlib import Path
 from engine.engine import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Usage
-from engine.values.request import GenerationRequest, Limits, Message, Sampling
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Message, Sampling
 from tests.lab.benchmarks.measuring import prepare, report
 from tests.support.models.hybrid_model import write_hybrid_model
 

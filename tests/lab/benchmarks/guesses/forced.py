@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.engine import Engine
 from engine.values.events import Finished
+from engine.values.limits import Limits
 from engine.values.request import (
     GenerationRequest,
-    Limits,
     Message,
     OutputConstraint,
     Sampling,

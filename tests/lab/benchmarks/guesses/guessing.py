@@ -21,7 +21,8 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished
-from engine.values.request import GenerationRequest, Limits, Sampling
+from engine.values.limits import Limits
+from engine.values.request import GenerationRequest, Sampling
 from tests.lab.benchmarks.measuring import MODEL, bare_loop
 
 _CERTAIN = 1e4

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton
 
 from engine.engine import Engine
 from engine.inference.loader import load_model
-from engine.values.request import Limits
+from engine.values.limits import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.chat.session.conversation_controller import ConversationController

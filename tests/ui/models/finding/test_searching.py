@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from engine.library.hub_models import SUGGESTIONS
+from engine.library.suggestions import SUGGESTIONS
 from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import LARGE, SMALL, spoken

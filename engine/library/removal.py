@@ -1,0 +1,122 @@
+"""Removes downloaded models; the freed bytes are known in advance.
+
+The caller must know whether the model is in use: a loaded model keeps working on Linux and macOS,
+but cannot be loaded again.
+"""
+
+import os
+import shutil
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.files.causes import os_cause
+from engine.library.local_models import REPOSITORY_PREFIX, FoundModel, Origin
+
+_LOCKS = ".locks"
+
+
+class RemovalFailed(EngineError):
+    """A model cannot be removed; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What removing a model deletes.
+
+    Attributes:
+        name: The model.
+        folder: The folder that is deleted, with everything in it.
+        freed_bytes: How many bytes that frees.
+    """
+
+    name: str
+    folder: Path
+    freed_bytes: int
+
+
+def removal_of(model: FoundModel) -> Removal:
+    """Return what removing a model would delete; deletes nothing.
+
+    Raises:
+        RemovalFailed: No program downloaded it; the message has a remedy.
+    """
+    match model.origin:
+        case Origin.BUNDLED:
+            raise RemovalFailed(f"{model.name} comes with Fullstop and cannot be removed")
+        case Origin.FOLDER:
+            raise RemovalFailed(
+                f"{model.name} is in a folder of yours; delete {model.folder} yourself"
+            )
+        case Origin.LM_STUDIO:
+            folder = model.folder
+        case Origin.HUGGING_FACE:
+            folder = model.folder.parent.parent  # models--owner--name/snapshots/<commit>
+            if not folder.name.startswith(REPOSITORY_PREFIX):
+                raise RemovalFailed(f"{model.folder} is not in a Hugging Face cache")
+    if folder.is_symlink():
+        raise RemovalFailed(f"{folder} is a link to another place; delete the model there")
+    return Removal(model.name, folder, _freed_bytes(folder))
+
+
+def remove(removal: Removal) -> None:
+    """Delete the files.
+
+    Raises:
+        RemovalFailed: One of them cannot be deleted; the message names it.
+    """
+    try:
+        shutil.rmtree(removal.folder)
+    except FileNotFoundError:
+        if removal.folder.exists():
+            raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
+    except OSError as error:
+        path = error.filename or removal.folder
+        raise RemovalFailed(f"{path} cannot be deleted: {os_cause(error)}") from error
+    if removal.folder.name.startswith(REPOSITORY_PREFIX):
+        locks = removal.folder.parent / _LOCKS / removal.folder.name
+        shutil.rmtree(locks, ignore_errors=True)
+
+
+def remove_replaced_revision(folder: Path) -> int:
+    """Delete a downloaded revision that a newer one has replaced; return the bytes that it frees.
+
+    Files that it shares with another revision stay, and a revision that a branch or tag names.
+
+    Args:
+        folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
+
+    Raises:
+        RemovalFailed: The folder is not in such a cache.
+    """
+    from huggingface_hub import scan_cache_dir
+
+    repository = folder.parent.parent
+    if folder.parent.name != "snapshots" or not repository.name.startswith(REPOSITORY_PREFIX):
+        raise RemovalFailed(f"{folder} is not a revision in a Hugging Face cache")
+    cache = scan_cache_dir(repository.parent)
+    for revision in (revision for found in cache.repos for revision in found.revisions):
+        if revision.snapshot_path == folder.resolve() and not revision.refs:
+            strategy = cache.delete_revisions(revision.commit_hash)
+            strategy.execute()
+            return strategy.expected_freed_size
+    return 0
+
+
+def _freed_bytes(folder: Path) -> int:
+    """Return the size of the files inside that have no hard link outside."""
+    names: Counter[tuple[int, int]] = Counter()
+    files: dict[tuple[int, int], os.stat_result] = {}
+    for path, _, inside in os.walk(folder):
+        for name in inside:
+            try:
+                file = os.lstat(os.path.join(path, name))
+            except OSError:
+                continue
+            if stat.S_ISREG(file.st_mode):
+                key = (file.st_dev, file.st_ino)
+                names[key] += 1
+                files[key] = file
+    return sum(file.st_size for key, file in files.items() if names[key] >= file.st_nlink)

@@ -1,0 +1,196 @@
+"""Models worth a try, and the choice among them for this machine's memory.
+
+The sizes were written down by hand on ``WRITTEN_ON``, rounded to 10 MB. They decide which models
+are suggested, and are shown while the hub cannot be reached.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from engine.library.cache_size import CacheSize
+from engine.library.hub_models import HubModel
+from engine.library.memory import USUAL_CONTEXT, Fit, Memory, need_of
+
+WRITTEN_ON = date(2026, 11, 22)
+MAX = 6
+
+_MB = 1_000_000
+
+
+# A recommended model leaves a quarter of what models may use to longer conversations.
+_COMFORTABLE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedModel:
+    """A model that is worth a try.
+
+    Attributes:
+        name: ``owner/name`` on huggingface.co.
+        size_mb: Size of its weight files, in millions of bytes, rounded.
+        token_bytes: The cache memory of one token in all layers together.
+        license: The license's identifier.
+        purpose: Its use, in a few words.
+        bits: Bits of a quantized weight.
+        title: Its name as people say it, and
+        summary: what it is good at, in a sentence; only of the models that are recommended to
+            people who have none yet.
+    """
+
+    name: str
+    size_mb: int
+    token_bytes: int
+    license: str
+    purpose: str
+    bits: int = 4
+    title: str = ""
+    summary: str = ""
+
+    def model(self) -> HubModel:
+        """Return it as a hub would describe it; downloads and day are not known."""
+        size = self.size_mb * _MB
+        need = need_of(size, CacheSize(self.token_bytes), USUAL_CONTEXT)
+        return HubModel(self.name, size, self.bits, license=self.license, need=need)
+
+
+# From small to large.
+SUGGESTIONS = (
+    SuggestedModel(
+        "mlx-community/Qwen3-0.6B-4bit",
+        340,
+        114_688,
+        "apache-2.0",
+        "very small and quick",
+        title="Qwen3 0.6B",
+        summary="Quick answers to simple questions, and short texts.",
+    ),
+    SuggestedModel(
+        "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
+    ),
+    SuggestedModel(
+        "mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-1.7B-4bit",
+        970,
+        114_688,
+        "apache-2.0",
+        "small, can reason",
+        title="Qwen3 1.7B",
+        summary="Everyday questions and short texts; it can think before it answers.",
+    ),
+    SuggestedModel(
+        "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
+    ),
+    SuggestedModel(
+        "mlx-community/Phi-4-mini-instruct-4bit", 2_160, 131_072, "mit", "logic and short programs"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-4B-Instruct-2507-4bit",
+        2_260,
+        147_456,
+        "apache-2.0",
+        "all-rounder",
+        title="Qwen3 4B",
+        summary="Questions, writing and summaries in many languages, and short programs.",
+    ),
+    SuggestedModel(
+        "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0", "programs"
+    ),
+    SuggestedModel(
+        "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 4_520, 131_072, "llama3.1", "all-rounder"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-8B-4bit",
+        4_610,
+        147_456,
+        "apache-2.0",
+        "all-rounder that can reason",
+        title="Qwen3 8B",
+        summary="Writing, languages and programs; it can think before it answers.",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
+    ),
+    SuggestedModel(
+        "mlx-community/gpt-oss-20b-MXFP4-Q8",
+        12_100,
+        49_152,
+        "apache-2.0",
+        "reasoning and tools",
+        title="gpt-oss 20B",
+        summary="Reasoning, programs and the use of tools.",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
+        17_180,
+        98_304,
+        "apache-2.0",
+        "large, yet quick",
+        title="Qwen3 30B",
+        summary="Demanding questions, long texts and programs, and quick for its size.",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
+        17_180,
+        98_304,
+        "apache-2.0",
+        "programs and tools",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"
+    ),
+    SuggestedModel(
+        "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-Next-80B-A3B-Instruct-4bit",
+        44_840,
+        24_576,
+        "apache-2.0",
+        "very large, yet quick",
+    ),
+    SuggestedModel(
+        "mlx-community/gpt-oss-120b-MXFP4-Q8",
+        63_400,
+        73_728,
+        "apache-2.0",
+        "the most able one here",
+        title="gpt-oss 120B",
+        summary="Hard questions, long reasoning and the use of tools.",
+    ),
+)
+
+
+def recommended(memory: Memory) -> SuggestedModel | None:
+    """Return the model for newcomers: the largest one that fits comfortably.
+
+    None if even the smallest one does not fit.
+    """
+    fitting = [
+        suggestion
+        for suggestion in SUGGESTIONS
+        if suggestion.summary and (need := suggestion.model().need) is not None
+        if need.total <= memory.usable * _COMFORTABLE
+    ]
+    return fitting[-1] if fitting else None
+
+
+def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
+    """Return up to six that fit a machine's memory, from the largest to a small one.
+
+    Memory that other programs use at the moment counts as free, so the list stays the same.
+    """
+    roomy = Memory(memory.usable, memory.usable)
+    fitting = [
+        suggestion
+        for suggestion in reversed(SUGGESTIONS)
+        if suggestion.model().fit(roomy) is Fit.FITS
+    ]
+    if len(fitting) <= MAX:
+        return tuple(fitting)
+    last = len(fitting) - 1
+    return tuple(fitting[round(number * last / (MAX - 1))] for number in range(MAX))

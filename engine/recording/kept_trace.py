@@ -1,0 +1,165 @@
+"""The trace of a run as it is kept in a file of this program alone.
+
+Unlike a saved run (``engine.recording.saved_run``), it shows an earlier run in full: with
+probabilities, the text held back at each token, and the request.
+"""
+
+import json
+import zlib
+from typing import Any, NamedTuple
+
+from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
+from engine.output.vocabulary import Vocabulary
+from engine.recording.replay import by_id
+from engine.recording.run_trace import RunTrace
+from engine.recording.saved_run import setting_from, setting_to_fields
+from engine.stopping.record import StopInfo
+from engine.stopping.rules import StopRules
+from engine.values.events import (
+    BudgetEnd,
+    Speculation,
+    TokenTrace,
+)
+from engine.values.request import GenerationRequest, ToolCall
+
+VERSION = 1
+# The longest trace, with alternatives, takes some 20 MB before it is compressed.
+_MAX_BYTES = 256 << 20
+# Models have some hundred special tokens; a damaged tokenizer may mark all tokens as special.
+_MAX_SPECIAL = 4_096
+# Spans repeat the data of the tokens; only streams of log-probabilities need them.
+_COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
+
+
+class KeptTrace(NamedTuple):
+    """Identifies a kept trace.
+
+    Attributes:
+        run_id: The run's id.
+        conversation_id: The id of its conversation.
+        written_at: When it was written, in Unix seconds; the oldest are deleted first.
+    """
+
+    run_id: str
+    conversation_id: str
+    written_at: float
+
+
+def packed(trace: RunTrace) -> bytes:
+    """Return the trace of a run that has ended as the content of a file."""
+    tokens = list(trace.tokens)
+    values: dict[str, Any] = {
+        "fullstop_trace": VERSION,
+        "model": trace.setting.model,
+        "setting": setting_to_fields(trace.setting),
+        "rules": to_values(trace.rules),
+        "max_tokens": trace.max_tokens,
+        "columns": _COLUMNS,
+        "tokens": [[to_values(getattr(token, name)) for name in _COLUMNS] for token in tokens],
+        "stop": to_values(trace.stop),
+        "residue": trace.residue,
+        "speculation": to_values(trace.speculation),
+        "budget_end": to_values(trace.budget_end),
+        "calls": to_values(trace.calls),
+        "request": to_values(trace.request),
+        "vocabulary": _vocabulary_values(trace.vocabulary, tokens),
+    }
+    return zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"))
+
+
+def unpacked(content: bytes) -> RunTrace:
+    """Return the trace that a file holds.
+
+    Raises:
+        DamagedFile: It is not such a file, or one of a later version.
+    """
+    top = Fields(parsed_json(_text(content)))
+    if top.take("fullstop_trace", int) != VERSION:
+        raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")
+    tokens = _tokens(top)
+    trace = RunTrace(
+        setting_from(top),
+        from_values(StopRules, _as_stops(top.take("rules", dict))),
+        top.maybe("max_tokens", int),
+        max(1, len(tokens)),
+    )
+    trace.tokens.extend(tokens)
+    trace.stop = from_values(StopInfo | None, top.maybe("stop", dict))
+    trace.residue = top.maybe("residue", str) or ""
+    trace.speculation = from_values(Speculation, top.maybe("speculation", dict) or {})
+    trace.budget_end = from_values(BudgetEnd | None, top.maybe("budget_end", dict))
+    trace.calls = from_values(dict[str, tuple[ToolCall, ...]], top.maybe("calls", dict) or {})
+    request = top.maybe("request", dict)
+    if request is not None and "stops" in request:
+        request = {**request, "stops": _as_stops(request["stops"])}
+    trace.request = from_values(GenerationRequest | None, request)
+    trace.vocabulary = _vocabulary(top, trace)
+    return trace
+
+
+def _as_stops(rules: Any) -> Any:
+    """Return the rules of a trace; earlier versions kept the scopes of stops beside their texts."""
+    if not isinstance(rules, dict) or "strings" not in rules:
+        return rules
+    try:
+        scopes = dict(rules.get("scopes", ()))
+        stops = [{"text": text, "scope": scopes.get(text)} for text in rules["strings"]]
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"stops: {error}") from error
+    return {**rules, "stops": stops}
+
+
+def _text(content: bytes) -> str:
+    unpacking = zlib.decompressobj()
+    try:
+        raw = unpacking.decompress(content, _MAX_BYTES)
+    except zlib.error as error:
+        raise DamagedFile(f"the file is damaged: {error}") from error
+    if not unpacking.eof:
+        raise DamagedFile("the file is cut short, or too large")
+    return raw.decode("ascii", "replace")
+
+
+def _tokens(top: Fields) -> list[TokenTrace]:
+    columns = top.take("columns", list)
+    tokens = []
+    for row in top.take("tokens", list):
+        if not isinstance(row, list) or len(row) != len(columns):
+            raise DamagedFile("tokens: a row has other columns than the rest")
+        tokens.append(from_values(TokenTrace, dict(zip(columns, row, strict=True))))
+    return tokens
+
+
+def _vocabulary_values(
+    vocabulary: Vocabulary | None, tokens: list[TokenTrace]
+) -> dict[str, Any] | None:
+    """Return the texts of the tokens that a run mentions, and of the special ones."""
+    if vocabulary is None:
+        return None
+    named = {token_id for t in tokens if t.stats is not None for token_id, _ in t.stats.top}
+    named.update(token.token_id for token in tokens)
+    special = dict(list(vocabulary.special.items())[:_MAX_SPECIAL])
+    return {
+        "texts": {str(token_id): vocabulary.text_of(token_id) for token_id in sorted(named)},
+        "special": to_values(special),
+        "size": vocabulary.size,
+    }
+
+
+def _vocabulary(top: Fields, trace: RunTrace) -> Vocabulary | None:
+    if not top.has("vocabulary"):
+        return None
+    fields = top.inner("vocabulary")
+    texts = from_values(dict[int, str], fields.maybe("texts", dict) or {})
+    if any(token_id < 0 for token_id in texts):
+        raise DamagedFile("vocabulary.texts: a token id is negative")
+    known: dict[int, str | None] = dict(texts)
+    return Vocabulary(
+        raw=None,
+        text=by_id(known, ""),
+        special=from_values(dict[int, str], fields.maybe("special", dict) or {}),
+        eos=frozenset(trace.setting.eos),
+        strips_first_space=trace.setting.strips_first_space,
+        size=fields.maybe("size", int) or 0,
+        eos_sources=dict(zip(trace.setting.eos, trace.setting.eos_sources, strict=False)),
+    )
