@@ -5,6 +5,7 @@ Results go to standard output, progress to standard error. Main thread, on an ev
 """
 
 import asyncio
+import itertools
 import json
 import statistics
 import sys
@@ -29,7 +30,6 @@ from engine import (
     Finished,
     GenerationRequest,
     LoadCancelled,
-    LoadProgress,
     Message,
     ModelInfo,
     ModelLoadFailed,
@@ -51,11 +51,10 @@ from engine import (
     tokens_per_s,
     visible,
 )
-from ui.models.model_words import loading_text, passed
+from ui.models.model_words import passed
 
 _ROUNDS = 3
-# A source that gains less than this is said to gain nothing: measurements differ by as much.
-_GAIN = 1.05
+_GAIN = 1.05  # measurements differ by as much
 _PASSAGE = (
     "The harbour wakes before the town. Boats come in with the tide, their lamps still lit, and "
     "men in wet coats lift boxes of fish onto the stones. A cat sits on a coil of rope and waits. "
@@ -93,27 +92,16 @@ _SOURCES = {
 }
 _BROKEN = ("incomplete", "refused")
 _NONE, _ALL = "none", "all of these"
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """Answers of the engine that are compared with the plain loop."""
-
-    how: str
-    pairs: tuple[tuple[Sequence[int], Sequence[int]], ...]
+_Tokens = tuple[Sequence[int], Sequence[int]]
+"""The token ids of a prompt and of its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one draft source does for one kind of text.
+    """The effect of one draft source on one kind of text: medians of the rounds.
 
-    Attributes:
-        text: The kind of text.
-        drafts: The source.
-        tokens_per_s: Tokens per second, median of the rounds.
-        gain: The same as a multiple of the speed without drafts in the same round, likewise.
-        guessed: Draft tokens that were verified in all rounds; none where they would not pay.
-        accepted: How many of those were right.
+    ``gain`` is a multiple of the speed without drafts in the same round; ``guessed`` and
+    ``accepted`` are draft tokens.
     """
 
     text: str
@@ -126,14 +114,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a check has found.
-
-    Attributes:
-        model: The model.
-        comparisons: The answers beside the plain loop, by how they were generated.
-        measurements: What each draft source does.
-        template: What the chat template takes; None for a model without one.
-    """
+    """The results of a check; the comparisons are keyed by how the answers were generated."""
 
     model: ModelInfo
     comparisons: dict[str, Comparison]
@@ -206,82 +187,66 @@ async def _report(options: CheckOptions, printer: Printer) -> Report:
     async with open_engine() as engine:
         async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
             model = await engine.load(options.model, draft=options.draft)
-        check = _Check(engine, model, printer, options.tokens)
-        answered = [await check.alone(text) for text in (_FREE, _COPY)]
-        answered.append(await check.together())
-        measurements = await check.measured()
+        answers: dict[str, list[_Tokens]] = {}
+        for text in (_FREE, _COPY):
+            printer.status(f"answering: {text} …")
+            answers[f"{text}, alone"] = [await _answer(engine, _request(text, options.tokens))]
+        printer.status(f"answering {counted(len(_TEXTS), 'prompt')} at once …")
+        requests = [_request(text, max(1, options.tokens // 4)) for text in _TEXTS]
+        together = await asyncio.gather(*(_answer(engine, request) for request in requests))
+        answers[f"{len(_TEXTS)} prompts at once"] = list(together)
+        measurements = await _measure(engine, model, options.tokens, printer)
         template = await engine.check_template()
     # Only now, so that the model is never in memory twice.
-    comparisons = await _compared(model.path, answered)
-    return Report(model, comparisons, measurements, template)
+    return Report(model, await _compare(model.path, answers), measurements, template)
 
 
-class _Check:
-    """Asks a loaded model."""
+async def _measure(
+    engine: Engine, model: ModelInfo, tokens: int, printer: Printer
+) -> tuple[Measurement, ...]:
+    """Measure each draft source on each text, the sources alternated."""
+    sources = [TokenOrigin.LOOKUP]
+    sources += [TokenOrigin.DRAFT] if model.draft is not None else []
+    sources += [TokenOrigin.HEAD] if _has_head(model) else []
+    ends: dict[tuple[str, str], list[Finished]] = {}
+    for number, text in itertools.product(range(1, _ROUNDS + 1), _TEXTS):
+        used = [TokenOrigin.FORCED] if text == _JSON else sources
+        alone = {_SOURCES[source]: frozenset({source}) for source in used}
+        drafts = {_NONE: frozenset(), **alone, **({_ALL: None} if len(alone) > 1 else {})}
+        for name, allowed in drafts.items():
+            printer.status(f"measuring, round {number} of {_ROUNDS}: {text}, drafts by {name} …")
+            request = replace(_request(text, tokens), drafts=allowed)
+            if text == _JSON:
+                request = replace(request, constraint=OutputConstraint(_SCHEMA))
+            if (end := await _end(engine, request)) is not None:
+                ends.setdefault((text, name), []).append(end)
+    return tuple(_measurements(ends))
 
-    def __init__(self, engine: Engine, model: ModelInfo, printer: Printer, tokens: int) -> None:
-        self._engine = engine
-        self._printer = printer
-        self._tokens = tokens
-        self._sources = [TokenOrigin.LOOKUP]
-        self._sources += [TokenOrigin.DRAFT] if model.draft is not None else []
-        self._sources += [TokenOrigin.HEAD] if _has_head(model) else []
 
-    async def alone(self, text: str) -> _Answers:
-        """Return a greedy answer that was generated by itself."""
-        self._printer.status(f"answering: {text} …")
-        return _Answers(f"{text}, alone", (await self._answer(_request(text, self._tokens)),))
+async def _answer(engine: Engine, request: GenerationRequest) -> _Tokens:
+    """Return the tokens of the prompt and of a greedy answer."""
+    prompt = await engine.prompt_pieces(request)
+    generation = await engine.generate(replace(request, trace=TraceLevel.STOPS))
+    tokens = []
+    async for event in generation.events():
+        if isinstance(event, TokenTrace):
+            tokens.append(event.token_id)
+        elif isinstance(event, Finished):
+            _check_finished(event)
+    return [token for token, _ in prompt], tokens
 
-    async def together(self) -> _Answers:
-        """Return greedy answers that were generated together."""
-        self._printer.status(f"answering {counted(len(_TEXTS), 'prompt')} at once …")
-        requests = [_request(text, max(1, self._tokens // 4)) for text in _TEXTS]
-        answers = await asyncio.gather(*map(self._answer, requests))
-        return _Answers(f"{len(_TEXTS)} prompts at once", tuple(answers))
 
-    async def measured(self) -> tuple[Measurement, ...]:
-        """Return what each source does for each text, the sources alternated."""
-        ends: dict[tuple[str, str], list[Finished]] = {}
-        for number in range(1, _ROUNDS + 1):
-            for text in _TEXTS:
-                for drafts, allowed in self._drafts_for(text).items():
-                    self._printer.status(
-                        f"measuring, round {number} of {_ROUNDS}: {text}, drafts by {drafts} …"
-                    )
-                    request = replace(_request(text, self._tokens), drafts=allowed)
-                    if text == _JSON:
-                        request = replace(request, constraint=OutputConstraint(_SCHEMA))
-                    if (end := await self._end(request)) is not None:
-                        ends.setdefault((text, drafts), []).append(end)
-        return tuple(_measurements(ends))
-
-    def _drafts_for(self, text: str) -> dict[str, frozenset[TokenOrigin] | None]:
-        sources = [TokenOrigin.FORCED] if text == _JSON else self._sources
-        alone = {_SOURCES[source]: frozenset({source}) for source in sources}
-        return {_NONE: frozenset(), **alone, **({_ALL: None} if len(alone) > 1 else {})}
-
-    async def _answer(self, request: GenerationRequest) -> tuple[Sequence[int], Sequence[int]]:
-        prompt = await self._engine.prompt_pieces(request)
-        generation = await self._engine.generate(replace(request, trace=TraceLevel.STOPS))
-        tokens = []
-        async for event in generation.events():
-            if isinstance(event, TokenTrace):
-                tokens.append(event.token_id)
-            elif isinstance(event, Finished):
-                _must_be_whole(event)
-        return [token for token, _ in prompt], tokens
-
-    async def _end(self, request: GenerationRequest) -> Finished | None:
-        """Return the end of an answer; None where a model cannot be held to the form."""
-        try:
-            generation = await self._engine.generate(request)
-        except EngineError:
-            if request.constraint is None:
-                raise
-            return None
-        finished = (await generation.collect()).finished
-        _must_be_whole(finished)
-        return finished
+async def _end(engine: Engine, request: GenerationRequest) -> Finished | None:
+    """Return the end of an answer; None if the model does not support the constraint."""
+    try:
+        generation = await engine.generate(request)
+    except EngineError:
+        if request.constraint is None:
+            raise
+        return None
+    finished = (await generation.collect()).finished
+    _check_finished(finished)
+    return finished
 
 
 def _has_head(model: ModelInfo) -> bool:
@@ -300,7 +265,7 @@ def _request(text: str, tokens: int) -> GenerationRequest:
     )
 
 
-def _must_be_whole(finished: Finished) -> None:
+def _check_finished(finished: Finished) -> None:
     if finished.stop.kind is StopKind.ERROR:
         raise CommandError(f"the model failed: {plain_cause(finished.error or 'no cause given')}")
 
@@ -324,39 +289,31 @@ def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measu
         )
 
 
-async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Comparison]:
-    """Return the answers beside the plain loop; those generated together are added up."""
-    again = "loading it again, for mlx-lm's plain loop"
-    is_over, began_s, doing = threading.Event(), time.monotonic(), again
-    total = sum(len(tokens) for answers in answered for _, tokens in answers.pairs)
+async def _compare(folder: Path, answers: dict[str, list[_Tokens]]) -> dict[str, Comparison]:
+    """Compare the answers with mlx-lm's plain loop; those generated together are added up."""
+    is_over, started_s = threading.Event(), time.monotonic()
+    pairs = [pair for several in answers.values() for pair in several]
 
-    def loading(progress: LoadProgress) -> None:
-        nonlocal doing
+    def check_cancelled(_: object) -> None:
         if is_over.is_set():
             raise LoadCancelled
-        doing = f"{again}: {loading_text(progress, 0, 0)}"
 
-    def on_token(token: int) -> None:
-        nonlocal doing
-        if is_over.is_set():
-            raise LoadCancelled
-        doing = f"comparing with the plain loop: {token:,} of {counted(total, 'token')}"
+    def status() -> str:
+        return f"comparing with mlx-lm's plain loop  ·  {passed(time.monotonic() - started_s)}"
 
-    def status_text() -> str:
-        return f"{doing}  ·  {passed(time.monotonic() - began_s)}"
-
-    pairs = [pair for answers in answered for pair in answers.pairs]
     try:
-        async with live_line(status_text, sys.stderr):
-            compared = await asyncio.to_thread(
-                compare_with_plain_loop, folder, pairs, loading, on_token
+        async with live_line(status, sys.stderr):
+            compared = iter(
+                await asyncio.to_thread(
+                    compare_with_plain_loop, folder, pairs, check_cancelled, check_cancelled
+                )
             )
     finally:
         is_over.set()
-    comparisons, rest = {}, iter(compared)
-    for answers in answered:
-        parts = [next(rest) for _ in answers.pairs]
-        comparisons[answers.how] = Comparison(
+    comparisons = {}
+    for name, several in answers.items():
+        parts = [next(compared) for _ in several]
+        comparisons[name] = Comparison(
             sum(part.tokens for part in parts),
             sum(part.near_ties for part in parts),
             tuple(difference for part in parts for difference in part.differences),

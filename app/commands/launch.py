@@ -18,7 +18,8 @@ from pathlib import Path
 from app import exits, paths
 from app.agent_commands import lacks, lines, with_folder
 from app.agents import AGENTS, NO_KEY, AgentProgram, Target
-from app.commands.loaded import (
+from app.exits import CommandError
+from app.running_servers import (
     KeyRefused,
     RunningServer,
     ServedModel,
@@ -29,7 +30,6 @@ from app.commands.loaded import (
     running_servers,
     server_addresses,
 )
-from app.exits import CommandError
 from app.settings.options import LaunchOptions
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from app import running_servers
 from app.cli import main
-from app.commands import loaded
 from tests.support.outside.raw_server import RawServer, answering, raw_server
 
 MODEL = {
@@ -29,7 +29,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RawServe
         return [answering(json.dumps(bodies.get(request.split()[1], {})).encode())]
 
     with raw_server(answer) as served:
-        monkeypatch.setattr(loaded, "server_addresses", lambda _: [served.url])
+        monkeypatch.setattr(running_servers, "server_addresses", lambda _: [served.url])
         yield served
 
 
@@ -74,6 +74,6 @@ def test_without_a_server_one_is_suggested(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setattr(loaded, "server_addresses", lambda _: ["http://127.0.0.1:9"])
+    monkeypatch.setattr(running_servers, "server_addresses", lambda _: ["http://127.0.0.1:9"])
     assert main(words) == 1
     assert "fullstop serve starts one" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 import pytest
 
 from app.agents import NO_KEY
-from app.commands.loaded import (
+from app.running_servers import (
     KeyRefused,
     RunningServer,
     ServedModel,

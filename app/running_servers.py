@@ -1,0 +1,251 @@
+"""The Fullstop servers that run on this computer: the window's, and that of ``serve``. Blocks.
+
+Connects only to loopback, or to an address that the user gave.
+"""
+
+import asyncio
+import http.client
+import itertools
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app import paths
+from app.agents import NO_KEY
+from app.exits import CommandError
+from app.settings.keychain import KeyStore
+from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
+from engine.files.safe_files import read_bounded
+from ui.preferences import DEFAULT_PORT
+
+_TIMEOUT_S = 20.0
+_MAX_RESPONSE_BYTES = 4 << 20
+_OWNER = "fullstop"
+_EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that a server offers.
+
+    Attributes:
+        id: Its name in requests.
+        context: Tokens that its context holds; None if the server does not know yet.
+        is_loaded: Whether it is in memory.
+    """
+
+    id: str
+    context: int | None
+    is_loaded: bool
+
+    def is_meant_by(self, name: str) -> bool:
+        """Return whether a name is this model's: its id, with or without owner, or its folder."""
+        short = self.id.rpartition("/")[2]
+        return name in (self.id, short) or Path(name).expanduser().name == short
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that answers.
+
+    Attributes:
+        url: Its address.
+        key: The API key that it accepts, or ``NO_KEY``.
+        models: The models that it offers, the default model first.
+    """
+
+    url: str
+    key: str
+    models: tuple[ServedModel, ...]
+
+    def model(self, name: str | None) -> ServedModel | None:
+        """Return a model by its name; without a name, the default model."""
+        if name is not None:
+            return next((model for model in self.models if model.is_meant_by(name)), None)
+        loaded = (model for model in self.models if model.is_loaded)
+        return next(loaded, next(iter(self.models), None))
+
+    def can_call_tools(self, model: ServedModel) -> bool | None:
+        """Return whether a model can call tools; None if the server cannot say."""
+        try:
+            details = _request_json(f"{self.url}/api/show", self.key, {"model": model.id})
+        except (OSError, ValueError):
+            return None
+        abilities = details.get("capabilities") if isinstance(details, dict) else None
+        return "tools" in abilities if isinstance(abilities, list) else None
+
+    def loaded(self) -> list[dict[str, Any]]:
+        """Return the models in its memory, as ``GET /api/ps`` describes them.
+
+        Raises:
+            CommandError: It does not say.
+        """
+        try:
+            listed = _request_json(f"{self.url}/api/ps", self.key)
+            return [dict(model) for model in listed["models"]]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise CommandError(f"{self.url} does not say what it has loaded: {error}") from error
+
+    def unload(self, model: str) -> None:
+        """Unload a model once its answers have ended.
+
+        Raises:
+            CommandError: It refuses.
+        """
+        try:
+            _request_json(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
+        except (OSError, ValueError) as error:
+            raise CommandError(f"{self.url} does not unload {model}: {error}") from error
+
+
+class KeyRefused(Exception):
+    """A server requires an API key that is not known here."""
+
+    def __init__(self, *, has_tried: bool) -> None:
+        super().__init__()
+        self.has_tried = has_tried
+
+
+def server_addresses(options: ServeOptions) -> list[str]:
+    """Return the possible addresses of our server: the window's port, and that of ``serve``."""
+    host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
+    addresses = [(DEFAULT_HOST, _window_port()), (host, options.port)]
+    named = [(f"[{host}]" if ":" in host else host, port) for host, port in addresses if port]
+    return list(dict.fromkeys(f"http://{host}:{port}" for host, port in named))
+
+
+def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
+    """Return the server at an address; None if no Fullstop server answers."""
+    has_tried = False
+    for key in itertools.chain((NO_KEY,), keys):
+        try:
+            listed = _request_json(f"{url}/v1/models", key)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != 401:
+                return None
+            has_tried = key != NO_KEY
+        except (OSError, ValueError):
+            return None
+        else:
+            models = _served_models(listed)
+            return None if models is None else RunningServer(url, key, models)
+    raise KeyRefused(has_tried=has_tried)
+
+
+def known_keys(options: ServeOptions) -> Iterable[str]:
+    """Yield the API keys that are known here: of ``serve``'s settings, then of the window."""
+    if options.api_key:
+        yield options.api_key
+    try:
+        kept = asyncio.run(KeyStore(paths.config_folder()).key())
+    except OSError:
+        kept = None
+    if kept:
+        yield kept
+
+
+def refused_key_message(url: str, refused: KeyRefused) -> str:
+    """Return the message that a server requires a key that is not known here."""
+    if refused.has_tried:
+        return (
+            f"the API key that is known here is wrong for the server at {url}; set "
+            f"{API_KEY_VARIABLE} to the right one"
+        )
+    return (
+        f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
+        "to it"
+    )
+
+
+def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
+    """Yield the servers that run on this computer: the window's, and that of ``serve``.
+
+    Raises:
+        CommandError: One requires a key that is not known here.
+    """
+    for url in server_addresses(settings):
+        try:
+            server = running_server(url, known_keys(settings))
+        except KeyRefused as refused:
+            raise CommandError(refused_key_message(url, refused)) from None
+        if server is not None:
+            yield server
+
+
+def required_server(server: RunningServer | None, url: str) -> RunningServer:
+    """Return the server at an address; raise ``CommandError`` if there is none."""
+    if server is None:
+        raise CommandError(
+            f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
+            "out"
+        )
+    return server
+
+
+def _window_port() -> int:
+    """Return the port of the window's server; the usual one if the settings do not say."""
+    try:
+        port = json.loads(read_bounded(paths.settings_file()))["server"]["port"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return DEFAULT_PORT
+    return port if type(port) is int and 0 < port < 65_536 else DEFAULT_PORT
+
+
+def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
+    """Return the models of a list; None if the list is another program's."""
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(entries, list):
+        return None
+    models = [
+        model for model in entries if isinstance(model, dict) and model.get("owned_by") == _OWNER
+    ]
+    if len(models) < len(entries):
+        return None
+    return tuple(
+        ServedModel(
+            str(model.get("id")),
+            context if type(context := model.get("context_length")) is int else None,
+            model.get("loaded") is not False,
+        )
+        for model in models
+    )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: our server sends none, and the key must not reach another one."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Treat a redirect as an error."""
+
+
+def _request_json(url: str, key: str, body: dict[str, Any] | None = None) -> Any:
+    """Return the JSON that a server answers with."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    request = urllib.request.Request(url, data, headers)
+    # No proxy for addresses of this computer.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+            return json.loads(_read(answer))
+    except http.client.HTTPException as error:
+        raise OSError(f"the answer is not HTTP: {type(error).__name__}") from error
+    except RecursionError as error:
+        raise ValueError("the answer is nested too deeply") from error
+
+
+def _read(answer: Any) -> bytes:
+    """Return the content of an answer; raise ``ValueError`` if it is too long or too slow."""
+    ends_s = time.monotonic() + _TIMEOUT_S
+    content = b""
+    while part := answer.read1(1 << 16):
+        content += part
+        if len(content) > _MAX_RESPONSE_BYTES or time.monotonic() > ends_s:
+            raise ValueError("the answer is too long, or takes too long")
+    return content
