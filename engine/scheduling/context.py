@@ -22,7 +22,8 @@ class EngineContext:
         outbox: Wakes the readers.
         statuses: The published statuses.
         heartbeat: The progress of the thread.
-        prompts: Renders the prompts of answers.
+        prompts: Renders short prompts, in the order of arrival.
+        long_prompts: Renders long ones, so that no short one waits for them.
         questions: Counts tokens, and tokenises texts for vectors; no answer waits for it.
     """
 
@@ -33,4 +34,5 @@ class EngineContext:
     statuses: ModelList
     heartbeat: Heartbeat
     prompts: TaskPool
+    long_prompts: TaskPool
     questions: TaskPool

@@ -78,8 +78,9 @@ class EngineThread:
             Outbox(),
             statuses,
             Heartbeat(),
-            prompts=TaskPool("fullstop-prompts", 2, limits.preparing_s),
-            questions=TaskPool("fullstop-counting", 1, limits.preparing_s),
+            prompts=TaskPool("fullstop-prompts", limits.preparing_s),
+            long_prompts=TaskPool("fullstop-long-prompts", limits.preparing_s),
+            questions=TaskPool("fullstop-counting", limits.preparing_s),
         )
         self.stuck: tuple[LoadedModel, StuckState] | None = None
         if previous is None:
@@ -192,8 +193,8 @@ class EngineThread:
             generation.wake_soon()
         for future in self._futures.copy():
             settle(future, why)
-        context.prompts.close()
-        context.questions.close()
+        for pool in (context.prompts, context.long_prompts, context.questions):
+            pool.close()
 
     def _fail(self, cause: str, *, is_stuck: bool) -> None:
         """End all answers with an error; the next request starts a new thread."""
@@ -228,8 +229,9 @@ class EngineThread:
     # -- the watchdog's thread -------------------------------------------------------------
 
     def _check_deadlines(self) -> None:
-        self._context.prompts.check_deadlines()
-        self._context.questions.check_deadlines()
+        context = self._context
+        for pool in (context.prompts, context.long_prompts, context.questions):
+            pool.check_deadline()
 
     def _on_hang(self) -> None:
         limit_s = self._context.limits.stuck_after_s

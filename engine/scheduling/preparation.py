@@ -29,17 +29,17 @@ _log = logging.getLogger(__name__)
 
 
 class TaskPool:
-    """A few threads whose tasks have a deadline: a chat template may never end. Any thread."""
+    """A thread whose tasks have a deadline: a chat template may never end. Any thread."""
 
-    def __init__(self, name: str, threads: int, max_s: float) -> None:
-        self._name, self._threads, self._max_s = name, threads, max_s
+    def __init__(self, name: str, max_s: float) -> None:
+        self._name, self._max_s = name, max_s
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(threads, name)
+        self._pool = ThreadPoolExecutor(1, name)
         self._waiting: deque[tuple[Future[Any], Callable[[], object]]] = deque()
-        self._started_s: dict[Future[Any], float] = {}
+        self._running: tuple[Future[Any], float] | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._started_s)
+        return len(self._waiting) + (self._running is not None)
 
     def submit(self, work: Callable[[], object]) -> "Future[Any]":
         """Do some work; its future may be cancelled before it starts."""
@@ -56,41 +56,38 @@ class TaskPool:
             future, work = self._waiting.popleft()
             if not future.set_running_or_notify_cancel():
                 return
-            self._started_s[future] = time.monotonic()
+            self._running = running = (future, time.monotonic())
         try:
             outcome: object = work()
         except BaseException as error:  # panics of native libraries, too
             outcome = error
         with self._lock:
-            self._started_s.pop(future, None)
+            if self._running is running:
+                self._running = None
         settle(future, outcome)
 
-    def check_deadlines(self) -> None:
-        """Fail tasks that exceed the deadline; new threads take the waiting ones."""
-        due_s = time.monotonic() - self._max_s
+    def check_deadline(self) -> None:
+        """Fail a task that exceeds the deadline; a new thread takes the waiting ones."""
         with self._lock:
-            overdue = [future for future, start_s in self._started_s.items() if start_s < due_s]
-            if not overdue:
+            if self._running is None or time.monotonic() - self._running[1] < self._max_s:
                 return
-            for future in overdue:
-                del self._started_s[future]
-            self._pool.shutdown(wait=False)
-            self._pool = ThreadPoolExecutor(self._threads, self._name)
+            (future, _), self._running = self._running, None
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = ThreadPoolExecutor(1, self._name)
             for _ in self._waiting:
                 self._pool.submit(self._run_next)
         _log.error("rendering a prompt exceeded %g s", self._max_s)
-        for future in overdue:
-            settle(
-                future,
-                InvalidRequest(
-                    "messages",
-                    f"the model's chat template took longer than {self._max_s:g} seconds and was "
-                    "ended; shorten the conversation, or use another model",
-                ),
-            )
+        settle(
+            future,
+            InvalidRequest(
+                "messages",
+                f"the model's chat template took longer than {self._max_s:g} seconds and was "
+                "ended; shorten the conversation, or use another model",
+            ),
+        )
 
     def close(self) -> None:
-        """Drop the waiting tasks and end the threads."""
+        """Drop the waiting tasks and end the thread."""
         with self._lock:
             self._waiting.clear()
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -41,6 +41,8 @@ _CHECK_MEMORY_EVERY = 64
 _MAX_READ_AHEAD = 4
 # Characters of prompts that are rendered, or wait for that, at the same time.
 _MAX_RENDERING = 64_000_000
+# A prompt of up to this many characters is tokenised in a few milliseconds.
+_SHORT_PROMPT = 32_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +157,9 @@ class Scheduler:
         except Exception as error:
             settle(future, request_error(error))
             return
-        task = self._context.prompts.submit(lambda: render_all(self.backend, requests))
+        is_short = submission.size <= _SHORT_PROMPT
+        pool = self._context.prompts if is_short else self._context.long_prompts
+        task = pool.submit(lambda: render_all(self.backend, requests))
         self._rendering[submission] = task
         task.add_done_callback(
             lambda done: self._call_soon(lambda: self._on_rendered(submission, done))

@@ -126,7 +126,9 @@ class Batch:
     def __init__(self, box: Outbox, readers: list[Reader], decoding: int) -> None:
         sequences: Any = {number: Answer(one) for number, one in enumerate(readers)}
         unused: Any = None
-        context = EngineContext(Limits(), unused, CallQueue(), box, unused, unused, unused, unused)
+        context = EngineContext(
+            Limits(), unused, CallQueue(), box, unused, unused, unused, unused, unused
+        )
         self._scheduler = Scheduler(unused, context)
         self._scheduler.running |= sequences
         self._step = Step(sampled=[(number, 7, None) for number in range(decoding)])

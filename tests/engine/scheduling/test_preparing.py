@@ -29,7 +29,7 @@ async def test_no_prompt_is_rendered_counted_or_shown_on_the_engines_thread(tmp_
         await engine.prompt_pieces(request("short"))
         with pytest.raises(PromptTooLong):
             await engine.generate(request("x" * 50_000))
-    assert threads == {"fullstop-prompts", "fullstop-counting"}
+    assert threads == {"fullstop-prompts", "fullstop-long-prompts", "fullstop-counting"}
 
 
 async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
