@@ -8,7 +8,7 @@ from mlx_lm import utils
 
 from engine.errors import EngineError
 from engine.inference.mlx_lm_internals import classes_of
-from engine.library import models
+from engine.library import architectures
 from engine.library.architectures import _table, missing_package, problem_of
 
 
@@ -47,5 +47,5 @@ def test_a_package_that_mlx_lm_would_end_the_process_for_is_named(
     config = {"model_type": "olmo"}
     said = "It needs a package that is not installed here: pip install ai2-olmo."
     assert problem_of(config) == said
-    monkeypatch.setattr(models, "find_spec", lambda _: ModuleSpec("hf_olmo", None))
+    monkeypatch.setattr(architectures, "find_spec", lambda _: ModuleSpec("hf_olmo", None))
     assert missing_package(config) == ""
