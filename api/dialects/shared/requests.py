@@ -200,7 +200,7 @@ def note_of(
         raise invalid(
             path,
             f"this model reads text only and cannot see this {what}; remove it from the "
-            'conversation, or send "fullstop": {"images": "note"} to replace it by a note',
+            'conversation, or send "fullstop": {"images": "note"} to have a note in its place',
             code="unsupported_content",
         )
     known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
