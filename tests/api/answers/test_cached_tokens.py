@@ -160,35 +160,6 @@ def test_no_client_is_told_or_spared_what_another_or_the_person_has_asked(
     assert asyncio.run(ask()) > 100
 
 
-def test_a_client_flushes_and_measures_its_own_prompts_only(
-    staged: Callable[..., Any],
-) -> None:
-    stage = staged()
-    site = stage.site
-
-    async def ask() -> int:
-        request = GenerationRequest(messages=(Message("user", "Hi"),))
-        answer = await (await stage.engine.generate(request)).collect()
-        return answer.finished.usage.cached_tokens
-
-    def kept(key: str) -> Any:
-        headers = {"x-api-key": key}
-        [state] = site.send("GET", "/get_server_info", headers=headers).json["internal_states"]
-        return state["cached_prompts"], state["cached_bytes"] > 0
-
-    asyncio.run(ask())
-    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
-    metrics = site.send("GET", "/metrics").body.decode()
-    assert 'fullstop_prompt_cache_bytes{model="scripted"} 0.0' in metrics
-    asked(site, APIS["chat"], "Hi", is_stream=False, key="one")
-    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 2)
-    assert (kept("one"), kept("another")) == ((1, True), (0, False))
-    flushed = site.send("POST", "/flush_cache", headers={"x-api-key": "another"}).json
-    assert (flushed["flushed_prompts"], flushed["freed_bytes"]) == (0, 0)
-    assert site.send("POST", "/flush_cache", headers={"x-api-key": "one"}).json["freed_bytes"] > 0
-    assert asyncio.run(ask()) > 0
-
-
 def test_a_server_that_keeps_no_prompts_leaves_nothing_on_disk(
     keeping: Engine, serve: Callable[..., Any]
 ) -> None:

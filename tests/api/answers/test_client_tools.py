@@ -13,7 +13,6 @@ import pytest
 from engine.engine import Engine
 from engine.values.request import Message, ToolCall
 from tests.api.conftest import Site, acting, serving
-from tests.support.answers.watched import watched
 from tests.support.models.formats import FORMATS, tool_template
 from tests.support.scripted import Stage
 
@@ -85,47 +84,6 @@ def test_a_function_of_a_namespace_is_called_with_its_namespace(
     items = [event.item for event in events if "output_item" in event.type]
     assert {(item.name, item.namespace) for item in items} <= {("echo", "mcp__ev")}
     assert bool(items) is is_streamed
-
-
-def test_a_call_of_the_history_has_the_name_that_the_model_used(
-    openai_client: openai.OpenAI, asked: list[Any]
-) -> None:
-    first = openai_client.responses.create(model="m", input="echo", tools=[EV])  # type: ignore[list-item]
-    call = first.output[0].model_dump(exclude_none=True)
-    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "ECHO"}
-    history = [{"role": "user", "content": "echo"}, call, output]
-    openai_client.responses.create(model="m", input=history, tools=[EV])  # type: ignore[arg-type, list-item]
-    openai_client.responses.create(model="m", input=[output], previous_response_id=first.id)  # type: ignore[list-item]
-
-    for request in asked[1:]:
-        [made] = request.messages[1].tool_calls
-        assert made.name == request.messages[2].name == "mcp__ev__echo"
-        assert request.messages[2].content == "ECHO"
-
-
-FUNCTION_CHOICE = {"type": "function", "name": "echo"}
-ALLOWED = {"type": "allowed_tools", "mode": "required"}
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        "required",
-        FUNCTION_CHOICE,
-        FUNCTION_CHOICE | {"namespace": "mcp__ev"},
-        ALLOWED | {"tools": [FUNCTION_CHOICE]},
-        ALLOWED | {"tools": [{"type": "namespace", "name": "mcp__ev"}]},
-    ],
-)
-def test_a_function_of_a_namespace_can_be_required(
-    demo_site: Site, monkeypatch: pytest.MonkeyPatch, choice: Any
-) -> None:
-    asked = watched(demo_site, monkeypatch)
-    body = {"input": "Count to 3", "tools": [SEARCH, EV], "tool_choice": choice}
-    [call] = demo_site.send("POST", "/v1/responses", {"model": "m", **body}).json["output"]
-
-    assert (call["name"], call["namespace"]) == ("echo", "mcp__ev")
-    assert asked[0].tool_choice.mode == "required"
 
 
 # -- custom tools ------------------------------------------------------------------------------
@@ -278,13 +236,3 @@ def test_tools_that_do_not_run_here_are_left_out_and_named_in_a_header(
 
     assert reply.status == 200
     assert reply.headers["x-fullstop-tools-left-out"] == named
-
-
-def test_a_tool_that_is_required_and_does_not_run_here_is_refused(site: Site) -> None:
-    for choice in ("required", SEARCH):
-        body = {"model": "m", "input": "?", "tools": [SEARCH], "tool_choice": choice}
-        reply = site.send("POST", "/v1/responses", body)
-
-        assert reply.status == 400
-        assert reply.json["error"]["param"] == "tool_choice"
-    assert "x-fullstop-tools-left-out" not in site.send("GET", "/v1/models").headers

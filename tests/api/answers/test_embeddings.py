@@ -1,7 +1,6 @@
 """Texts as vectors, through the vendors' own clients, on the demo model."""
 
 import math
-import time
 from typing import Any
 
 import pytest
@@ -40,22 +39,6 @@ def test_ollamas_client_gets_the_same_vectors(ollama_client: Any, openai_client:
     assert distance(other.embeddings(model="m", prompt="Paris").embedding, single) < 1e-5
 
 
-def test_token_ids_are_a_text(site: Any, openai_client: Any) -> None:
-    tokens = site.send("POST", "/tokenize", {"prompt": "Paris"}).json["tokens"]
-    text = openai_client.embeddings.create(model="m", input="Paris")
-    for ids in (tokens, [tokens], [tokens, [5]]):
-        found = openai_client.embeddings.create(model="m", input=ids)
-        assert distance(found.data[0].embedding, text.data[0].embedding) < 1e-5
-        assert len(found.data) == (2 if len(ids) == 2 and ids[0] == tokens else 1)
-
-
-def test_ollama_loads_the_model_where_there_is_no_text(site: Any) -> None:
-    for sent in ({}, {"input": ""}, {"input": []}, {"input": None}):
-        reply = site.send("POST", OLLAMA, {"model": "m", **sent})
-        assert (reply.status, reply.json["embeddings"]) == (200, [])
-    assert site.send("POST", OLD, {"model": "m"}).json == {"embedding": []}
-
-
 @pytest.mark.parametrize(
     ("path", "body", "named"),
     [
@@ -86,16 +69,3 @@ def test_a_strict_server_and_one_of_several_models_check_the_name(serve: Any) ->
     for path, body in ((OPENAI, {"input": "a"}), (OLLAMA, {"input": "a"})):
         assert strict.send("POST", path, body | {"model": "other"}).status == 404
         assert strict.send("POST", path, body | {"model": "demo-model"}).status == 200
-
-
-def test_reading_ends_when_the_client_leaves(site: Any) -> None:
-    texts = ["The weather in Oslo is fine today. " * 9] * 60
-    exchange = site.open("POST", OPENAI, {"input": texts}, waits=False)
-    ends_at = time.monotonic() + 60
-    while not site.engine.status.waiting:
-        assert time.monotonic() < ends_at
-        time.sleep(0.005)
-    exchange.close()
-    while site.engine.status.waiting:
-        assert time.monotonic() < ends_at
-        time.sleep(0.005)

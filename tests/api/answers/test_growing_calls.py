@@ -68,61 +68,9 @@ def as_response(prompt: str, **more: Any) -> dict[str, Any]:
     return {"model": "m", "input": prompt, "tools": tools, **more}
 
 
-@pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
-def test_a_streamed_message_has_the_same_calls_as_a_whole_one(
-    messages: anthropic.resources.Messages, prompt: str, count: int
-) -> None:
-    beta = {"anthropic-beta": "fine-grained-tool-streaming-2025-05-14"}
-    whole = messages.create(**as_message(prompt))
-    growing: dict[int, str] = {}
-    with messages.stream(**as_message(prompt), extra_headers=beta) as stream:
-        for event in stream:
-            if event.type == "input_json":
-                growing[event_index(stream)] = growing.get(event_index(stream), "")
-                growing[event_index(stream)] += event.partial_json
-        streamed = stream.get_final_message()
-
-    assert [json.loads(text) for text in growing.values()] == [GIVEN] * count
-    assert streamed.stop_reason == whole.stop_reason == "tool_use"
-    calls = [block for block in streamed.content if block.type == "tool_use"]
-    assert [(call.name, call.input) for call in calls] == [("add", GIVEN)] * count
-    assert without_ids(streamed.model_dump()["content"]) == without_ids(
-        whole.model_dump()["content"]
-    )
-
-
-def event_index(stream: Any) -> int:
-    return len(stream.current_message_snapshot.content) - 1
-
-
 def without_ids(items: Iterable[Any]) -> list[dict[str, Any]]:
     names = ("type", "text", "name", "input", "arguments", "status")
     return [{name: getattr(item, name, None) for name in names} for item in items]
-
-
-@pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
-def test_each_choice_of_a_streamed_completion_has_the_same_calls_as_a_whole_one(
-    openai_client: openai.OpenAI, prompt: str, count: int
-) -> None:
-    chat = openai_client.chat.completions
-    [whole] = chat.create(**as_chat(prompt)).choices
-    wanted = [(call.function.name, call.function.arguments) for call in whole.message.tool_calls]
-    assert len(wanted) == count
-    firsts: list[Any] = []
-    with chat.stream(**as_chat(prompt, n=2)) as stream:
-        for event in stream:
-            if event.type == "chunk":
-                deltas = [d for c in event.chunk.choices for d in c.delta.tool_calls or ()]
-                firsts += [delta for delta in deltas if delta.id is not None]
-        choices = stream.get_final_completion().choices
-
-    assert [(first.function.name, first.function.arguments) for first in firsts] == [
-        ("add", "")
-    ] * (2 * count)
-    for choice in choices:
-        calls = choice.message.tool_calls
-        assert [(call.function.name, call.function.arguments) for call in calls] == wanted
-        assert choice.finish_reason == whole.finish_reason == "tool_calls"
 
 
 @pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])

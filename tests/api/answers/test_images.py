@@ -12,7 +12,6 @@ PLAIN_NOTE = "[Image not shown: this model reads text only.]"
 WANTED = {"fullstop": {"images": "note"}}
 
 BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
-URL_BLOCK = {"type": "image", "source": {"type": "url", "url": "https://page.example/x.png"}}
 PART = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
 ITEM = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
 
@@ -200,14 +199,6 @@ def test_an_image_is_refused_by_the_name_of_its_block_or_replaced_by_a_note(
     assert site.send("POST", path, refused, header).status == 400
 
 
-def test_the_address_of_an_image_is_not_fetched(site: Any, asked: list[Any]) -> None:
-    turns = [{"role": "user", "content": [URL_BLOCK]}]
-    ask = {"model": "m", "max_tokens": 2, "messages": turns, **WANTED}
-
-    assert site.send("POST", "/v1/messages", ask).status == 200
-    assert asked[0].messages == (Message("user", PLAIN_NOTE),)
-
-
 @EACH
 def test_only_an_image_that_the_person_just_sent_is_refused_by_default(
     site: Any,
@@ -229,13 +220,3 @@ def test_only_an_image_that_the_person_just_sent_is_refused_by_default(
     later = body | {turns: [*body[turns], {"role": "user", "content": "Go on"}]}
     assert site.send("POST", path, later).status == 200
     assert turn in asked[-1].messages
-
-
-def test_an_unknown_way_to_treat_images_is_refused(site: Any) -> None:
-    reply = site.send("POST", "/v1/messages", MESSAGES | {"fullstop": {"images": "see"}})
-    assert reply.status == 400
-    assert reply.json["error"]["message"].startswith("fullstop.images: ")
-
-    reply = site.send("POST", "/v1/responses", RESPONSES, {"x-fullstop-images": "see"})
-    assert reply.status == 400
-    assert "x-fullstop-images must be refuse, refuse-new or note" in reply.body.decode()

@@ -51,17 +51,3 @@ def test_a_raw_prompt_with_a_limit_of_0_is_read_and_ends_at_the_limit(
     assert (answer["text"], answer["output_ids"]) == ("", [])
     assert answer["meta_info"]["finish_reason"] == {"type": "length", "length": 0}
     assert answer["meta_info"]["cached_tokens"] == answer["meta_info"]["prompt_tokens"] - 1
-
-
-@pytest.mark.parametrize("wanted", [0, -1, -2])
-def test_a_limit_of_0_means_no_limit_in_ollama(staged: Callable[..., Any], wanted: int) -> None:
-    ask = {
-        "model": "scripted",
-        "stream": False,
-        "messages": [{"role": "user", "content": "Hi"}],
-        "options": {"num_predict": wanted},
-    }
-    reply = staged(step_s=0).site.send("POST", "/api/chat", ask)
-
-    assert reply.json["message"]["content"] == "Hello"
-    assert reply.json["done_reason"] == "stop"

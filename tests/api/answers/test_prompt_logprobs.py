@@ -96,21 +96,6 @@ def test_an_echo_reports_every_token_of_the_prompt_and_of_the_answer(
     assert "".join(found["tokens"][len(ids) :]) == by_text["text"][len(TEXT) :]
 
 
-def test_a_token_that_ends_the_answer_is_counted_with_an_empty_text(
-    site: Site, plain: Plain
-) -> None:
-    """Clients that score a prompt drop as many entries from its end as tokens were generated."""
-    ids = plain.ids(OTHER)
-    [wanted] = completed(site, prompt=OTHER, max_tokens=1, logprobs=0)
-    stop = wanted["text"]
-    asked: dict[str, Any] = {"prompt": ids, "echo": True, "logprobs": 1}
-    for options in ({"stop": stop, "max_tokens": 5}, {"max_tokens": 1}):
-        [choice] = completed(site, **asked, **options)
-        assert len(choice["logprobs"]["tokens"]) == len(ids) + 1
-        assert choice["logprobs"]["tokens"][-1] == ("" if "stop" in options else stop)
-        assert choice["text"] == OTHER + choice["logprobs"]["tokens"][-1]
-
-
 def test_prompt_logprobs_have_the_form_of_vllm(site: Site, plain: Plain) -> None:
     ids = plain.ids(OTHER)
     [choice] = completed(site, prompt=OTHER, max_tokens=1, prompt_logprobs=2)

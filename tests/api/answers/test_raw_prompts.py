@@ -33,11 +33,6 @@ FAMILIES: dict[str, tuple[list[str], dict[str, Any]]] = {
     "harmony": ([*ANALYSIS, *CALL[:-1], "<|end|>", *FINAL, "yes"], HARMONY),
 }
 PROMPT = f"{START}user:go{END}{GO}"
-ASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "completions": ("/v1/completions", {"prompt": PROMPT, "max_tokens": 100}),
-    "generate": ("/generate", {"text": PROMPT, "sampling_params": {"max_new_tokens": 100}}),
-    "ollama": ("/api/generate", {"prompt": PROMPT, "raw": True, "stream": False}),
-}
 
 
 def text_of(answer: dict[str, Any]) -> str:
@@ -58,13 +53,6 @@ def played(
     folder = tmp_path_factory.mktemp("raw")
     with acting(Stage(folder, {"go": script}, **options)) as (site, _):
         yield site, "".join(script)
-
-
-@pytest.mark.parametrize("dialect", ASKS)
-def test_a_raw_prompts_answer_loses_no_character(played: tuple[Site, str], dialect: str) -> None:
-    site, whole = played
-    path, body = ASKS[dialect]
-    assert text_of(site.send("POST", path, {"model": "m", **body}).json) == whole
 
 
 def test_a_tag_is_text_for_the_stops_of_a_raw_prompt(played: tuple[Site, str]) -> None:

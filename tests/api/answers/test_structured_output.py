@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 from pydantic import BaseModel
@@ -39,14 +38,6 @@ def chat(client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
         return stream.get_final_completion().choices[0]
 
 
-def message(client: anthropic.Anthropic, is_streamed: bool, **wanted: Any) -> Any:
-    wanted |= {"model": "m", "messages": TURNS, "max_tokens": 200}
-    if not is_streamed:
-        return client.messages.create(**wanted)
-    with client.messages.stream(**wanted) as stream:
-        return stream.get_final_message()
-
-
 @STREAMED
 def test_chat_constrains_an_answer_to_a_schema(openai_client: Any, is_streamed: bool) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}}
@@ -63,17 +54,6 @@ def test_chat_parses_an_answer(openai_client: Any) -> None:
     )
 
     assert isinstance(answer.choices[0].message.parsed, Weather)
-
-
-@STREAMED
-def test_messages_constrains_an_answer_to_a_schema(
-    anthropic_client: Any, is_streamed: bool
-) -> None:
-    wanted = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
-    found = message(anthropic_client, is_streamed, extra_body=wanted)
-
-    assert json.loads(found.content[0].text).keys() == {"city", "is_raining"}
-    assert found.stop_reason == "end_turn"
 
 
 @STREAMED
@@ -156,26 +136,3 @@ def test_a_schema_that_cannot_be_held_to_is_refused_by_its_field_and_the_reason(
     said = json.dumps(reply.json)
     assert why in said
     assert f"{named}: " in said
-
-
-@pytest.mark.parametrize(
-    ("path", "prompt"),
-    [
-        ("/v1/chat/completions", {"messages": TURNS}),
-        ("/v1/completions", {"prompt": "Hi"}),
-        ("/v1/responses", {"input": "Hi"}),
-    ],
-)
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_schema_that_does_not_compile_is_named_by_the_field_that_was_sent(
-    site: Any, path: str, prompt: dict[str, Any], is_streamed: bool
-) -> None:
-    bad = {"type": "object", "properties": {"a": {"type": "objekt"}}}
-    for form, param in (
-        ({"guided_json": bad}, "guided_json"),
-        ({"structured_outputs": {"json": bad}}, "structured_outputs.json"),
-    ):
-        reply = site.send("POST", path, {"model": "m", "stream": is_streamed, **prompt, **form})
-        assert reply.status == 400
-        assert reply.json["error"]["param"] == param
-        assert "objekt" in reply.json["error"]["message"]

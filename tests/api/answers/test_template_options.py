@@ -32,14 +32,6 @@ def test_unknown_template_option_is_named_in_the_header(
     assert (HEADER in site.send("POST", path, known).headers) is is_raw
 
 
-@pytest.mark.parametrize("path", [path for path in ASKED if path != "/v1/completions"])
-def test_reserved_template_option_is_refused_by_name(site: Site, path: str) -> None:
-    body = {**ASKED[path], "chat_template_kwargs": {"messages": []}}
-    reply = site.send("POST", path, body)
-    assert reply.status == 400
-    assert "chat_template_kwargs.messages" in reply.body.decode()
-
-
 @pytest.mark.parametrize("path", ["/tokenize", "/v1/messages/count_tokens"])
 def test_template_options_count_as_they_answer(site: Site, path: str) -> None:
     def count(**kwargs: Any) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from api.transport.errors import ApiError
 from engine.values.request import OutputConstraint, TextForm
-from tests.api.dialects.asking import HI, OPENAI, refused_field, request, turns
+from tests.api.dialects.asking import HI, OPENAI, request, turns
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
 TOKENS = {
@@ -82,26 +82,6 @@ def test_other_formats_are_found_in_response_format(api: str) -> None:
     assert request(api, format="").constraint is None
 
 
-@OPENAI
-@pytest.mark.parametrize(
-    ("form", "named"),
-    [
-        ({"type": "json_schema"}, ("json_schema", "schema")),
-        ({"type": "json_schema", "json_schema": {"name": "x"}}, ("json_schema", "schema")),
-        ({"type": "json_schema", "json_schema": {"schema": 5}}, ("json_schema", "schema")),
-        ({"type": "json_object", "schema": SCHEMA, "value": {"type": "object"}}, ("value",)),
-        ({"type": "regex"}, ("value",)),
-        ({"type": "grammar"}, ("grammar",)),
-        ({"type": "xml"}, ("type",)),
-    ],
-    ids=repr,
-)
-def test_a_wrong_response_format_is_refused_by_its_field(
-    api: str, form: dict[str, Any], named: tuple[str, ...]
-) -> None:
-    assert refused_field(api, response_format=form) == ("response_format", *named)
-
-
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
@@ -156,22 +136,6 @@ def test_a_refused_name_says_how_the_route_spells_it(
     with pytest.raises(ApiError, match=rf"use {instead}$") as caught:
         request(api, **fields)
     assert caught.value.field == (name,)
-
-
-@pytest.mark.parametrize(
-    ("fields", "thinking"),
-    [
-        ({}, False),
-        ({"enable_thinking": True}, True),
-        ({"reasoning_effort": "low"}, True),
-        ({"reasoning_effort": "none"}, False),
-        ({"enable_thinking": True, "thinking": {"type": "disabled"}}, False),
-    ],
-)
-def test_messages_take_the_switches_of_reasoning_of_open_servers(
-    fields: dict[str, Any], thinking: bool
-) -> None:
-    assert request("messages", **fields).thinking is thinking
 
 
 def test_names_of_participants_are_named_and_refusals_are_the_turns_text() -> None:

@@ -13,7 +13,6 @@ from tests.api.dialects.asking import (
     refusal,
     refused_field,
     request,
-    requests,
 )
 
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"]}
@@ -119,11 +118,6 @@ STOPS: dict[str, Any] = {
     "generate": lambda stop: {"sampling_params": {"stop": stop}},
     "ollama_chat": lambda stop: {"options": {"stop": stop}},
 }
-PLACES = {
-    "messages": ("stop_sequences",),
-    "generate": ("sampling_params", "stop"),
-    "ollama_chat": ("options", "stop"),
-}
 
 
 @pytest.mark.parametrize("api", STOPS)
@@ -137,17 +131,6 @@ def test_stops_are_null_a_text_or_a_list_without_duplicates(api: str) -> None:
         *([] if api == "messages" else [("END", ("END",))]),
     ):
         assert request(api, **STOPS[api](stop)).stops.strings == expected
-
-
-@pytest.mark.parametrize("api", STOPS)
-def test_a_bad_stop_is_named_by_its_field_or_its_index(api: str) -> None:
-    place = PLACES.get(api, ("stop",))
-    for stop in (1, True, {"a": 1}, *([] if api == "messages" else [""])):
-        assert refused_field(api, **STOPS[api](stop)) == place
-    for bad in (1, None, "", "x" * 4097, ["END"]):
-        field = refused_field(api, **STOPS[api](["END", bad]))
-        assert field in (f"{'.'.join(place)}[1]", (*place, 1))
-    assert refused_field(api, **STOPS[api]([str(number) for number in range(65)]))
 
 
 @pytest.mark.parametrize(
@@ -164,27 +147,6 @@ def test_only_a_strict_server_refuses_the_stops_that_the_hosted_one_refuses(
 
 
 # -- prompts -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("api", "fields", "prompts"),
-    [
-        ("completions", {"prompt": "Once"}, ["Once"]),
-        ("completions", {"prompt": ["One", "Two"]}, ["One", "Two"]),
-        ("completions", {"prompt": [5, 6]}, [(5, 6)]),
-        ("completions", {"prompt": [[5], [6, 7]]}, [(5,), (6, 7)]),
-        ("generate", {"text": "one"}, ["one"]),
-        ("generate", {"text": ["one", "two"]}, ["one", "two"]),
-        ("generate", {"text": None, "input_ids": [1, 2]}, [(1, 2)]),
-        ("generate", {"text": None, "input_ids": [[1, 2], [3]]}, [(1, 2), (3,)]),
-        ("generate", {"text": ["a", "b"], "sampling_params": {"n": 2}}, ["a", "a", "b", "b"]),
-        ("ollama_generate", {"raw": True}, ["Hi"]),
-    ],
-)
-def test_a_raw_prompt_is_a_text_or_ids_or_many_of_them(
-    api: str, fields: dict[str, Any], prompts: list[Any]
-) -> None:
-    assert [one.prompt for one in requests(api, **fields)] == prompts
 
 
 # -- log-probabilities -------------------------------------------------------------------------
@@ -321,29 +283,6 @@ def test_each_level_of_effort_means_the_same_in_every_api(
         assert (found.effort, found.thinking) == (effort, thinks)
 
 
-@pytest.mark.parametrize("api", ["chat", "responses", "messages", "ollama_chat", "ollama_generate"])
-def test_template_options_reach_the_engine_from_every_api(api: str) -> None:
-    kwargs = {"preserve_thinking": True, "enable_thinking": True, "reasoning_effort": "xhigh"}
-    found = request(api, chat_template_kwargs=kwargs)
-    assert found.template_options == kwargs
-    assert (found.thinking, found.effort) == (True, Effort.XHIGH)
-    assert request(api, chat_template_kwargs={"thinking": False}).thinking is False
-    assert refused_field(api, chat_template_kwargs={"enable_thinking": "yes"}) == (
-        "chat_template_kwargs",
-        "enable_thinking",
-    )
-
-
-@pytest.mark.parametrize("budget", [1023, 4096])
-def test_only_a_strict_server_refuses_the_budgets_that_the_hosted_messages_api_refuses(
-    budget: int,
-) -> None:
-    asked = {"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": budget}}
-
-    assert request("messages", **asked).thinking_budget == budget
-    assert "must be" in refusal("messages", strict=True, **asked).message
-
-
 # -- tools -------------------------------------------------------------------------------------
 
 CHOSEN: dict[str, list[tuple[Any, ToolChoice]]] = {
@@ -434,44 +373,7 @@ def test_a_format_constrains_the_answer_and_may_allow_more_keys(api: str) -> Non
     assert request(api, **text).constraint is None
 
 
-@OPENAI
-def test_guided_json_and_structured_outputs_take_a_schema_in_every_form(api: str) -> None:
-    for value in (SCHEMA, json.dumps(SCHEMA)):
-        for field in ({"guided_json": value}, {"structured_outputs": {"json": value}}):
-            assert request(api, **field).constraint == OutputConstraint(SCHEMA)
-    assert request(api, structured_outputs={"json_object": True}).constraint == OutputConstraint()
-    assert request(api, structured_outputs={}).constraint is None
-    tag = refused_field(api, structured_outputs={"structural_tag": "x"})
-    assert tag == ("structured_outputs", "structural_tag")
-    for is_closed in (False, True):
-        asked = {"json": SCHEMA, "disable_additional_properties": is_closed}
-        assert request(api, structured_outputs=asked).allows_more_keys is not is_closed
-    for value in ("{", "[]", "null", 5, [SCHEMA]):
-        assert refused_field(api, guided_json=value) == ("guided_json",)
-        inner = refused_field(api, structured_outputs={"json": value})
-        assert inner == ("structured_outputs", "json")
-
-
 # -- predictions -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("prediction", "text"),
-    [
-        ({"type": "content", "content": "ab"}, "ab"),
-        (
-            {
-                "type": "content",
-                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
-            },
-            "ab",
-        ),
-        (None, None),
-        ({"type": "content", "content": ""}, None),
-    ],
-)
-def test_a_prediction_is_one_text_in_every_form(prediction: object, text: str | None) -> None:
-    assert request("chat", prediction=prediction).prediction == text
 
 
 # -- what cannot be honoured -------------------------------------------------------------------
@@ -678,16 +580,6 @@ def test_a_parameter_that_asks_for_nothing_is_accepted(api: str) -> None:
         add_generation_prompt=True,
         skip_special_tokens=True,
     )
-
-
-def test_an_explicit_null_means_the_default() -> None:
-    names = [
-        "max_tokens", "n", "best_of", "echo", "suffix", "logprobs", "stop", "temperature", "top_p",
-        "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stream", "stream_options",
-        "user",
-    ]  # fmt: skip
-
-    assert requests("completions", **dict.fromkeys(names)) == requests("completions")
 
 
 @pytest.mark.parametrize(

@@ -45,19 +45,6 @@ def test_the_system_of_messages_may_be_a_string_or_blocks_or_a_turn_anywhere() -
     )
 
 
-def test_the_parts_of_a_turn_and_the_same_role_twice_in_a_row_are_one_turn() -> None:
-    parts = [{"type": "text", "text": "One"}, {"type": "text", "text": "Two"}]
-
-    assert turns("chat", {"role": "user", "content": parts}) == (Message("user", "One\nTwo"),)
-    assert turns(
-        "messages",
-        {"role": "user", "content": "One"},
-        {"role": "user", "content": "Two"},
-        {"role": "assistant", "content": "Th"},
-        {"role": "assistant", "content": "ree"},
-    ) == (Message("user", "One\nTwo"), Message("assistant", "Three"))
-
-
 def test_a_prefill_keeps_every_character() -> None:
     blocks = [{"type": "text", "text": " {\n"}, {"type": "text", "text": '"a": '}]
     found = turns("messages", USER, {"role": "assistant", "content": blocks})
@@ -158,15 +145,6 @@ def test_the_results_of_ollama_are_assigned_to_the_calls_before_them() -> None:
 
 
 # -- the items of Responses --------------------------------------------------------------------
-
-
-def test_an_incomplete_call_is_left_out_unless_it_has_a_result() -> None:
-    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a'}
-    begun = {**call, "status": "incomplete"}
-    output = {"type": "function_call_output", "call_id": "c", "output": "What?"}
-    assert turns("responses", begun) == ()
-    for items in ([call], [begun, output]):
-        assert turns("responses", *items)[0].tool_calls == (ToolCall("c", "f", '{"a'),)
 
 
 def test_an_answer_is_put_together_from_its_items() -> None:

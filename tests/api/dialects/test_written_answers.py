@@ -2,17 +2,14 @@
 
 import itertools
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from api.dialects.shared.answers import report_to_wire
 from api.transport.errors import ApiError
 from engine.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
-    CacheMiss,
     Finished,
     Speculation,
     TextDelta,
@@ -163,17 +160,6 @@ def test_a_broken_answer_ends_with_only_its_error(api: str, name: str) -> None:
 # -- what a request asks for -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("miss", [None, *CacheMiss])
-def test_the_report_says_why_no_more_of_the_prompt_came_from_the_cache(
-    miss: CacheMiss | None,
-) -> None:
-    finished = SCENARIOS["stop_string"][-1][-1]
-    assert isinstance(finished, Finished)
-    ended = replace(finished, usage=replace(finished.usage, cache_miss=miss))
-    said = json.loads(json.dumps(report_to_wire(ended)))["prompt_cache_miss"]
-    assert said == (None if miss is None else miss.value)
-
-
 @pytest.mark.parametrize("api", ["messages", "chat", "generate", "ollama_chat"])
 def test_the_stop_record_is_sent_on_request(api: str) -> None:
     def reports(wanted: bool) -> list[Any]:
@@ -305,23 +291,6 @@ def test_choices_carry_their_index_and_end_with_one_done() -> None:
     assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (12, 6 + 5)
 
 
-@pytest.mark.parametrize("name", ["text", "thinking", "tool_calls", "stop_string", "token_limit"])
-def test_a_whole_answer_of_ollama_equals_the_sum_of_its_lines(name: str) -> None:
-    *parts, end = itertools.chain.from_iterable(SCENARIOS[name])
-    assert isinstance(end, Finished)
-    lines = data_of(events("ollama_chat", SCENARIOS[name]))
-    found = whole("ollama_chat", (parts, end))
-    said = [line["message"] for line in lines]
-
-    assert found["message"]["content"] == "".join(one["content"] for one in said)
-    assert found["message"].get("thinking", "") == "".join(one.get("thinking", "") for one in said)
-    assert found["message"].get("tool_calls", []) == [
-        call for one in said for call in one.get("tool_calls", [])
-    ]
-    rest = {key: value for key, value in found.items() if key != "message"}
-    assert rest == {key: value for key, value in lines[-1].items() if key != "message"}
-
-
 # -- parts -------------------------------------------------------------------------------------
 
 
@@ -350,35 +319,4 @@ def test_an_answer_separates_thinking_text_and_calls() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("thinking", "Let me see.4"), ("tool_calls", "I shall look.")]
-)
-def test_tags_and_calls_of_a_raw_prompts_answer_are_text(name: str, text: str) -> None:
-    *parts, end = itertools.chain.from_iterable(SCENARIOS[name])
-    assert isinstance(end, Finished)
-    streamed = data_of(events("completions", SCENARIOS[name]))
-
-    assert whole("completions", (parts, end))["choices"][0]["text"] == text
-    assert "".join(chunk["choices"][0]["text"] for chunk in streamed) == text
-
-
 # -- usage -------------------------------------------------------------------------------------
-
-
-def test_usage_of_several_choices_counts_their_prompt_once_and_adds_up_the_rest() -> None:
-    eos = StopInfo(StopKind.EOS)
-    one = Speculation(2, 9, 6, prediction_accepted=5, prediction_rejected=3)
-    two = Speculation(1, 4, 1, prediction_accepted=1, prediction_rejected=2)
-    answers = [ended(eos, Usage(100, 60, 7, 3), one), ended(eos, Usage(100, 99, 5, 0), two)]
-
-    assert whole("chat", *(([], answer) for answer in answers), n=2)["usage"] == {
-        "prompt_tokens": 100,
-        "completion_tokens": 12,
-        "total_tokens": 112,
-        "prompt_tokens_details": {"cached_tokens": 60},
-        "completion_tokens_details": {
-            "reasoning_tokens": 3,
-            "accepted_prediction_tokens": 6,
-            "rejected_prediction_tokens": 5,
-        },
-    }

@@ -1,7 +1,6 @@
 """Requests that an attacker would send, none of which has an effect."""
 
 import json
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -10,54 +9,16 @@ import pytest
 from api.server.access import hmac
 from api.server.routes import ROUTES
 
-ASK = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
 KEY = "correct-horse-battery-staple"
 
 
-def raw(site: Any, sent: bytes) -> bytes:
-    """Send bytes as they are; return the whole answer."""
-    found = b""
-    with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
-        try:
-            connection.sendall(sent)
-            while part := connection.recv(65536):
-                found += part
-        except ConnectionError:
-            pass
-    return found
-
-
 # -- names ------------------------------------------------------------------------------------
-
-
-def test_a_second_host_header_is_refused(site: Any) -> None:
-    answer = raw(
-        site,
-        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n"
-        b"Connection: close\r\n\r\n",
-    )
-
-    assert answer.split(b" ")[1] in (b"400", b"403")
 
 
 # -- files and addresses ----------------------------------------------------------------------
 
 
 # -- headers ----------------------------------------------------------------------------------
-
-
-def test_nothing_that_a_client_sends_becomes_a_header(site: Any) -> None:
-    evil = "x\r\nSet-Cookie: a=b\r\n\r\n<script>"
-    for path, body in (
-        ("/v1/messages", ASK | {"model": evil}),
-        ("/generate", {"text": "x", "rid": evil, "sampling_params": {"max_new_tokens": 1}}),
-        ("/api/chat", {"model": evil, "messages": [], "options": {}}),
-    ):
-        reply = site.send("POST", path, body)
-        assert "set-cookie" not in reply.headers
-    reply = site.send("GET", "/v1/models/%0d%0aSet-Cookie:%20a=b")
-    assert "set-cookie" not in reply.headers
-    assert reply.headers["content-type"].startswith("application/json")
 
 
 # -- keys -------------------------------------------------------------------------------------

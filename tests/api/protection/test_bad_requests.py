@@ -174,32 +174,6 @@ def test_an_unknown_route_is_reported_in_the_clients_envelope(
     assert path.rsplit("/", 1)[-1] in check_envelope(reply, envelope)
 
 
-@pytest.mark.parametrize(
-    ("path", "type_"), [(MESSAGES, "request_too_large"), (CHAT, "invalid_request_error")]
-)
-def test_a_body_beyond_the_limit_is_refused(
-    serve: Callable[..., Any], path: str, type_: str
-) -> None:
-    site = serve(max_body_bytes=1000)
-    reply = site.send("POST", path, ASK | {"user": "x" * 1000})
-
-    assert reply.status == 413
-    assert "1,000 bytes" in check_envelope(reply, path)
-    assert reply.json["error"]["type"] == type_
-
-
-def test_only_a_strict_server_refuses_the_name_of_another_model(serve: Callable[..., Any]) -> None:
-    strict = serve(strict=True)
-
-    assert serve().send("POST", MESSAGES, ASK).status == 200
-    reply = strict.send("POST", MESSAGES, ASK)
-    assert reply.status == 404
-    assert "model: m is not loaded; demo-model is" in check_envelope(reply, MESSAGES)
-    assert strict.send("POST", CHAT, ASK).json["error"]["code"] == "model_not_found"
-    assert strict.send("POST", CHAT, ASK | {"model": "demo-model"}).status == 200
-    assert strict.send("POST", CHAT, without("model")).json["error"]["param"] == "model"
-
-
 @pytest.mark.parametrize(("path", "status"), [(MESSAGES, 529), (CHAT, 503)])
 def test_without_a_model_the_server_says_so(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, status: int

@@ -16,7 +16,6 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 
 HOME = ServerConfig()
-OPEN = ServerConfig(host="0.0.0.0", api_key="secret", allowed_hosts=("mac.local",))
 
 
 def refusal(check: Callable[..., None], *facts: Any) -> ErrorKind | None:
@@ -154,13 +153,6 @@ def test_a_page_of_a_name_that_a_neighbour_can_claim_is_refused() -> None:
         assert refusal(check_origin, f"http://{name}", name, allowed) is None
 
 
-def test_a_page_of_the_requested_address_is_accepted() -> None:
-    host = "192.168.1.5:8080"
-
-    assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.5") is None
-    assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.6") is not None
-
-
 EXTENSIONS = ServerConfig(allowed_origins=("chrome-extension://*", "FILE://*"))
 
 
@@ -169,11 +161,6 @@ def test_a_whole_scheme_can_be_allowed(origin: str) -> None:
     assert not passes_origin(origin, HOME)
     assert passes_origin(origin, EXTENSIONS)
     assert cors_headers(origin, EXTENSIONS)["Access-Control-Allow-Origin"] == origin
-
-
-@pytest.mark.parametrize("origin", ["https://file", "myapp://x", "file:", "chrome-extensions://y"])
-def test_an_allowed_scheme_allows_no_other_scheme(origin: str) -> None:
-    assert not passes_origin(origin, EXTENSIONS)
 
 
 @pytest.mark.parametrize(
@@ -225,12 +212,6 @@ def test_a_request_from_no_page_or_from_our_own_page_is_accepted() -> None:
 def test_a_request_from_a_foreign_page_is_refused(origin: str) -> None:
     assert not passes_origin(origin, HOME)
     assert cors_headers(origin, HOME) == {}
-
-
-def test_a_star_allows_every_page() -> None:
-    config = ServerConfig(allowed_origins=("*",))
-
-    assert passes_origin("http://anywhere.example", config)
 
 
 @pytest.mark.parametrize(

@@ -122,26 +122,6 @@ def test_a_hang_up_during_the_prompt_ends_the_generation(
     assert steps_after(site, stage, connection) <= STEPS
 
 
-@PATHS
-@STREAMED
-def test_a_hang_up_in_the_queue_removes_the_request(
-    staged: Callable[..., Any], path: str, is_streamed: bool
-) -> None:
-    stage = staged(Limits(max_rows=1), step_s=STEP_S)
-    site = stage.site
-    running = site.open("POST", MESSAGES, ASK | {"stream": True})
-    waiting = site.open("POST", path, body(path, LONG, is_streamed=is_streamed), waits=False)
-    assert stage.wait_until(lambda engine: engine.status.waiting == 1)
-    held = HeldSteps(site, stage)
-    held.hang_up(waiting)
-    assert stage.wait_until(lambda _: len(held.waiting) > STEPS)
-
-    assert held.waiting[STEPS] == 0
-    assert stage.engine.status.running == 1
-    # It never runs: the request before it ends, and nothing is left.
-    assert steps_after(site, stage, running) <= STEPS
-
-
 @pytest.mark.parametrize(
     ("path", "sign"),
     [

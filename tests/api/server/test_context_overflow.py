@@ -100,18 +100,3 @@ def test_every_dialect_reports_it_in_its_vendors_words(
     assert reply.status == 400
     assert reply.headers["x-should-retry"] == "false"
     assert body == SAID[path][1](letters + (0 if path in RAW else AROUND))
-
-
-@pytest.mark.parametrize("path", SAID)
-def test_a_prompt_as_long_as_the_context_is_one_token_too_long(small: Site, path: str) -> None:
-    letters = CONTEXT - (0 if path in RAW else AROUND)
-    error = sent(small, path, letters, is_streamed=False).json["error"]
-    said = error if isinstance(error, str) else error["message"]
-
-    expected = {
-        "/v1/messages": "prompt is too long: 64 tokens > 63 maximum",
-        "/generate": "The input (64 tokens) is longer than the model's context length (63 tokens).",
-        "/api/chat": "prompt too long; exceeded max context length by 1 tokens",
-        "/api/generate": "prompt too long; exceeded max context length by 1 tokens",
-    }
-    assert said.startswith(expected.get(path, "This model's maximum context length is 63 tokens."))

@@ -4,8 +4,6 @@ import asyncio
 import gc
 import json
 import os
-import random
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -15,9 +13,7 @@ from typing import Any
 import pytest
 
 from api.server.server import ApiServer
-from api.transport.config import ServerConfig
 from engine.engine import Engine
-from engine.inference.speculation.cost import PassCosts
 from tests.support.asking import run
 from tests.support.scripted import GO, Stage
 
@@ -155,51 +151,3 @@ async def test_many_clients_at_once(engine: Engine, clients: int) -> None:
     assert open_files() == files
     assert memory_mb() < memory * 1.05 + 10
     await server.stop()
-
-
-@pytest.mark.engine_dies
-def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
-    engine: Engine, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # One token a pass: with guesses these repetitive answers would end before the thread dies.
-    monkeypatch.setattr(PassCosts, "choose", lambda *_, **__: (0, 0.0))
-
-    async def answer(server: ApiServer, n: int, *, is_streamed: bool) -> bytes:
-        path = PATHS[n % len(PATHS)]
-        body = body_for(path, n, is_streamed=is_streamed)
-        async with asking(server, path, body) as reader:
-            return bytes(await reader.read())
-
-    # No answer ends before the server has taken all requests, however long that takes.
-    are_taken, left = threading.Event(), iter(range(random.Random(5).randrange(5, 20)))
-
-    def dies(_: int) -> None:
-        are_taken.wait(0.2)
-        if are_taken.is_set() and next(left, None) is None:
-            stage.model.fault = lambda _: None
-            raise SystemExit("the device was lost")
-
-    async def load() -> None:
-        server = ApiServer(engine, ServerConfig())
-        await server.start()
-        tasks = len(asyncio.all_tasks())
-        stage.model.fault = dies
-        answers = asyncio.gather(
-            *(answer(server, n, is_streamed=n % 2 == n // 6 % 2) for n in range(48))
-        )
-        async with asyncio.timeout(60):
-            while engine.status.running + engine.status.waiting < 48:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        are_taken.set()
-        ended = await answers
-        # What had not begun when the thread died is answered by the next one.
-        has_died = [b"the device was lost" in body for body in ended]
-        assert any(has_died)
-        for n, body in enumerate(ended):
-            assert has_died[n] or f"c{n} ".encode() in body, (PATHS[n % len(PATHS)], body)
-            assert b'"error"' in body or not has_died[n], body
-        assert await client(server, 1, leaves=False, is_slow=False) == "c1 " * TOKENS
-        await until_quiet(engine, tasks)
-        await server.stop()
-
-    run(load())

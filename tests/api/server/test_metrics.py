@@ -86,30 +86,6 @@ def test_an_answer_whose_client_left_is_counted_as_cancelled(staged: Callable[..
     assert numbers(site)[key] == 1
 
 
-def test_the_prompt_cache_is_measured(busy: Any) -> None:
-    site, stage = busy
-    chat = "/v1/chat/completions"
-    cold = numbers(site)
-    first = site.send("POST", chat, CHAT).json["usage"]
-    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
-    once = numbers(site)
-    second = site.send("POST", chat, CHAT).json["usage"]
-    assert stage.wait_until(lambda engine: engine.status.cache_use.hits == 1)
-    twice = numbers(site)
-    entries, size, hits, tokens = (
-        (f"fullstop_prompt_cache_{name}",)
-        for name in ("entries", "bytes", "hits_total", "hit_tokens_total")
-    )
-
-    assert [cold[name] for name in (entries, size, hits, tokens)] == [0, 0, 0, 0]
-    # The one layer keeps a key and a value for every token, as floats and in blocks.
-    assert once[entries] == 1
-    assert once[size] >= 8 * first["total_tokens"]
-    assert once[hits] == 0
-    assert twice[hits] == 1
-    assert twice[tokens] == second["prompt_tokens_details"]["cached_tokens"] > 0
-
-
 def test_vllm_names_have_the_same_figures(busy: Any) -> None:
     site, _ = busy
     reply = site.send("POST", "/v1/chat/completions", CHAT | {"n": 2}).json

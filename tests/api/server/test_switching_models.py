@@ -2,8 +2,6 @@
 
 import asyncio
 import threading
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,6 @@ import pytest
 from api.server.server import ApiServer
 from api.transport.config import ServerConfig
 from engine.engine import Engine
-from engine.inference.backend import LoadProgress
-from engine.inference.loader import load_model
 from tests.api.server.test_load import PATHS, body_for, text_of
 from tests.support.scripted import Stage
 
@@ -63,32 +59,3 @@ async def asked(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
             if line.startswith(b"{"):
                 text = text_of(path, line, text)
         return response.status, text
-
-
-def test_the_only_model_is_listed_while_it_is_being_loaded(
-    serve: Any, demo_model_path: Path
-) -> None:
-    may_go_on = threading.Event()
-
-    def load(folder: Path, *, on_progress: Any, **options: Any) -> Any:
-        while not may_go_on.wait(0.005):
-            on_progress(LoadProgress("weights", 1, 100))
-        return load_model(folder, on_progress=on_progress, **options)
-
-    with closing(Engine(loader=load)) as engine:
-        site = serve(engine)
-        assert site.send("GET", "/v1/models").json["data"] == []
-        loading = threading.Thread(target=lambda: asyncio.run(engine.load(demo_model_path)))
-        loading.start()
-        try:
-            while engine.status.state != "loading":
-                time.sleep(0.005)
-            for path, key in (("/v1/models", "data"), ("/api/tags", "models")):
-                [listed] = site.send("GET", path).json[key]
-                assert listed.get("id", listed.get("name")) in ("demo-model", "demo-model:latest")
-            assert site.send("GET", "/v1/models/demo-model").json["loaded"] is False
-            assert site.send("GET", "/api/ps").json == {"models": []}
-        finally:
-            may_go_on.set()
-            loading.join()
-        assert site.send("GET", "/v1/models/demo-model").json["loaded"] is True

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.values.request import GenerationRequest
-from tests.api.dialects.asking import refused_field, request
+from tests.api.dialects.asking import request
 
 USER = {"role": "user", "content": "?"}
 SEARCH = {"name": "ToolSearch", "input_schema": {"type": "object"}}
@@ -54,12 +54,6 @@ def test_referenced_tool_is_described_in_the_result_and_can_be_called() -> None:
     assert (_listed(wanted), _callable(wanted)) == (["ToolSearch"], ["ToolSearch", "slack"])
 
 
-def test_deferred_tool_that_was_called_is_listed_though_its_reference_is_gone() -> None:
-    wanted = request("messages", tools=TOOLS, messages=[USER, _called("mail"), USER])
-
-    assert _listed(wanted) == ["ToolSearch", "mail"]
-
-
 @pytest.mark.parametrize(
     "tools",
     [
@@ -70,18 +64,6 @@ def test_deferred_tool_that_was_called_is_listed_though_its_reference_is_gone() 
 )
 def test_tools_that_no_search_here_could_find_are_listed(tools: list[dict[str, Any]]) -> None:
     assert {"slack", "mail"} <= {*_listed(request("messages", tools=tools))}
-
-
-def test_deferred_tool_can_be_required_by_its_name() -> None:
-    choice = {"type": "tool", "name": "slack"}
-    wanted = request("messages", tools=TOOLS, tool_choice=choice)
-
-    assert (wanted.tool_choice.name, _listed(wanted)) == ("slack", ["ToolSearch", "slack"])
-    with_unknown = {"type": "tool", "name": "gone"}
-    assert refused_field("messages", tools=TOOLS, tool_choice=with_unknown) == (
-        "tool_choice",
-        "name",
-    )
 
 
 def test_search_result_of_the_vendor_makes_its_tools_callable() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.values.request import GenerationRequest, Message
-from tests.api.dialects.asking import refusal, request
+from tests.api.dialects.asking import request
 
 USER = {"role": "user", "content": "?"}
 FETCHED = {"type": "document", "title": "T", "source": {"type": "text", "data": "PAGE"}}
@@ -113,21 +113,3 @@ def test_result_of_a_foreign_tool_has_the_name_of_its_call() -> None:
     result = {"type": "mcp_tool_result", "tool_use_id": "m", "content": "ROW"}
 
     assert _history(call, result).messages[1].content == "Result of rows:\nROW\n\n"
-
-
-def test_citations_of_a_document_are_named() -> None:
-    block = {**FETCHED, "citations": {"enabled": True}}
-    wanted = request("messages", messages=[{"role": "user", "content": [block]}])
-
-    assert wanted.not_applied == ("messages.0.content.0.citations",)
-
-
-def test_examples_of_a_tool_are_in_its_description() -> None:
-    tool = {"name": "f", "input_schema": {"type": "object"}, "input_examples": [{"city": "Bø"}]}
-    wanted = request("messages", tools=[{**tool, "description": "Weather."}])
-
-    assert wanted.tools[0].description == 'Weather.\nExamples of its input:\n{"city": "Bø"}'
-
-
-def test_compaction_in_an_answer_is_refused() -> None:
-    assert refusal("messages", compaction={"instructions": "x"}).field == ("compaction",)

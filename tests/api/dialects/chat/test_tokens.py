@@ -1,17 +1,14 @@
 """The tokens of prompts and conversations, the text of tokens, and the cache of prompts."""
 
-from collections.abc import Callable
 from typing import Any
 
 import mlx_lm
 import pytest
 
-from tests.api.conftest import LONG, Site
-from tests.support.scripted import GO
+from tests.api.conftest import Site
 
 TURNS = [{"role": "user", "content": "Count from 1 to 3"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-GENERATED = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2}}
 
 
 def tokens_of(site: Site, **body: Any) -> dict[str, Any]:
@@ -84,26 +81,3 @@ def test_a_wrong_request_is_refused_with_its_field(
     answer = site.send("POST", path, body)
     assert answer.status == 400
     assert answer.json["error"]["param"] == field
-
-
-def keep_a_prompt(stage: Any, site: Site) -> None:
-    """Let the prompt cache keep a prompt that has been answered."""
-    site.send("POST", "/generate", GENERATED)
-    assert stage.wait_until_idle()
-
-
-@pytest.mark.parametrize("method", ["POST", "GET"])
-def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
-    staged: Callable[..., Any], method: str
-) -> None:
-    stage = staged(step_s=0)
-    site = stage.site
-    keep_a_prompt(stage, site)
-    before = site.send("GET", "/server_info").json["internal_states"][0]
-    dropped = site.send(method, "/flush_cache").json
-    after = site.send("GET", "/get_server_info").json["internal_states"][0]
-
-    assert before["cached_prompts"] == dropped["flushed_prompts"] > 0
-    assert before["cached_bytes"] == dropped["freed_bytes"] > 0
-    assert (after["cached_prompts"], after["cached_bytes"], after["running"]) == (0, 0, 0)
-    assert site.send("POST", "/generate", GENERATED).json["meta_info"]["cached_tokens"] == 0

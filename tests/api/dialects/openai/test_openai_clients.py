@@ -1,11 +1,10 @@
 """Responses and Completions through OpenAI's own client, on the demo model."""
 
 import json
-from typing import Any, Literal
+from typing import Any
 
 import openai
 import pytest
-from pydantic import BaseModel
 
 COUNT = "Count from 1 to 10, one number per line"
 WEATHER = "What is the weather in Paris?"
@@ -75,19 +74,6 @@ def test_reasoning_is_a_separate_item(openai_client: openai.OpenAI, is_streamed:
     assert response.usage.output_tokens_details.reasoning_tokens > 0
 
 
-def test_a_summary_is_the_whole_reasoning(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {"input": COUNT, "max_output_tokens": 2000, "temperature": 0}
-    plain = answered(openai_client, False, **asked, reasoning={"effort": "high"})
-    for summary, is_streamed in (("auto", False), ("concise", True), ("detailed", False)):
-        wanted = {"effort": "high", "summary": summary}
-        told = answered(openai_client, is_streamed, **asked, reasoning=wanted)
-        reasoning, message = told.output
-        [part] = reasoning.summary
-        assert (part.type, part.text) == ("summary_text", plain.output[0].content[0].text)
-        assert reasoning.content == []
-        assert message.content[0].text == plain.output_text
-
-
 @STREAMED
 def test_a_response_calls_a_tool_and_answers_from_its_result(
     openai_client: openai.OpenAI, is_streamed: bool
@@ -105,24 +91,6 @@ def test_a_response_calls_a_tool_and_answers_from_its_result(
         {"city": "Paris"},
     )
     assert "Rain" in said.output_text
-
-
-class Weather(BaseModel):
-    city: Literal["Paris", "Oslo"]
-    is_raining: bool
-
-
-@STREAMED
-def test_a_response_is_parsed(openai_client: openai.OpenAI, is_streamed: bool) -> None:
-    if is_streamed:
-        with openai_client.responses.stream(
-            model="m", input=WEATHER, text_format=Weather
-        ) as stream:
-            response = stream.get_final_response()
-    else:
-        response = openai_client.responses.parse(model="m", input=WEATHER, text_format=Weather)
-
-    assert isinstance(response.output_parsed, Weather)
 
 
 # -- completions ------------------------------------------------------------------------------

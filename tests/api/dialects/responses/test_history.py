@@ -45,14 +45,6 @@ def test_reasoning_reaches_the_turn_that_follows_it(items: Any, thinking: str) -
     assert turns("responses", USER, *items, USER)[1] == Message("assistant", "", thinking=thinking)
 
 
-def test_reasoning_that_only_its_server_can_read_is_named() -> None:
-    thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
-    wanted = request("responses", input=[USER, thought, CALL, OUTPUT])
-
-    assert wanted.messages[1].thinking == ""
-    assert wanted.not_applied == ("input[1] (reasoning)",)
-
-
 FOREIGN: list[tuple[dict[str, Any], str]] = [
     (
         {
@@ -131,13 +123,6 @@ def test_unknown_part_is_read_named_or_refused() -> None:
     assert error.field == ("input", 0, "content", 0, "type")
 
 
-def test_truncation_is_named_and_a_cache_without_an_answer_refused() -> None:
-    assert request("responses", truncation="auto").not_applied == ("truncation",)
-    assert request("responses", truncation="disabled").not_applied == ()
-    error = refusal("responses", prompt_cache_options={"prewarm": True})
-    assert error.field == ("prompt_cache_options", "prewarm")
-
-
 # -- reasoning of this server's answers --------------------------------------------------------
 
 
@@ -179,21 +164,3 @@ def test_reasoning_of_an_answer_comes_back(
         assert site.send("POST", "/v1/responses", {"model": "m", **history}).status == 200
         [turn] = [turn for turn in asked[-1].messages if turn.role == "assistant"]
         assert (turn.thinking, turn.content) == (written, rest[0]["content"][0]["text"])
-
-
-def test_kept_call_that_was_cut_is_left_out_and_named(site: Any) -> None:
-    text = {"type": "string", "minLength": 60}
-    schema = {"type": "object", "properties": {"at": text}, "required": ["at"]}
-    tool = {"type": "function", "name": "look", "parameters": schema}
-    asked = {"model": "m", "input": "Hi", "tools": [tool], "tool_choice": "required"}
-    events = site.send(
-        "POST", "/v1/responses", {**asked, "max_output_tokens": 30, "stream": True}
-    ).events
-    cut = json.loads(events[-1][1])["response"]
-    [call] = [item for item in cut["output"] if item["type"] == "function_call"]
-    assert call["status"] == "incomplete"
-
-    body = {"model": "m", "input": "Hi", "previous_response_id": cut["id"]}
-    reply = site.send("POST", "/v1/responses", body)
-    assert reply.status == 200
-    assert reply.headers["x-fullstop-not-applied"] == "previous_response_id (function_call)"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.transport.config import ConfigError
-from api.transport.response_store import ResponseStore, StoredResponse, prepare_folder
+from api.transport.response_store import ResponseStore, StoredResponse
 
 URL = "/v1/responses"
 
@@ -90,13 +90,6 @@ def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
         opened(tmp_path)
     first.close()
     opened(tmp_path).close()
-
-
-def test_a_folder_that_cannot_be_used_is_refused_in_words(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match="cannot be used") as refusal:
-        prepare_folder(tmp_path / "file" / "folder")
-    assert refusal.value.setting == "kept_responses_folder"
 
 
 def test_a_conversation_continues_after_a_restart(serve: Any, tmp_path: Path) -> None:

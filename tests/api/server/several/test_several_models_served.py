@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -200,16 +199,3 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
-
-
-@pytest.mark.parametrize("route", _ROUTES)
-def test_a_name_with_ollamas_tag_is_the_model_on_every_route(
-    serve: Any, several: Engine, models: list[OfferedModel], route: str
-) -> None:
-    server = serve(several)
-    names = [model["name"] for model in server.send("GET", "/api/tags").json["models"]]
-    assert names[0].endswith(":latest")
-    for name in (names[0], names[1], "claude-haiku:latest", models[1].id.upper()):
-        assert server.send("POST", route, ask(route, name)).status == 200
-        assert server.send("GET", f"/v1/models/{quote(name, safe='')}").status == 200
-    assert server.send("POST", route, ask(route, "other:latest")).status == 404

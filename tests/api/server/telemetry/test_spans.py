@@ -187,21 +187,3 @@ def test_spans_contain_prompts_and_answers_only_if_the_variable_asks_for_them(
     assert found["fullstop.stop.dropped"][0].startswith("3\n4")
     (tool,) = json.loads(found["gen_ai.tool.definitions"])
     assert tool["name"] == "look"
-
-
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/api/embed", "/api/embeddings"])
-def test_embeddings_are_an_operation_of_their_own(
-    told: Told, collector: Collector, path: str
-) -> None:
-    with told() as site:
-        body = {"model": "a-name", "input": ["Paris"], "prompt": "Paris"}
-        assert site.send("POST", path, body).status == 200
-        count = site.send("POST", "/tokenize", {"prompt": "Paris"}).json["count"]
-        assert site.send("POST", path, {"input": 5, "prompt": 5}).status == 400
-    span, refused = collector.spans
-    found = plain(span.attributes)
-    assert span.name == "embeddings a-name"
-    assert found["gen_ai.operation.name"] == "embeddings"
-    assert found["gen_ai.response.model"] == "demo-model"
-    assert found["gen_ai.usage.input_tokens"] == count
-    assert plain(refused.attributes)["error.type"] == "invalid_request"
