@@ -93,7 +93,7 @@ def end_if_stuck(exit_code: int) -> None:
 
 
 async def load(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
-    """Load a model, and return what is known of it.
+    """Load a model, and return its facts.
 
     Args:
         engine: The engine that loads it.
@@ -226,7 +226,7 @@ def _found(option: str, offering: Offering, name: str) -> OfferedModel:
 def offered_models(models: Iterable[FoundModel]) -> list[OfferedModel]:
     """Return the complete ones among the found models, with ids to offer them by.
 
-    Those that take precedence come first. If two models have the same name, the id of the second
+    The order is that of precedence. If two models have the same name, the id of the second
     includes the folder around it.
     """
     offers: dict[str, OfferedModel] = {}

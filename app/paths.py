@@ -63,7 +63,7 @@ def page(name: str) -> Path | None:
 
 
 def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
-    """Return the folders that are searched for models, including those that a person added."""
+    """Return the folders that are searched for models, including added ones."""
     return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())
 
 

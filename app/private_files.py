@@ -79,7 +79,7 @@ def access_problem(path: Path, mode: int) -> str | None:
     One start with ``sudo`` makes folders that belong to root.
 
     Args:
-        path: A file or folder; what is missing would have to be created.
+        path: A file or folder, which may be missing.
         mode: ``os.R_OK``, ``os.W_OK``, or both.
     """
     nearest = None

@@ -26,7 +26,7 @@ class OutputError(Exception):
 
 
 def prepare_streams() -> None:
-    """Let each standard stream be one that can be used, whatever the program was started with.
+    """Make each standard stream usable, whatever the program was started with.
 
     A closed descriptor would become that of the next opened file, which prints would then damage.
     Streams that another program has put in their place, such as a test runner, stay.
@@ -70,7 +70,7 @@ def write_in_background() -> None:
 
 
 def drain_streams() -> None:
-    """Write what is pending; wait only briefly for a stream that is not read.
+    """Write pending output; wait only briefly for an unread stream.
 
     Raises:
         OutputError: Standard output cannot be written.
@@ -84,7 +84,7 @@ def drain_streams() -> None:
 
 
 def discard_output() -> None:
-    """Discard what is still buffered of standard output: Python would try once more at its exit."""
+    """Discard buffered output, which Python would write once more at its exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -54,7 +54,7 @@ def run(options: AskOptions) -> int:
 
 
 def run_model(options: RunOptions) -> int:
-    """Answer the prompt or what is piped in; chat without either. Return the exit code."""
+    """Answer the prompt or piped text; chat without either. Return the exit code."""
     prompt = " ".join(options.prompt)
     of_model = {field.name: getattr(options, field.name) for field in fields(ModelOptions)}
     if not prompt and sys.stdin is not None and sys.stdin.isatty():

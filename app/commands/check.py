@@ -160,7 +160,7 @@ class Report:
 
 
 def run(options: CheckOptions) -> int:
-    """Check the model, print what was found, and return the exit code."""
+    """Check the model, print the report, and return the exit code."""
     _must_exist(options.model)
     printer = Printer()
     try:

@@ -1,7 +1,7 @@
 """``fullstop launch``: starts a coding agent that uses this program's server.
 
-Finds the server of the window or of ``serve``, or starts one that ends with the agent. Changes none
-of the agent's own files. Main thread.
+Finds the server of the window or of ``serve``, or starts a server that ends with the agent.
+Changes none of the agent's own files. Main thread.
 """
 
 import contextlib

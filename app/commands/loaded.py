@@ -1,4 +1,4 @@
-"""``fullstop ps`` and ``fullstop stop``: the servers on this computer, and what they have loaded.
+"""``fullstop ps`` and ``fullstop stop``: the loaded models of the servers on this computer.
 
 Asks the servers; loads no model itself. Main thread.
 """

@@ -176,7 +176,7 @@ async def _serve(
 
 
 def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_json: bool) -> None:
-    """Print that the server listens; the first line is the one that programs wait for."""
+    """Print that the server listens; programs wait for the first line."""
     print(f"listening on {url}", flush=True)
     if is_json:
         _log.info("listening", extra={"fields": server_facts(url, model, config)})

@@ -32,7 +32,7 @@ def keep_offered(engine: Engine, library: ModelLibrary) -> None:
 
 
 def offer_found(engine: Engine, library: ModelLibrary) -> None:
-    """Let requests name the models that the library found, and those that are still in memory.
+    """Let requests name the models of the library, and loaded models outside of it.
 
     A model whose folder is gone goes on answering under its name until it is unloaded.
     """

@@ -63,7 +63,7 @@ class SingleInstance(QObject):
         return True
 
     def ask_to_show(self, opened: Path | None = None, attached: Sequence[Path] = ()) -> bool:
-        """Ask the running program to show its window, and what is to be opened or attached there.
+        """Ask the running program to show its window, and to open or attach files there.
 
         Args:
             opened: A saved run.

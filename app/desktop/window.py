@@ -88,7 +88,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         tray.close()
 
 
-# Opens what is kept of this person's conversations: the store, and the tokens of answers.
+# -- stored conversations and recorded tokens --------------------------------------------------
 
 
 def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
@@ -120,7 +120,7 @@ async def kept_conversations() -> AsyncIterator[ConversationStore]:
 
 
 def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
-    """Return the requested model, or else the one that was used last."""
+    """Return the requested model, or else the last used one."""
     if options.model == paths.demo_model() and stored.last_model is not None:
         return stored.last_model
     return options.model

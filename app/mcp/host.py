@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolServers:
-    """The configured servers; those that are switched on run when they are needed."""
+    """The configured servers; enabled ones start on demand."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ async def stdio_transport(
     Args:
         config: Its program, arguments and working directory.
         env: Its variables, besides the few that every server inherits.
-        log: Gets what it writes to stderr.
+        log: Gets its stderr.
         on_exit: Called with the end of a sentence when its output ends.
     """
     process = await _open_process(config, {**_default_environment(), **env})

@@ -131,7 +131,7 @@ class Command:
 
     Attributes:
         name: Its word on the command line.
-        help: What it does, as a phrase; also its description, unless that is given.
+        help: Its effect, as a phrase; also its description, if that is empty.
         work: The module and the function that get its options.
         options: The dataclass of its options; None where they have a grammar of their own.
         actions: The commands below it.

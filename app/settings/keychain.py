@@ -142,7 +142,7 @@ class SecretStore:
             return self._filed()
         except _DamagedSecrets as error:
             if self._only:
-                return {self._only: ""}  # it has nothing that could be put right by hand
+                return {self._only: ""}  # a key cannot be repaired by hand
             _log.warning("%s. It is kept as %s", error, move_aside(self._file).name)
             return {}
 

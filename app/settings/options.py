@@ -148,7 +148,7 @@ class ChatOptions(ModelOptions, OpenedRun, Files):
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt(Files):
-    """What is asked."""
+    """The prompt."""
 
     prompt: str = declare(
         "",
@@ -159,7 +159,7 @@ class Prompt(Files):
 
 @dataclass(frozen=True)
 class AskOptions(ModelOptions, Prompt):
-    """One question, its model, and what becomes of the answer."""
+    """One question, its model, and the form of the answer."""
 
     is_json: bool = declare(
         False, option="--json", help="print one JSON object instead of streaming text"

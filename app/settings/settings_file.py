@@ -33,7 +33,7 @@ class Settings(Preferences):
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings as they were loaded, and a notice about those that are invalid."""
+    """Loaded settings, and a notice about invalid ones."""
 
     settings: Settings
     notice: str = ""

@@ -200,7 +200,7 @@ class _RecoverableRows:
         return min(rowid, _MAX_ROWID) if isinstance(rowid, int) and rowid > 0 else 0
 
     def _batched(self, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:
-        """Yield the rows of a table in their order, without those that cannot be read."""
+        """Yield the rows of a table in their order, without unreadable ones."""
         info = self._query(f"PRAGMA table_info({table})") or []
         known = {row[1] for row in info} or set(columns)
         selected = ", ".join(name if name in known else "NULL" for name in columns)

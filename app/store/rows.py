@@ -122,7 +122,7 @@ class MessageSnapshot:
     run: dict[str, Any] | None
 
     def values(self) -> MessageRow:
-        """Return what is written."""
+        """Return the row to write."""
         run = None if self.run is None else json.dumps(self.run, ensure_ascii=True)
         return self.row._replace(run=run, text=storable(self.row.text))
 
@@ -143,7 +143,7 @@ def message_snapshot(conversation: Conversation, message: ConversationMessage) -
     kept = message_values(message)
     if message.run is not None:
         return MessageSnapshot(row, {**run_values(message.run), **kept})
-    # The list's preview reads the first number of what is kept with a question.
+    # ``_PREVIEW`` reads the first number of this JSON.
     return MessageSnapshot(row, {"attached_chars": 0, **kept} if kept else None)
 
 
@@ -270,7 +270,7 @@ def preset_row(preset: Preset) -> PresetRow:
 
 
 def presets_from(rows: Iterable[PresetRow]) -> list[Preset]:
-    """Return presets; one that cannot be read is left out."""
+    """Return the readable presets."""
     presets: list[Preset] = []
     for row in rows:
         try:
@@ -306,7 +306,7 @@ def storable(text: str) -> str:
 
 
 def _kept_with(content: str | None) -> Fields | None:
-    """Return what is kept with a message beside its text; None where it cannot be read."""
+    """Return the JSON values stored with a message; None if unreadable."""
     try:
         return Fields(parsed_json(content)) if content else None
     except DamagedFile:

@@ -1,7 +1,7 @@
 """Full-text search in all messages, by trigram indexes of texts, reasoning and tool calls.
 
 Trigrams find substrings of three or more characters in any language. Shorter terms are compared
-with every message, or with those that match the longer terms.
+with every message, or with the matches of the longer terms.
 """
 
 import sqlite3

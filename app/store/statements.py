@@ -23,9 +23,8 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
 _BLANKS = "' ' || char(9, 10, 13)"
-# The start of the newest text, for the list: what is shown, where there are no versions. Empty
-# text means that there are messages all the same; NULL, that there are none. Of a question with
-# files (``{"attached_chars": 9}``) it is what was typed, as in ``Conversation.preview``.
+# The start of the newest text, for the sidebar: empty for messages without text, NULL without
+# messages. The text of a question with files begins after them (``{"attached_chars": 9}``).
 _PREVIEW = f"""
     coalesce(
         (SELECT coalesce(
@@ -117,8 +116,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 def clean_up(connection: sqlite3.Connection) -> None:
     """End answers that the last exit cut off, and remove deleted conversations.
 
-    No answer can be running at a start. One that still says so was cut off, and is shown as
-    interrupted. Empty conversations are deleted, except for the newest.
+    No answer can be running at a start: it is shown as interrupted. Empty conversations are deleted, except for the newest.
     """
     with transaction(connection):
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")

@@ -1,4 +1,4 @@
-"""Writes changes to the database in their order, and retries those that fail."""
+"""Writes changes to the database in their order, and retries failed ones."""
 
 import asyncio
 import logging
@@ -163,7 +163,7 @@ class Writer:
                     self._failed.add(write.conversation_id)
 
     def _remove(self, written: Iterable[Write]) -> None:
-        """Remove changes, except those that a newer one has replaced meanwhile."""
+        """Remove written changes, unless a newer change has replaced them."""
         with self._lock:
             for write in written:
                 if self._pending.get(write.key) is write:

@@ -1,4 +1,4 @@
-"""The tools that a conversation may use, and those that run there without approval.
+"""The tools of a conversation, and its approvals.
 
 The choice is not part of exported files, so that no imported file can run a tool.
 """

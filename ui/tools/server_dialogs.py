@@ -28,6 +28,8 @@ from ui.records.tool_servers import (
     ToolsRefused,
 )
 
+_EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
+
 
 class NamedValueRows(QWidget):
     """A row for each value, and a button that adds one."""
@@ -107,9 +109,6 @@ class _Row(QWidget):
         self.text.setEchoMode(modes.Password if is_secret else modes.Normal)
         kept = self._is_kept and is_secret
         self.text.setPlaceholderText("Leave empty to keep the saved value" if kept else "Value")
-
-
-_EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
 
 
 class _KeptDialog(QDialog):

@@ -39,6 +39,16 @@ from ui.records.tool_servers import (
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.toolbox import Toolbox
 
+_LIST_PX = 240
+_SHORT_STAGES = {
+    ServerStage.OFF: "Off",
+    ServerStage.STOPPED: "On",
+    ServerStage.STARTING: "Starting…",
+    ServerStage.READY: "Running",
+    ServerStage.RESTARTING: "Starting again…",
+    ServerStage.FAILED: "Failed",
+}
+
 
 class ServerDetail(QWidget):
     """Shows one server.
@@ -147,17 +157,6 @@ class ServerDetail(QWidget):
             item = QListWidgetItem(f"{tool.title}\n{line}" if line else tool.title)
             item.setToolTip(plain_tooltip(tool.description[:1_000]))
             self.tools.addItem(item)
-
-
-_LIST_PX = 240
-_SHORT_STAGES = {
-    ServerStage.OFF: "Off",
-    ServerStage.STOPPED: "On",
-    ServerStage.STARTING: "Starting…",
-    ServerStage.READY: "Running",
-    ServerStage.RESTARTING: "Starting again…",
-    ServerStage.FAILED: "Failed",
-}
 
 
 class ToolServersWindow(OwnWindow):

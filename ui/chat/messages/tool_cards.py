@@ -40,6 +40,11 @@ from ui.words import (
 
 UNFINISHED = "Unfinished call"
 _MAX_SHOWN_CHARS = 20_000
+_SHORT_CHARS, _SHORT_LINES = 600, 8
+# A longer result can be shortened to this for the model, by hand.
+_LONG_CHARS = 4_000
+_ICON_PX = 26
+_PICTURE_PX = 420, 280
 
 _ENDINGS = {
     CallState.DONE: "done",
@@ -187,9 +192,6 @@ class PermissionRow(QWidget):
             self.decided.emit(Decision(permission, self.reason.text()))
 
 
-_ICON_PX = 26
-
-
 class GrowingCard(QFrame):
     """Shows the name of a call, and its arguments so far."""
 
@@ -230,17 +232,8 @@ class GrowingCard(QFrame):
             self._shown = len(texts)
 
 
-# A card is changed in place, so that a person who types in it, or whose focus is in it, is not
-# disturbed while another call continues.
-
-_SHORT_CHARS, _SHORT_LINES = 600, 8
-# A longer result can be shortened to this for the model, by hand.
-_LONG_CHARS = 4_000
-_PICTURE_PX = 420, 280
-
-
 class ToolCard(QFrame):
-    """Shows one tool call.
+    """Shows one tool call; changed in place, which keeps the focus and typed text.
 
     Signals:
         decided: Carries the ``Decision`` whether the call may run.
@@ -463,7 +456,7 @@ class ResultPicture(QPushButton):
         if size.isValid() and (
             size.width() > available.width() or size.height() > available.height()
         ):
-            # Scaled while it is read: a large picture takes no more memory than what is shown.
+            # Scaled while reading: a large picture takes the memory of its scaled size only.
             reader.setScaledSize(size.scaled(available, Qt.AspectRatioMode.KeepAspectRatio))
         image = reader.read()
         if image.isNull():

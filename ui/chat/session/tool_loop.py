@@ -154,7 +154,7 @@ class ToolLoop:
             self._on_finished(answer, is_continued)
 
     async def _start_servers(self, run: Run) -> None:
-        """Start the servers of the conversation; the run shows those that are not ready."""
+        """Start the servers of the conversation; the run lists the unready ones."""
         names = self._conversation.tools.servers
         waiting = (ServerStage.STOPPED, ServerStage.STARTING, ServerStage.RESTARTING)
         run.starting = tuple(
