@@ -39,7 +39,7 @@ def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> st
     Args:
         agent: The agent.
         target: The server and model that it uses.
-        more: The person's own arguments.
+        more: The user's own arguments.
     """
     has_key = target.key != NO_KEY
     setup = agent.set_up(replace(target, key=_KEY_MARK) if has_key else target)

@@ -194,7 +194,7 @@ def _qwen(target: Target) -> Setup:
         "OPENAI_BASE_URL": f"{target.url}/v1",
         "OPENAI_API_KEY": target.key,
         "OPENAI_MODEL": target.model,
-        # Defaults, which the person's own settings come before.
+        # Defaults; the user's own settings take precedence.
         "QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{FOLDER_MARK}/{file}",
     }
     generation: dict[str, object] = {"customHeaders": IMAGES}

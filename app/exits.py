@@ -1,4 +1,4 @@
-"""How a command fails: a message of one line for a person and an exit code.
+"""How a command fails: a message of one line and an exit code.
 
 Pure values, any thread.
 """

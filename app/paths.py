@@ -17,7 +17,7 @@ from engine.library.local_models import (
     models_named,
 )
 
-# The model folders that a person added in the window, for commands without a window.
+# The model folders added in the window, for commands without a window.
 #
 # The window reads them with all other settings. A command reads only these, without checking the
 # rest of the file: completion in a shell must be fast, and the window reports a damaged file.
@@ -119,7 +119,7 @@ def traces_folder() -> Path:
 
 
 def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
-    """Return the folder of prompt caches: of this person's conversations, or of the server."""
+    """Return the folder of prompt caches: of conversations, or of the server."""
     return _cache_folder() / "prompts" / whose
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.files.safe_files import make_folders
 
 _FOLDER, _FILE = 0o700, 0o600
-# The folder may contain other files, because the person can choose it.
+# The folder may contain other files, because the user can choose it.
 _OUR_FILES = (
     "conversations*",
     "settings.json*",
@@ -64,7 +64,7 @@ def open_private(path: str, flags: int) -> int:
 
 def _tighten(path: Path, allowed: int) -> None:
     with contextlib.suppress(OSError):
-        # If the folder is a person's home, they may share it.
+        # A home folder may be shared.
         if path == Path.home():
             return
         mode = stat.S_IMODE(path.stat().st_mode)

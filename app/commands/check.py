@@ -134,7 +134,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """One or two sentences for a person."""
+        """One or two sentences."""
         if not self.is_right:
             return (
                 f"{self.model.id} does not answer here as mlx-lm's plain loop does. Please report "

@@ -106,7 +106,7 @@ def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
 def _check(
     agent: AgentProgram, server: RunningServer, model: ServedModel, options: LaunchOptions
 ) -> None:
-    """Warn of what a model lacks for an agent; raise ``CommandError`` unless the person insists."""
+    """Warn of what a model lacks for an agent; raise ``CommandError`` without ``--anyway``."""
     if missing := lacks(agent, model.context, server.can_call_tools(model)):
         remedy = (
             "Choose another model with --model (fullstop models lists downloaded models, fullstop "

@@ -185,7 +185,7 @@ class LocalServer:
 
 
 def _port_taken_error(error: OSError, config: ServerConfig) -> OSError:
-    """Return an error that says to a person that another program has the port."""
+    """Return an error with a message for a port that another program has taken."""
     if error.errno != errno.EADDRINUSE:
         return error
     taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")

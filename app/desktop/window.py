@@ -103,7 +103,7 @@ def kept_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
 
 @contextlib.asynccontextmanager
 async def kept_conversations() -> AsyncIterator[ConversationStore]:
-    """Yield the store of this person's conversations; memory, which says so, if there is none."""
+    """Yield the store of conversations; without a file, one in memory with a problem."""
     try:
         store = await open_store(paths.conversations_file())
     except StoreUnavailable as unavailable:
@@ -138,7 +138,7 @@ def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
 
 
 def show_notice(window: MainWindow, notice: str) -> None:
-    """Show a notice to the person once, if there is one."""
+    """Show a notice, if there is one."""
     if not notice:
         return
     _log.warning("%s", notice)
@@ -290,7 +290,7 @@ def server_window(
         engine: Answers.
         theme: The look.
         store: Keeps conversations.
-        preferences: What a person chose.
+        preferences: The preferences.
         loop: The window's loop.
         traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
     """

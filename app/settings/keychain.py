@@ -1,6 +1,6 @@
 """Secrets: in the system's keychain, or in a private file where there is none. None is logged.
 
-A keychain may ask the person something or hang, so it is only used on threads that may wait.
+A keychain may show a question or hang, so it is only used on threads that may wait.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class SecretStore:
         file: Where secrets are if there is no keychain.
         keychain: Returns the keychain or raises ``NoKeychain``.
         only: The name of the secret of a file that is one text; empty for JSON.
-        remedy: What a person does about a damaged file.
+        remedy: The remedy for a damaged file.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class ToolSecrets:
     """The secrets of tool servers, by server and variable; blocks.
 
     Attributes:
-        storage_notice: Where they are, for the person; empty if there are none.
+        storage_notice: The location of the secrets; empty if there are none.
     """
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
@@ -233,7 +233,7 @@ class ToolSecrets:
         self.storage_notice = ""
 
     def look(self) -> None:
-        """Note whether earlier secrets are in the file, which a person should always know."""
+        """Set the notice if earlier secrets are in the file."""
         if self._secrets.has_file():
             self.storage_notice = (
                 "Secrets are in a private file, because there was no keychain when they were kept."

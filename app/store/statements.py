@@ -116,7 +116,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 def clean_up(connection: sqlite3.Connection) -> None:
     """End answers that the last exit cut off, and remove deleted conversations.
 
-    No answer can be running at a start: it is shown as interrupted. Empty conversations are deleted, except for the newest.
+    No answer can be running at a start: it is shown as interrupted. Empty conversations
+    are deleted, except for the newest.
     """
     with transaction(connection):
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")
@@ -226,7 +227,7 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
 def merge(connection: sqlite3.Connection, recovered: RecoveredRows) -> tuple[int, int]:
     """Add rows of another file, except those whose id or name exists; return the new rows."""
     with transaction(connection):
-        # Of a conversation that is here, a person may have sent or removed the files since.
+        # The files of an existing conversation may have been sent or removed since.
         attached = [
             row for row in recovered.attached if not _is_here(connection, row.conversation_id)
         ]

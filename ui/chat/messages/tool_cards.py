@@ -239,15 +239,14 @@ class ToolCard(QFrame):
         decided: Carries the ``Decision`` whether the call may run.
         replied: Carries the ``QuestionReply`` to the server's question.
         restart_requested: Carries the name of the server to restart.
-        picture_wanted: Carries the ``Attachment`` to open.
-        cut_requested: The person wants the model to get only the beginning of the result from now
-            on, or all of it; carries the number of characters, or None.
+        picture_requested: Carries the ``Attachment`` to open.
+        cut_requested: Carries how many characters of the result the model gets; None for all.
     """
 
     decided = Signal(object)
     replied = Signal(object)
     restart_requested = Signal(str)
-    picture_wanted = Signal(object)
+    picture_requested = Signal(object)
     cut_requested = Signal(object)
 
     def __init__(self, name: str, arguments: str) -> None:
@@ -361,7 +360,7 @@ class ToolCard(QFrame):
             return
         for file in files[len(self.pictures) :]:
             picture = ResultPicture(file, folder / file.kept_file)
-            picture.clicked.connect(partial(self.picture_wanted.emit, file))
+            picture.clicked.connect(partial(self.picture_requested.emit, file))
             self.pictures.append(picture)
             self._column.addWidget(picture)
 
@@ -512,7 +511,7 @@ class ToolCards(QWidget):
         continue_requested: Run more calls than the limit.
         replied: The user answered a server's question; carries the call's id and the reply.
         restart_requested: Carries the name of the server to restart.
-        picture_wanted: Carries the ``Attachment`` to open.
+        picture_requested: Carries the ``Attachment`` to open.
         cut_requested: The model shall get only the beginning of a result, or all of it; carries the
             call's id, and the number of characters or None.
     """
@@ -521,7 +520,7 @@ class ToolCards(QWidget):
     replied = Signal(str, object)
     continue_requested = Signal()
     restart_requested = Signal(str)
-    picture_wanted = Signal(object)
+    picture_requested = Signal(object)
     cut_requested = Signal(str, object)
 
     def __init__(self) -> None:
@@ -556,7 +555,7 @@ class ToolCards(QWidget):
                 card.decided.connect(lambda status, name=call.id: self._pass_on(name, status))
                 card.replied.connect(partial(self.replied.emit, call.id))
                 card.restart_requested.connect(self.restart_requested)
-                card.picture_wanted.connect(self.picture_wanted)
+                card.picture_requested.connect(self.picture_requested)
                 card.cut_requested.connect(partial(self.cut_requested.emit, call.id))
                 self._add(card)
             progress = run.progress.get(call.id)
