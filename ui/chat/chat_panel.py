@@ -150,7 +150,7 @@ class ToolsInChat(QObject):
         session = session or self._workspace.current
         view.calls.decided.connect(partial(self._decide, session))
         view.calls.replied.connect(partial(self._reply, session))
-        view.calls.picture_wanted.connect(view.picture_requested)
+        view.calls.picture_requested.connect(view.picture_requested)
         view.calls.show_pictures(self._workspace.store.pictures_folder)
         view.calls.continue_requested.connect(partial(self._continue, session, message))
         view.calls.restart_requested.connect(self._restart)
