@@ -74,11 +74,11 @@ class FollowingBatch(RunningBatch):
 
     def follow_remove(self, numbers: list[int], sampled: list[list[int]]) -> None:
         """Remove the sequences that rank 0 has removed."""
-        removed = self._taken_out(numbers)
+        removed = self._extract(numbers)
         for sequence, tokens in zip(removed, sampled, strict=True):
             if sequence.held and tokens:
                 sequence.held = [*sequence.held[: -len(tokens)], *tokens]
-        self._let_go(removed)
+        self._release(removed)
 
 
 class _Follower:

@@ -33,7 +33,7 @@ class LeadingBatch(RunningBatch):
 
     def __init__(self, model: Any, limits: BatchLimits, ranks: Ranks) -> None:
         # Draft tokens would have to be sent to the others before each pass, so there are none.
-        super().__init__(model, replace(limits, guesses=False))
+        super().__init__(model, replace(limits, drafts=False))
         self._ranks = ranks
         self._abandoned: object = None
 
@@ -66,12 +66,12 @@ class LeadingBatch(RunningBatch):
         """Refuse: the others read sequences alone."""
         raise InvalidRequest("model", "a model that several processes share makes no vectors")
 
-    def leave(self, rows: Mapping[int, int]) -> None:
+    def remove(self, rows: Mapping[int, int]) -> None:
         """Remove sequences everywhere; caches are kept under the tokens that rank 0 sampled."""
-        removed = self._taken_out(rows)
+        removed = self._extract(rows)
         sampled = [(sequence.held or [])[len(sequence) :] for sequence in removed]
         self._ranks.send("remove", [sequence.number for sequence in removed], sampled)
-        self._let_go(removed)
+        self._release(removed)
 
     def reset(self) -> abc.Sequence[int]:
         """Drop all sequences of this process; the other processes are lost already."""

@@ -50,14 +50,14 @@ class BatchLimits:
         prefill_chunk: Most tokens of a prompt read in one step.
         cache_bytes: Most bytes of caches kept for earlier prompts.
         rows: Most sequences at once.
-        guesses: Whether the batch verifies draft tokens.
+        drafts: Whether the batch verifies draft tokens.
         disk: Keeps caches on disk after the model is unloaded; None if they are not kept.
     """
 
     prefill_chunk: int
     cache_bytes: int
     rows: int
-    guesses: bool = True
+    drafts: bool = True
     disk: DiskCache | None = None
 
 

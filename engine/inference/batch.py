@@ -46,7 +46,7 @@ class RunningBatch:
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
         prompts: The prompt cache.
-        can_guess: Whether it checks guesses; if not, it ignores all sources.
+        can_draft: Whether it checks guesses; if not, it ignores all sources.
         own_head: The model's own draft head, a source for every answer; None where it has none.
     """
 
@@ -60,7 +60,7 @@ class RunningBatch:
             limits = replace(limits, rows=1)
         if not can.chunks:
             limits = replace(limits, prefill_chunk=1)
-        self.can_guess = limits.guesses and can.drafts
+        self.can_draft = limits.drafts and can.drafts
         self._stepped_at_s = 0.0
         self._steps = self._tokens_read = 0
         self._max_read = limits.prefill_chunk
@@ -73,7 +73,7 @@ class RunningBatch:
             by_number, self._batch, is_cut_anywhere=self.prompts.can_cut_anywhere
         )
         self._drafting = Drafting(model, by_number, costs or PassCosts())
-        head = head_of(model) if self.can_guess else None
+        head = head_of(model) if self.can_draft else None
         self.own_head = None if head is None else OwnHead(head.origin)
         self._budget = PrefillBudget(limits.prefill_chunk)
 
@@ -95,7 +95,7 @@ class RunningBatch:
             sequence.cache_miss = CacheMiss.SCORED
         if not self.prompts.can_cut_anywhere:
             self._plan_snapshots(sequence)
-        if not self.can_guess:
+        if not self.can_draft:
             sequence.sources = ()
         self.sequences.add(sequence)
         sequence.ticket = self.prompts.ticket(owner)
@@ -123,7 +123,7 @@ class RunningBatch:
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         step = None
-        if decoding and self.can_guess and not self.sequences.reading:
+        if decoding and self.can_draft and not self.sequences.reading:
             with self._stream():
                 step = self._drafting.step(DecodingRows(self._batch.decoding))
         is_plain = step is None
@@ -131,7 +131,7 @@ class RunningBatch:
             step = self._step(max_tokens)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
-        if is_plain and decoding and self.can_guess and not max_tokens:
+        if is_plain and decoding and self.can_draft and not max_tokens:
             self._drafting.record_decode(decoding, took_s)
         if max_tokens:
             self._budget.record_read(took_s, self._tokens_read, decoding)
@@ -220,11 +220,11 @@ class RunningBatch:
             read: Reads for about the given number of seconds.
         """
         decoding = len(self._batch.decoding)
-        most_s = self._budget.available_s(decoding)
-        if not most_s:
+        max_s = self._budget.available_s(decoding)
+        if not max_s:
             return
         begin_s = time.perf_counter()
-        read(most_s)
+        read(max_s)
         self._record_pause(time.perf_counter() - begin_s)
 
     def _record_pause(self, took_s: float) -> None:
@@ -232,25 +232,25 @@ class RunningBatch:
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
-    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **wanted: Any) -> TextReader:
+    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
         """Return what reads texts that become vectors, through ``read_texts``.
 
         Args:
             texts: The tokens of each text.
-            wanted: The other arguments of ``TextReader``.
+            options: The other arguments of ``TextReader``.
 
         Raises:
             InvalidRequest: The model shows no hidden states.
         """
         with self._stream():
-            return TextReader(self._batch.model, texts, most_tokens=self._max_read, **wanted)
+            return TextReader(self._batch.model, texts, max_tokens=self._max_read, **options)
 
     def read_texts(self, reader: TextReader) -> None:
         """Read a part of some texts, unless the streams are behind their pace."""
 
-        def read(most_s: float) -> None:
+        def read(max_s: float) -> None:
             with self._stream():
-                reader.read(most_s)
+                reader.read(max_s)
 
         self.read_beside(read)
 
@@ -266,12 +266,12 @@ class RunningBatch:
             self._tokens_read = sum(counts.values())
             for sequence, count in counts.items():
                 tokens = sequence.read - sequence.cached + count
-                waiting = self.sequences.has_read(sequence, tokens)
+                waiting = self.sequences.record_read(sequence, tokens)
                 step.read += [(sequence.number, tokens), *waiting]
                 if count and sequence.read in sequence.snapshots_at:
                     self._store_snapshot(sequence)
             for sequence in self._batch.begin_decoding(group):
-                self.sequences.begins_to_decode(sequence)
+                self.sequences.begin_decoding(sequence)
             self._note_use()
         return step
 
@@ -288,39 +288,39 @@ class RunningBatch:
     def _stream(self) -> Any:
         return mx.stream(self._batch.stream)
 
-    def leave(self, rows: Mapping[int, int]) -> None:
+    def remove(self, rows: Mapping[int, int]) -> None:
         """Take sequences out at any time, and store their caches for the next turns.
 
         Args:
             rows: Their numbers, each with how many of the last step's tokens its reader did not
                 get.
         """
-        gone = self._taken_out(rows)
-        for sequence in gone:
+        removed = self._extract(rows)
+        for sequence in removed:
             if (unused := rows[sequence.number]) and sequence.cache and sequence.held:
                 with self._stream():
                     if not self._drafting.shorten(sequence.number, sequence.cache, unused):
                         sequence.cache = sequence.held = None
                         continue
                 sequence.held = sequence.held[:-unused]
-        self._let_go(gone)
+        self._release(removed)
 
-    def _taken_out(self, rows: Iterable[int]) -> list[Sequence]:
+    def _extract(self, rows: Iterable[int]) -> list[Sequence]:
         """Take sequences out; return them in order."""
-        gone = self.sequences.take_out(rows)
-        self._drafting.remove(sequence.number for sequence in gone)
-        return gone
+        removed = self.sequences.remove(rows)
+        self._drafting.remove(sequence.number for sequence in removed)
+        return removed
 
-    def _let_go(self, gone: abc.Sequence[Sequence]) -> None:
+    def _release(self, removed: abc.Sequence[Sequence]) -> None:
         """Store the caches of sequences that were taken out; those that waited read on."""
-        self.sequences.let_go(gone)
-        for sequence in gone:
+        self.sequences.release_dependents(removed)
+        for sequence in removed:
             if not sequence.is_invalid:
                 self._store(sequence, sequence.cache, sequence.held)
         self._note_use()
-        for sequence in gone:
+        for sequence in removed:
             if sequence.draft is not None:
-                sequence.draft.leave()
+                sequence.draft.finish()
 
     def _note_use(self) -> None:
         """Make a new ``cache_use`` if anything has changed."""
@@ -355,9 +355,9 @@ class RunningBatch:
             The rows that continue: those that waited for one of the others.
         """
         self._batch.clear()
-        for sequence in self.sequences.begin_anew():
+        for sequence in self.sequences.reset():
             if sequence.draft is not None:
-                sequence.draft.forget()
+                sequence.draft.abandon()
         self._drafting.clear()
         return list(self.sequences.by_number)
 

@@ -13,7 +13,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.mlx_lm_internals import straighten
-from engine.inference.running_cache import joining, parts_of, prepare_to_run
+from engine.inference.running_cache import batched, parts_of, prepare_to_run
 from engine.inference.sampling import greedy
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import with_head
@@ -207,7 +207,7 @@ class ContinuousBatch:
         return group
 
     def _joining_cache(self, sequence: Sequence) -> list[Any]:
-        cache = with_head(joining(sequence.cache, self.model), self.model)
+        cache = with_head(batched(sequence.cache, self.model), self.model)
         return make_prompt_cache(self.model) if cache is None else cache
 
     def _scoring(
@@ -240,7 +240,7 @@ def _counts(rows: list[Sequence], max_tokens: int) -> dict[Sequence, int]:
     """Return how many tokens of each prompt the next pass reads, up to the next snapshot."""
     for row in rows:
         if row.scorer is not None and row.read + max_tokens > row.scorer.begins:
-            max_tokens = min(max_tokens, row.scorer.most_tokens(len(rows)))
+            max_tokens = min(max_tokens, row.scorer.max_tokens(len(rows)))
     counts = {}
     for row in rows:
         ends = [at for at in (*row.snapshots_at, len(row) - 1) if at > row.read]

@@ -90,7 +90,7 @@ class TextReader:
         dimensions: The length of the vectors; None for all that the model has.
         vocabulary_size: How many ids the model can produce.
         name: The model's name, for errors.
-        most_tokens: Most tokens that are read in one pass.
+        max_tokens: Most tokens that are read in one pass.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class TextReader:
         dimensions: int | None,
         vocabulary_size: int,
         name: str,
-        most_tokens: int,
+        max_tokens: int,
     ) -> None:
         self._model = model
         self._trunk = trunk_of(model)
@@ -111,9 +111,9 @@ class TextReader:
         self._pooling = pooling
         self._dimensions = dimensions
         self._vocabulary_size = vocabulary_size
-        self._most = most_tokens
+        self._max_tokens = max_tokens
         self._name = name
-        self._chunk = min(_FIRST_TOKENS, most_tokens)
+        self._chunk = min(_FIRST_TOKENS, max_tokens)
         # How long a token of the last pass took; 0 before the first.
         self._token_s = 0.0
         self._groups = _groups(texts)
@@ -126,19 +126,19 @@ class TextReader:
         return not self._groups
 
     def take(self) -> list[tuple[int, Vector]]:
-        """Return the vectors that are new since the last call, each with its text's place."""
+        """Return the vectors that are new since the last call, each with its text's index."""
         vectors, self._found = self._found, []
         return vectors
 
-    def read(self, most_s: float) -> None:
+    def read(self, max_s: float) -> None:
         """Read for about this many seconds, at least one part of the texts."""
         begin_s = ended_s = time.perf_counter()
         took_s = 0.0
-        while not self.is_done and ended_s + took_s - begin_s <= most_s:
+        while not self.is_done and ended_s + took_s - begin_s <= max_s:
             if self._token_s:
                 # A small part takes hardly less time than a larger one, so parts grow by trying.
-                fitting = min(2 * self._chunk, int(most_s / self._token_s))
-                self._chunk = min(self._most, max(_MIN_TOKENS, fitting))
+                fitting = min(2 * self._chunk, int(max_s / self._token_s))
+                self._chunk = min(self._max_tokens, max(_MIN_TOKENS, fitting))
             tokens = self._pass(self._chunk)
             now_s = time.perf_counter()
             took_s, ended_s = now_s - ended_s, now_s
@@ -149,23 +149,23 @@ class TextReader:
         if not self._groups:
             return
         group = self._groups[0]
-        longest = max(len(self._texts[place]) for place in group)
+        longest = max(len(self._texts[index]) for index in group)
         padded = [
-            [*self._texts[place], *[0] * (longest - len(self._texts[place]))] for place in group
+            [*self._texts[index], *[0] * (longest - len(self._texts[index]))] for index in group
         ]
         self._inputs = mx.array(padded)
-        self._lengths = mx.array([len(self._texts[place]) for place in group])[:, None]
+        self._lengths = mx.array([len(self._texts[index]) for index in group])[:, None]
         self._cache = make_prompt_cache(self._model)
         self._read = 0
         self._sums: mx.array | None = None
 
-    def _pass(self, most: int) -> int:
+    def _pass(self, max_tokens: int) -> int:
         """Read the next part of a group of texts; return how many tokens it had."""
         rows, longest = self._inputs.shape
         width = 1
         if self._reads_chunks:
             # A single token would be read in another way by some kinds of caches.
-            width = max(2, min(longest - self._read, most // rows))
+            width = max(2, min(longest - self._read, max_tokens // rows))
         inputs = self._inputs[:, self._read : self._read + width]
         hidden = self._trunk(inputs, cache=self._cache)
         if (
@@ -177,18 +177,18 @@ class TextReader:
         if self._dimensions is not None and self._dimensions > hidden.shape[-1]:
             raise InvalidRequest(
                 "dimensions",
-                f"must be at most {hidden.shape[-1]}, which this model's vectors have, not "
+                f"must be at max_tokens {hidden.shape[-1]}, which this model's vectors have, not "
                 f"{self._dimensions}",
             )
-        places = mx.arange(self._read, self._read + inputs.shape[1])[None]
+        positions = mx.arange(self._read, self._read + inputs.shape[1])[None]
         match self._pooling:
             case Pooling.LAST:
-                wanted = places == self._lengths - 1
+                selected = positions == self._lengths - 1
             case Pooling.MEAN:
-                wanted = places < self._lengths
+                selected = positions < self._lengths
             case Pooling.FIRST:
-                wanted = mx.broadcast_to(places == 0, (rows, inputs.shape[1]))
-        sums = mx.where(wanted[:, :, None], hidden.astype(mx.float32), 0.0).sum(axis=1)
+                selected = mx.broadcast_to(positions == 0, (rows, inputs.shape[1]))
+        sums = mx.where(selected[:, :, None], hidden.astype(mx.float32), 0.0).sum(axis=1)
         self._sums = sums if self._sums is None else self._sums + sums
         mx.eval(self._sums, [part.state for part in self._cache])
         self._read += inputs.shape[1]
@@ -204,8 +204,8 @@ class TextReader:
         if any(math.isnan(row[0]) for row in rows):  # one NaN makes the length of a vector NaN
             raise NotNumbers(self._name)
         self._found += [
-            (place, array("f", vector))
-            for place, vector in zip(self._groups.pop(0), rows, strict=True)
+            (index, array("f", vector))
+            for index, vector in zip(self._groups.pop(0), rows, strict=True)
         ]
         self._cache = []
         self._begin()
@@ -224,13 +224,13 @@ def trunk_of(model: Any) -> Callable[..., Any]:
 
 
 def _groups(texts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the places of texts that are read together, shortest texts first."""
+    """Return the positions of texts that are read together, shortest texts first."""
     groups: list[list[int]] = []
-    for place in sorted(range(len(texts)), key=lambda index: len(texts[index])):
+    for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
         group = groups[-1] if groups else []
-        tokens = (len(group) + 1) * len(texts[place])
+        tokens = (len(group) + 1) * len(texts[index])
         if group and len(group) < _TEXTS_TOGETHER and tokens <= _TOKENS_TOGETHER:
-            group.append(place)
+            group.append(index)
         else:
-            groups.append([place])
+            groups.append([index])
     return groups

@@ -109,9 +109,9 @@ def compare_with_plain_loop(
         ModelLoadFailed: The model cannot be loaded; the message gives the cause.
     """
     with importing_mlx_lm():
-        from engine.inference import mlx_loading
+        from engine.inference import plain_loop
     try:
-        return mlx_loading.compare(folder, answers, on_progress, on_token)
+        return plain_loop.compare(folder, answers, on_progress, on_token)
     finally:
         free_mlx_thread()
 

@@ -274,7 +274,7 @@ class MlxBackend:
             params,
             self.info.vocabulary_size,
             exempt=self._exempt_from_xtc() if params.xtc_probability else (),
-            is_foreseen=self._budgets.budget_of(request) is not None,
+            is_drawn_ahead=self._budgets.budget_of(request) is not None,
         )
         budget = self._budgets.processor(
             request,
@@ -296,7 +296,7 @@ class MlxBackend:
             self.batch.insert(sequence)
         except BaseException:
             if sequence.draft is not None:  # it counts the answers that it drafts for
-                sequence.draft.forget()
+                sequence.draft.abandon()
             raise
 
     def _message_ends(self, tokens: abc.Sequence[int]) -> abc.Sequence[int]:
@@ -310,7 +310,7 @@ class MlxBackend:
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
     ) -> tuple[list[DraftSource], ModelDrafts | None]:
         """Return all sources of drafts for an answer, and the draft model's one among them."""
-        if not self.batch.can_guess or request.max_tokens == 0:
+        if not self.batch.can_draft or request.max_tokens == 0:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:
@@ -321,7 +321,7 @@ class MlxBackend:
         sources = [source for source in sources if source.origin in allowed]
         owner, draft = request.cache_owner.name, None
         if self._draft is not None and TokenOrigin.DRAFT in allowed:
-            draft = self._draft.guesses(owner, prompt.tokens)
+            draft = self._draft.drafts(owner, prompt.tokens)
         if draft is not None:
             sources.append(draft)
         return sources, draft

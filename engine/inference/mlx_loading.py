@@ -4,18 +4,16 @@ Never runs code from a folder. Engine thread, except for ``check``.
 """
 
 import contextlib
-import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx import nn
-from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model, load_tokenizer
 
@@ -38,7 +36,6 @@ from engine.inference.mlx_lm_internals import (
     classes_of,
     has_template_in_code,
     inner_tokenizer,
-    together,
 )
 from engine.inference.sampling import sampling_defaults
 from engine.inference.speculation.assistants import (
@@ -57,6 +54,7 @@ from engine.inference.speculation.heads import (
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
+from engine.inference.weights import read_weights, size_of, widen
 from engine.library.architectures import ASSISTANTS, architecture_of, missing_package, unsupported
 from engine.library.cache_size import CacheSize
 from engine.library.model_files import context_length, model_name
@@ -64,83 +62,17 @@ from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import DraftInfo, EosToken, HeadInfo, ModelInfo
 from engine.library.weights import weights_size
 from engine.output.vocabulary import Vocabulary, read_vocabulary
-from engine.values.tokens import Comparison, Difference
 from engine.wording import escaped
 
-# Reads a model's weights into memory, part by part, and refuses weights that hold NaN.
-#
-# One NaN spoils every answer of a model, and nothing else would report it. Engine thread.
-
 _log = logging.getLogger(__name__)
-_PART_BYTES = 128 << 20
-# How many values of one weight are checked at once; the check takes one byte of memory for each.
-_SLICE = 1 << 20
-
-
-def read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
-    """Read a model's weights into memory, about a hundred megabytes at a time."""
-    done = due = 0
-    part: list[tuple[str, mx.array]] = []
-    on_progress(LoadProgress("weights", 0, total))
-    for named in tree_flatten(model.parameters()):
-        part.append(named)
-        due += named[1].nbytes
-        if due >= _PART_BYTES:
-            _read_part(part)
-            done, due, part = done + due, 0, []
-            on_progress(LoadProgress("weights", min(done, total), total))
-    _read_part(part)
-    on_progress(LoadProgress("weights", total, total))
-
-
-# On MLX's processor build, products of quantised weights with 16-bit numbers take 8 to 35 times as
-# long as with 32-bit ones.
-_SLOW_ON_CPU = (mx.float16, mx.bfloat16)
-
-
-def widen(model: Any) -> None:
-    """Let a quantised model compute with 32-bit numbers; nothing is read yet."""
-    named = tree_flatten(model.parameters())
-    if not any(name.endswith(".scales") and weight.dtype in _SLOW_ON_CPU for name, weight in named):
-        return
-    _log.info("the model computes with 32-bit numbers, because 16-bit ones are slow without a GPU")
-    model.set_dtype(mx.float32, lambda dtype: dtype in _SLOW_ON_CPU)
-
-
-def _read_part(part: list[tuple[str, mx.array]]) -> None:
-    """Read some weights and compute their sums, which take no memory and show every NaN."""
-    weights = [(name, weight) for name, weight in part if mx.issubdtype(weight.dtype, mx.floating)]
-    # All at once, because waiting for single values takes longer than the sums of a small model.
-    are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(weight) for _, weight in weights)]))
-    mx.eval([weight for _, weight in part], are_finite)
-    finite: Any = are_finite.tolist()
-    for (name, weight), is_finite in zip(weights, finite[1:], strict=True):
-        # A sum may also overflow although no weight is NaN.
-        if not is_finite and _has_nan(weight):
-            raise DamagedFile(
-                f"its weights {name} contain values that are not numbers (NaN). Download it again, "
-                "or convert it again"
-            )
-
-
-def _has_nan(weight: mx.array) -> bool:
-    flat = weight.reshape(-1)
-    return any(
-        mx.any(mx.isnan(flat[start : start + _SLICE])).item()
-        for start in range(0, flat.size, _SLICE)
-    )
-
-
-# Never runs code from a folder. Engine thread, except for ``check``.
-
-_MOST_SAID_CHARS = 600
+_MAX_MESSAGE_CHARS = 600
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
 
 
-def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str:
-    """Return in plain words why mlx-lm did not load a folder."""
+def _describe(folder: Path, config: dict[str, Any], error: BaseException) -> str:
+    """Return a message that says why mlx-lm did not load a folder."""
     name, kind = model_name(folder), _shown(architecture_of(config))
     if not kind:
         return f"{name} is not a language model: its config.json names no model_type"
@@ -158,14 +90,14 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
 
 
 def _failure(folder: Path, error: BaseException) -> str:
-    said = _shown(without_folders(str(error), folder))
-    return f"{model_name(folder)} could not be loaded: {said}"
+    cause = _shown(without_folders(str(error), folder))
+    return f"{model_name(folder)} could not be loaded: {cause}"
 
 
-def _shown(said: object) -> str:
+def _shown(message: object) -> str:
     """Return a library's message on one line, without control characters from a model's files."""
-    words = str(said)[: 2 * _MOST_SAID_CHARS].split()
-    return escaped(" ".join(words))[:_MOST_SAID_CHARS]
+    parts = str(message)[: 2 * _MAX_MESSAGE_CHARS].split()
+    return escaped(" ".join(parts))[:_MAX_MESSAGE_CHARS]
 
 
 def _read(
@@ -183,7 +115,7 @@ def _read(
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
-    with _failures_told(folder, lambda error: _in_words(folder, stated, error)):
+    with _reporting_failures(folder, lambda error: _describe(folder, stated, error)):
         _check_packages(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
@@ -196,7 +128,7 @@ def _read(
             check_loaded(model, tokenizer, config)
         if shard is not None:
             shard(model, config)
-            total = _size_of(model)
+            total = size_of(model)
         if mx.default_device() == mx.cpu:
             widen(model)
         read_weights(model, total, on_progress)
@@ -204,8 +136,8 @@ def _read(
 
 
 @contextlib.contextmanager
-def _failures_told(folder: Path, in_words: Callable[[BaseException], str]) -> Iterator[None]:
-    """Let what fails while a folder is read be told in plain words."""
+def _reporting_failures(folder: Path, describe: Callable[[BaseException], str]) -> Iterator[None]:
+    """Turn errors while a folder is read into ``ModelLoadFailed`` with a message for users."""
     try:
         yield
     except DrafterUnusable as error:
@@ -214,9 +146,9 @@ def _failures_told(folder: Path, in_words: Callable[[BaseException], str]) -> It
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
     except (EngineError, KeyboardInterrupt):
         raise
-    # Panics of native libraries are such exceptions, and so is the wish to end the process.
+    # Panics of native libraries are such exceptions.
     except BaseException as error:
-        raise ModelLoadFailed(in_words(error)) from error
+        raise ModelLoadFailed(describe(error)) from error
 
 
 def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
@@ -244,29 +176,29 @@ def _attached_head(
     model: Any,
     config: dict[str, Any],
     name: str,
-    tell: OnLoadProgress,
+    on_progress: OnLoadProgress,
 ) -> tuple[HeadInfo, CacheSize, int]:
     """Let a model use its own draft head, if that is sound.
 
     Returns:
-        What is to be said of it, the memory of its caches, and that of its weights.
+        Its state, the memory of its caches, and that of its weights.
     """
     try:
         if isinstance(weights, DrafterUnusable):
             raise weights
         head = build_head(weights, model, config)
-        read_weights(head, _size_of(head), tell)
+        read_weights(head, size_of(head), on_progress)
     except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
         return HeadInfo(problem=_shown(error)), CacheSize(), 0
     attach(model, head)
-    return HeadInfo(), memory_of(head), _size_of(head)
+    return HeadInfo(), memory_of(head), size_of(head)
 
 
 def check(folder: Path) -> None:
     """Check a model folder without loading it."""
     stated = check_folder(folder)
-    with _failures_told(folder, lambda error: _in_words(folder, stated, error)):
+    with _reporting_failures(folder, lambda error: _describe(folder, stated, error)):
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
         _check_packages(folder, stated)
@@ -285,10 +217,6 @@ def _stamps(folder: Path) -> Stamps | None:
         return None
 
 
-def _size_of(model: Any) -> int:
-    return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
-
-
 def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
     """Load a model for the plain loop of mlx-lm; the rest of the engine has no part in it."""
     return _read(folder.resolve(), on_progress)[0]
@@ -297,7 +225,7 @@ def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
 def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
     """Load one shard of a model, for a process that follows another."""
     model, *_ = _read(folder.resolve(), unobserved, shard)
-    return model, _size_of(model)
+    return model, size_of(model)
 
 
 def load(
@@ -343,14 +271,14 @@ def load(
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
         cache=measure_cache(model, config),
-        held_bytes=_size_of(model),
+        held_bytes=size_of(model),
         own_settings=tuple(
             (name, value)
             for name, value in asdict(sampling_defaults(folder)).items()
             if value is not None
         ),
     )
-    if limits.guesses and shard is None:
+    if limits.drafts and shard is None:
         in_pass = CacheSize(fixed_bytes=Rollback(model).pass_bytes(WIDTHS[-1]))
         info = replace(info, cache=info.cache + in_pass)
         if isinstance(drafted, _LoadedAssistant):
@@ -358,7 +286,7 @@ def load(
         elif head is not None:
             total = info.size_bytes
             own, memory, head_bytes = _attached_head(
-                head, model, config, info.id, _told_last(on_progress, total)
+                head, model, config, info.id, _as_complete(on_progress, total)
             )
             info = replace(
                 info,
@@ -410,16 +338,16 @@ def logits_size(model: Any) -> int:
 def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProgress:
     """Return a callback that turns the progress of one of two models into that of both."""
 
-    def tell(progress: LoadProgress) -> None:
+    def report(progress: LoadProgress) -> None:
         total = progress.total_bytes and before + progress.total_bytes + after
         done = before + progress.done_bytes if total else 0
         on_progress(LoadProgress(progress.phase, done, total))
 
-    return tell
+    return report
 
 
-def _told_last(on_progress: OnLoadProgress, total: int) -> OnLoadProgress:
-    """Return a callback for what is read once all weights count as read."""
+def _as_complete(on_progress: OnLoadProgress, total: int) -> OnLoadProgress:
+    """Return a callback that reports all weights as read."""
     return lambda progress: on_progress(LoadProgress(progress.phase, total, total))
 
 
@@ -438,7 +366,7 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _Lo
         folder,
         weights_size(folder),
         measure_cache(model, config),
-        held_bytes=_size_of(model),
+        held_bytes=size_of(model),
     )
     return LoadedDraft(model, info, _vocabulary(folder, tokenizer, model)[0])
 
@@ -464,64 +392,12 @@ def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssista
     """Read a draft model that drafts from the other model's cache."""
     on_progress(LoadProgress("checking"))
     config = check_folder(folder)
-    with _failures_told(folder, lambda error: _failure(folder, error)):
+    with _reporting_failures(folder, lambda error: _failure(folder, error)):
         assistant = read_assistant(folder, config)
         if mx.default_device() == mx.cpu:
             widen(assistant)
-        read_weights(assistant, _size_of(assistant), on_progress)
+        read_weights(assistant, size_of(assistant), on_progress)
     info = DraftInfo(
-        model_name(folder), folder, weights_size(folder), held_bytes=_size_of(assistant)
+        model_name(folder), folder, weights_size(folder), held_bytes=size_of(assistant)
     )
     return _LoadedAssistant(assistant, info)
-
-
-# mlx-lm's plain loop, by which answers of the engine are judged: one pass over one token each. It
-# knows no batches, drafts, samplers or earlier prompts, and loads the model for itself; any thread.
-
-# Logits that differ by less are as good as equal: rounding decides between them.
-_NEAR = 1e-3
-# Numbers of 16 bits are further apart than that: so many of their steps are near as well.
-_NEAR_STEPS = 2
-_STEP_OF = {mx.bfloat16: 2.0**-8, mx.float16: 2.0**-11}
-_CHUNK = 512
-
-
-def compare(
-    folder: Path,
-    answers: Sequence[tuple[Sequence[int], Sequence[int]]],
-    on_progress: OnLoadProgress,
-    on_token: Callable[[int], None],
-) -> list[Comparison]:
-    """Compare greedy answers; see ``engine.inference.loader.compare_with_plain_loop``."""
-    model = read_plainly(folder, on_progress)
-    done = itertools.count(1)
-    return [
-        _compared(model, prompt, tokens, lambda: on_token(next(done))) for prompt, tokens in answers
-    ]
-
-
-def _compared(
-    model: Any, prompt: Sequence[int], tokens: Sequence[int], on_token: Callable[[], None]
-) -> Comparison:
-    cache = make_prompt_cache(model)
-    chunk = _CHUNK if together(model).chunks else 1
-    for start in range(0, len(prompt) - 1, chunk):
-        model(mx.array([prompt[start : min(start + chunk, len(prompt) - 1)]]), cache=cache)
-        mx.eval([part.state for part in cache])
-    near_ties, differences, last = 0, [], prompt[-1]
-    for index, token in enumerate(tokens):
-        logits = model(mx.array([[last]]), cache=cache)[0, -1]
-        step = _STEP_OF.get(logits.dtype, 0.0)
-        logits = logits.astype(mx.float32)
-        best = mx.argmax(logits)
-        two = mx.topk(logits, 2)
-        facts = (best, logits[best], two.max() - two.min(), logits[token])
-        expected, highest, lead, own = (float(fact.item()) for fact in facts)  # type: ignore[arg-type]
-        near = max(_NEAR, _NEAR_STEPS * step * abs(highest))
-        near_ties += lead < near
-        if expected != token:
-            distance = highest - own
-            differences.append(Difference(index, token, int(expected), distance, distance < near))
-        last = token
-        on_token()
-    return Comparison(len(tokens), near_ties, tuple(differences))

@@ -17,7 +17,7 @@ from engine.values.tokens import PromptScores, PromptScoring
 _LOGITS_BYTES = 128 << 20
 # Bytes per logit: the logit itself, and its copy as a 32-bit number.
 _BYTES_EACH = 8
-_FEWEST = 16
+_MIN_TOKENS = 16
 
 
 class PromptScorer:
@@ -25,7 +25,7 @@ class PromptScorer:
 
     Args:
         tokens: The prompt.
-        wanted: Which tokens are scored, and with which figures.
+        scoring: Which tokens are scored, and with which figures.
         vocabulary_size: How many ids the model can produce.
 
     Attributes:
@@ -33,23 +33,23 @@ class PromptScorer:
     """
 
     def __init__(
-        self, tokens: abc.Sequence[int], wanted: PromptScoring, vocabulary_size: int
+        self, tokens: abc.Sequence[int], scoring: PromptScoring, vocabulary_size: int
     ) -> None:
-        self.begins = max(0, wanted.start - 1)
+        self.begins = max(0, scoring.start - 1)
         self._tokens = tokens
-        self._wanted = wanted
+        self._scoring = scoring
         self._size = vocabulary_size
 
-    def most_tokens(self, prompts: int) -> int:
+    def max_tokens(self, prompts: int) -> int:
         """Return how many tokens may be read in one step.
 
         Args:
             prompts: How many prompts are read together.
         """
-        return max(_FEWEST, _LOGITS_BYTES // (self._size * _BYTES_EACH * max(1, prompts)))
+        return max(_MIN_TOKENS, _LOGITS_BYTES // (self._size * _BYTES_EACH * max(1, prompts)))
 
     def score(self, logits: mx.array, at: int) -> PromptScores | None:
-        """Return the scores from a chunk of logits; None where none of them is wanted.
+        """Return the scores from a chunk of logits; None where none of them is scoring.
 
         Args:
             logits: The logits after consecutive tokens of the prompt, of shape (tokens,
@@ -65,10 +65,10 @@ class PromptScorer:
         own = mx.take_along_axis(logprobs, mx.array(following)[:, None], axis=-1)
         ranks = mx.sum(logprobs > own, axis=-1)
         parts = [own, ranks]
-        top = min(self._wanted.top, logprobs.shape[-1])
+        top = min(self._scoring.top, logprobs.shape[-1])
         if top:
             parts += _best(logprobs, top)
-        chosen = self._wanted.token_ids
+        chosen = self._scoring.token_ids
         if chosen:
             parts.append(logprobs[:, mx.array(chosen)])
         mx.eval(parts)

@@ -19,8 +19,8 @@ from mlx_lm.models.cache import (
 
 from engine.inference.mlx_lm_internals import fill_window
 
-# If every row has this many empty places on its left, copying the block to remove them pays.
-_LEAST_EMPTY = 64
+# If every row has this many empty positions on its left, copying the block to remove them pays.
+_MIN_EMPTY = 64
 
 
 class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
@@ -33,15 +33,15 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
     left_padding: Any
     offset: Any
-    # Whether the order matters after all: a window is a range of places in some models, and of keys
-    # that an index scores equally, the first are taken.
+    # Whether the order matters: a window is a range of positions in some models, and an index takes
+    # the first of keys with equal scores.
     is_ordered = False
 
     # Whether no row has padding, and the paddings for which that was checked.
     _is_even = False
     _known_for: Any = None
-    # For each row: the places of what was moved, each with the place where it was written at first.
-    # Places are counted from where the block began, which was this many places to the left.
+    # For each row: the positions of moved tokens, each with its first position; both are counted
+    # from where the block began, ``_begin`` positions to the left.
     _moved: list[dict[int, int]] | None = None
     _begin = 0
 
@@ -68,13 +68,13 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
         return self._is_even
 
     def note_moves(self, sources: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
-        """Note that the last places of each row hold what was at other places."""
+        """Record that the last positions of each row hold tokens of other positions."""
         if self._moved is None:
             self._moved = [{} for _ in counts]
         for moved, row, count in zip(self._moved, sources, counts, strict=True):
-            for place, source in zip(range(self._idx - count, self._idx), row, strict=True):
+            for position, source in zip(range(self._idx - count, self._idx), row, strict=True):
                 written = moved.pop(source + self._begin, source + self._begin)
-                moved[place + self._begin] = written
+                moved[position + self._begin] = written
 
     def extract(self, idx: int) -> Any:
         """Return the cache of one row, in the order of its tokens."""
@@ -109,14 +109,14 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
         self._known_for = None
 
 
-def cut(parts: Sequence[RunningKVCache], least: int, more: Sequence[int]) -> None:
-    """Remove the last ``least`` tokens of all rows, then ``more[row]`` of each; one row has 0."""
+def cut(parts: Sequence[RunningKVCache], shared: int, more: Sequence[int]) -> None:
+    """Remove the last ``shared`` tokens of all rows, then ``more[row]`` of each; one row has 0."""
     for part in parts:
-        part.trim(least)
+        part.trim(shared)
     if parts and any(more):
         cut_rows(parts, more)
-        # Rows that are cut leave empty places on their left.
-        if min(parts[0].left_padding.tolist()) >= _LEAST_EMPTY:
+        # Rows that are cut leave empty positions on their left.
+        if min(parts[0].left_padding.tolist()) >= _MIN_EMPTY:
             for part in parts:
                 part.filter(list(range(len(more))))
 
@@ -129,12 +129,12 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
             part.finalize()
         return
     paddings, removed = parts[0].left_padding.tolist(), mx.array(list(more))
-    end, most = parts[0].size(), max(more)
+    end, longest = parts[0].size(), max(more)
     # A row of few tokens moves them all.
     counts = [min(count, end - count - left) for count, left in zip(more, paddings, strict=True)]
     sources = [range(left, left + count) for left, count in zip(paddings, counts, strict=True)]
-    places = mx.array(
-        [[*range(end - most, end - len(row)), *row] for row in sources],
+    positions = mx.array(
+        [[*range(end - longest, end - len(row)), *row] for row in sources],
     )[:, None, :, None]
     moving = []
     for part in parts:
@@ -142,12 +142,13 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
         part.offset = part.offset - removed
         part.left_padding = part.left_padding + removed
         moving += [
-            (array, mx.take_along_axis(array, places, axis=2)) for array in (part.keys, part.values)
+            (array, mx.take_along_axis(array, positions, axis=2))
+            for array in (part.keys, part.values)
         ]
     # Only then does nothing else use the blocks, so that they are changed where they are.
     mx.eval([moved for _, moved in moving])
     for block, moved in moving:
-        block[..., end - most : end, :] = moved
+        block[..., end - longest : end, :] = moved
 
 
 def parts_of(cache: Sequence[Any]) -> Iterator[Any]:
@@ -192,7 +193,7 @@ def is_sole(fresh: Sequence[Any]) -> bool:
     return any(not hasattr(part, "merge") for part in parts_of(fresh))
 
 
-def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
+def batched(cache: list[Any] | None, model: Any) -> list[Any] | None:
     """Return the cache of a sequence as it joins a batch; None for an empty one."""
     fresh = make_prompt_cache(model) if cache is None else cache
     if not is_sole(fresh):
@@ -205,7 +206,7 @@ def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
     return fresh
 
 
-def taken_out(cache: Sequence[Any]) -> list[Any]:
+def extracted(cache: Sequence[Any]) -> list[Any]:
     """Return the cache of a sequence that leaves a batch, perhaps before it was read there."""
     for part in parts_of(cache):
         if isinstance(part, RotatingKVCache):
@@ -214,7 +215,7 @@ def taken_out(cache: Sequence[Any]) -> list[Any]:
 
 
 def prepare_to_run(cache: Sequence[Any]) -> None:
-    """Let the parts of a running batch's cache be what they are here from now on."""
+    """Convert the parts of a running batch's cache to their kinds in this module."""
     for part in cache:
         if type(part) is BatchKVCache:
             part.__class__ = RunningKVCache

@@ -28,7 +28,7 @@ from engine.values.tokens import TokenStats
 Sampler = Callable[[mx.array], mx.array]
 
 # Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
-_LEAST_TEMPERATURE = 1e-4
+_MIN_TEMPERATURE = 1e-4
 # mlx-lm's default, and its maximum.
 _XTC_THRESHOLD, _MAX_XTC_THRESHOLD = 0.1, 0.5
 
@@ -116,7 +116,7 @@ class SeededSampler:
         return mx.random.categorical(logprobs * (1 / self._temperature), key=now)
 
 
-def foreseen(sampler: Sampler, logits: mx.array) -> int:
+def draw_ahead(sampler: Sampler, logits: mx.array) -> int:
     """Return what a sampler will draw from logits of shape (1, vocabulary); waits for it.
 
     The sampler has to be ``greedy`` or a ``SeededSampler``: others draw anew each time.
@@ -154,37 +154,37 @@ def sampling_defaults(folder: Path) -> SamplingOptions:
     )
 
 
-def with_defaults(wanted: Sampling, defaults: SamplingOptions) -> Sampling:
+def with_defaults(requested: Sampling, defaults: SamplingOptions) -> Sampling:
     """Return the settings of a request with the model's own where it has none."""
-    unset = [each.name for each in fields(defaults) if getattr(wanted, each.name) is None]
-    return replace(wanted, **{name: getattr(defaults, name) for name in unset})
+    unset = [each.name for each in fields(defaults) if getattr(requested, each.name) is None]
+    return replace(requested, **{name: getattr(defaults, name) for name in unset})
 
 
 def sampler(
-    wanted: Sampling,
+    requested: Sampling,
     vocabulary_size: int,
     *,
     exempt: Iterable[int] = (),
-    is_foreseen: bool = False,
+    is_drawn_ahead: bool = False,
 ) -> Sampler:
     """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
 
     Args:
-        wanted: The settings of the request.
+        requested: The settings of the request.
         vocabulary_size: How many log-probabilities there are.
         exempt: Ids that XTC never excludes.
-        is_foreseen: Whether what it will draw has to be known beforehand.
+        is_drawn_ahead: Whether what it will draw has to be known beforehand.
     """
-    temperature, min_p = wanted.temperature or 0.0, wanted.min_p or 0.0
-    top_p = 1.0 if wanted.top_p is None else wanted.top_p
-    top_k = wanted.top_k or 0
+    temperature, min_p = requested.temperature or 0.0, requested.min_p or 0.0
+    top_p = 1.0 if requested.top_p is None else requested.top_p
+    top_k = requested.top_k or 0
     if top_k >= vocabulary_size:  # mlx-lm rejects a top_k that keeps every token
         top_k = 0
-    if temperature < _LEAST_TEMPERATURE:
+    if temperature < _MIN_TEMPERATURE:
         return greedy
-    xtc = _xtc_of(wanted, exempt, vocabulary_size)
-    seed = wanted.seed
-    if seed is None and is_foreseen:
+    xtc = _xtc_of(requested, exempt, vocabulary_size)
+    seed = requested.seed
+    if seed is None and is_drawn_ahead:
         # From the state that all processes of a model share, so that they draw alike.
         drawn: Any = mx.random.randint(0, 1 << 31, (1,)).item()
         seed = int(drawn)
@@ -193,25 +193,25 @@ def sampler(
     return _shared_sampler(temperature, top_p, max(top_k, 0), min_p, xtc)
 
 
-def _xtc_of(wanted: Sampling, ids: Iterable[int], size: int) -> Xtc | None:
+def _xtc_of(requested: Sampling, ids: Iterable[int], size: int) -> Xtc | None:
     """Return the settings of XTC; None if it is off or excludes nothing."""
-    threshold = _XTC_THRESHOLD if wanted.xtc_threshold is None else wanted.xtc_threshold
+    threshold = _XTC_THRESHOLD if requested.xtc_threshold is None else requested.xtc_threshold
     # Two tokens cannot both be likelier than that.
-    if not wanted.xtc_probability or threshold > _MAX_XTC_THRESHOLD:
+    if not requested.xtc_probability or threshold > _MAX_XTC_THRESHOLD:
         return None
     exempt = tuple(token_id for token_id in sorted(set(ids)) if token_id < size)
-    return Xtc(wanted.xtc_probability, threshold, exempt)
+    return Xtc(requested.xtc_probability, threshold, exempt)
 
 
-def processors(wanted: Sampling) -> list[Any]:
+def processors(requested: Sampling) -> list[Any]:
     """Return the logits processors of a request; empty if it needs none."""
-    repetition = wanted.repetition_penalty
+    repetition = requested.repetition_penalty
     return list(
         make_logits_processors(
-            logit_bias=dict(wanted.logit_bias) or None,
+            logit_bias=dict(requested.logit_bias) or None,
             repetition_penalty=repetition if repetition != 1 else None,
-            presence_penalty=wanted.presence_penalty or None,
-            frequency_penalty=wanted.frequency_penalty or None,
+            presence_penalty=requested.presence_penalty or None,
+            frequency_penalty=requested.frequency_penalty or None,
         )
     )
 
@@ -258,7 +258,7 @@ class ConstraintProcessor:
 
 
 def _mask(bits: bytes, width: int) -> mx.array:
-    """Return booleans of shape (width,), lowest bits first; places beyond the bits are False."""
+    """Return booleans of shape (width,), lowest bits first; False beyond the bits."""
     view: Any = memoryview(bits)
     octets = mx.array(view)
     mask = (octets[:, None] >> mx.arange(8, dtype=mx.uint8)).reshape(-1) & 1
@@ -287,19 +287,19 @@ def token_stats(
         best_logprobs = mx.take_along_axis(logprobs, best, axis=-1)
     some = logprobs[:, mx.array(list(chosen_ids))] if chosen_ids else None
     mx.eval([x for x in (chosen, ranks, ending, best, best_logprobs, some) if x is not None])
-    told: Any = some.tolist() if some is not None else [[]] * len(sampled)
+    chosen_values: Any = some.tolist() if some is not None else [[]] * len(sampled)
     values: Any = chosen[:, 0].tolist()
-    places: Any = ranks.tolist()
+    rank_values: Any = ranks.tolist()
     endings: Any = ending.tolist() if ending is not None else [0.0] * len(sampled)
     ids: Any = best.tolist() if best is not None else [[]] * len(sampled)
     tops: Any = best_logprobs.tolist() if best_logprobs is not None else [[]] * len(sampled)
     return [
         TokenStats(
             logprob=values[row],
-            rank=places[row],
+            rank=rank_values[row],
             top=_likeliest(zip(ids[row], tops[row], strict=True)),
             eos_probability=endings[row],
-            chosen=tuple(zip(chosen_ids, told[row], strict=True)),
+            chosen=tuple(zip(chosen_ids, chosen_values[row], strict=True)),
         )
         for row in range(len(sampled))
     ]

@@ -16,11 +16,11 @@ from engine.inference.cache.disk import TOKEN_BYTES
 from engine.inference.cache.index import common_tokens, key_of
 from engine.inference.cache.segments import cache_prefix
 from engine.inference.continuous_batch import ContinuousBatch
-from engine.inference.running_cache import taken_out
+from engine.inference.running_cache import extracted
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import without_head
 
-# A prompt waits for another that has at most so many times as much left to read.
+# A prompt waits for another that has at max_tokens so many times as much left to read.
 _MAX_RATIO = 4
 # A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
 # about as long as copying them.
@@ -57,10 +57,10 @@ class Sequences:
         sequence.number = self._next_number
         sequence.key = key_of(sequence.tokens)
         self._next_number += 1
-        self._place(sequence)
+        self._wait_or_join(sequence)
         self.by_number[sequence.number] = sequence
 
-    def has_read(self, sequence: Sequence, tokens: int) -> list[tuple[int, int]]:
+    def record_read(self, sequence: Sequence, tokens: int) -> list[tuple[int, int]]:
         """Note how many tokens a sequence has read since it joined; let those join that waited.
 
         Returns the progress of those that go on waiting.
@@ -77,7 +77,7 @@ class Sequences:
             for other, shared in sequence.waiting.items()
         ]
 
-    def begins_to_decode(self, sequence: Sequence) -> None:
+    def begin_decoding(self, sequence: Sequence) -> None:
         """Note that the prompt of a sequence has been read."""
         sequence.is_reading = False
         self.reading.remove(sequence)
@@ -87,11 +87,11 @@ class Sequences:
         shared, self._stopped_waiting = self._stopped_waiting, []
         return shared
 
-    def take_out(self, numbers: Iterable[int]) -> list[Sequence]:
+    def remove(self, numbers: Iterable[int]) -> list[Sequence]:
         """Take sequences out; return them in order, with their caches."""
-        gone = [self.by_number[number] for number in numbers if number in self.by_number]
+        removed = [self.by_number[number] for number in numbers if number in self.by_number]
         joined = []
-        for sequence in gone:
+        for sequence in removed:
             if (reader := sequence.reader) is not None:
                 sequence.cache = None
                 del reader.waiting[sequence]
@@ -100,32 +100,32 @@ class Sequences:
         caches = self._batch.remove(joined) if joined else {}
         for sequence, (cache, held) in caches.items():
             if sequence.is_reading:
-                self.begins_to_decode(sequence)
-            sequence.cache, sequence.held = taken_out(without_head(cache)), held
-        for sequence in gone:
+                self.begin_decoding(sequence)
+            sequence.cache, sequence.held = extracted(without_head(cache)), held
+        for sequence in removed:
             del self.by_number[sequence.number]
-        return gone
+        return removed
 
-    def let_go(self, gone: abc.Sequence[Sequence]) -> None:
+    def release_dependents(self, removed: abc.Sequence[Sequence]) -> None:
         """Let those that waited for sequences that were taken out read on from there."""
-        numbers = {sequence.number for sequence in gone}
+        numbers = {sequence.number for sequence in removed}
         if self._stopped_waiting:
             self._stopped_waiting = [
                 stopped for stopped in self._stopped_waiting if stopped[0] not in numbers
             ]
-        heirs: list[Sequence] = []
-        for sequence in gone:
+        dependents: list[Sequence] = []
+        for sequence in removed:
             waited = sorted(sequence.waiting, key=_number)
-            heirs += waited
+            dependents += waited
             if waited and sequence.cache and sequence.held:
                 self._evaluate(sequence.cache)
-                for heir in waited:
-                    self._take_beginning(heir, sequence.cache, sequence.held)
+                for dependent in waited:
+                    self._take_beginning(dependent, sequence.cache, sequence.held)
         # Only now, so that none finds a beginning in a sequence that has left.
-        for heir in heirs:
-            self._stop_waiting(heir, self._place)
+        for dependent in dependents:
+            self._stop_waiting(dependent, self._wait_or_join)
 
-    def begin_anew(self) -> list[Sequence]:
+    def reset(self) -> list[Sequence]:
         """Let those that waited join a batch that is empty again; return the others, dropped."""
         waiting = [sequence for sequence in self.by_number.values() if sequence.reader is not None]
         dropped = [sequence for sequence in self.by_number.values() if sequence.reader is None]
@@ -133,7 +133,7 @@ class Sequences:
             del self.by_number[sequence.number]
         self.reading.clear()
         for sequence in waiting:
-            self._stop_waiting(sequence, self._place)
+            self._stop_waiting(sequence, self._wait_or_join)
         return dropped
 
     def clear(self) -> None:
@@ -150,7 +150,7 @@ class Sequences:
         self._evaluate(cache)
         return cache, tokens
 
-    def _place(self, sequence: Sequence) -> None:
+    def _wait_or_join(self, sequence: Sequence) -> None:
         """Let a sequence wait for one that shares its beginning, or join at once."""
         best = self._best(sequence) if sequence.scorer is None else None
         if best is not None:
@@ -171,7 +171,7 @@ class Sequences:
 
         It waits for one only if that has read at least as much as the prompt's own cache holds,
         and is not much longer, because shorter prompts are read first. Of several, the one is
-        chosen that saves most, both in waiting and in reading.
+        chosen that saves max_tokens, both in waiting and in reading.
         """
         length, cached = len(sequence), sequence.cached
         if length - cached <= WORTH_TOKENS:
@@ -209,19 +209,19 @@ class Sequences:
         if at > sequence.read:
             sequence.snapshots_at.add(at)
 
-    def _stop_waiting(self, sequence: Sequence, go_on: Callable[[Sequence], None]) -> None:
+    def _stop_waiting(self, sequence: Sequence, resume: Callable[[Sequence], None]) -> None:
         if sequence.reader is not None:
             sequence.reader.waiting.pop(sequence, None)
             sequence.reader = None
-        go_on(sequence)
+        resume(sequence)
         # It may have taken more from another, or wait for that now.
         self._stopped_waiting.append((sequence.number, sequence.cached))
 
     def _take_beginning(
-        self, sequence: Sequence, cache: list[Any], tokens: list[int], most: int | None = None
+        self, sequence: Sequence, cache: list[Any], tokens: list[int], max_tokens: int | None = None
     ) -> None:
         """Give a prompt what it shares with another's cache, if that is more than it has."""
-        usable = len(sequence) - 1 if most is None else min(len(sequence) - 1, most)
+        usable = len(sequence) - 1 if max_tokens is None else min(len(sequence) - 1, max_tokens)
         common = common_tokens(key_of(tokens), sequence.key[: usable * TOKEN_BYTES])
         if common > sequence.cached:
             with self._stream():

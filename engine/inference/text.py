@@ -17,7 +17,7 @@ from engine.values.request import GenerationRequest
 # Texts of up to this many characters are tokenised as a whole, however many tokens that gives.
 _WHOLE = 1_000_000
 _SLICE = 100_000
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 # The longest header of an answer, between the end of a prompt's last turn and the answer.
 _HEADER_TOKENS = 64
 # Put before a template: transformers leaves out a content of None, for which some templates look.
@@ -85,7 +85,7 @@ def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[i
         if max(parts, default=size) >= size:
             raise InvalidRequest(
                 field,
-                f"contains {text[:_MOST_SHOWN]!r}, token {token_id} of the tokenizer; the model's "
+                f"contains {text[:_MAX_SHOWN]!r}, token {token_id} of the tokenizer; the model's "
                 f"ids end at {size - 1}. Leave it out",
             )
         known += parts
@@ -110,8 +110,8 @@ def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
     reasoning. Returns 0 where no such end is near.
     """
     first = max(0, len(tokens) - _HEADER_TOKENS)
-    places = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in ends)
-    return next(places, 0)
+    ends_at = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in ends)
+    return next(ends_at, 0)
 
 
 def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[int]:

@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.conversation.template import ChatTemplate
 from engine.inference.backend import Prompt
-from engine.inference.sampling import Sampler, foreseen
+from engine.inference.sampling import Sampler, draw_ahead
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.text import encoded
 from engine.output.families import Family, Marks
@@ -44,15 +44,15 @@ class Edges:
     tag: tuple[int, ...]
     opening: tuple[int, ...]
 
-    def rest(self, written: int) -> tuple[int, ...]:
+    def remaining(self, written: int) -> tuple[int, ...]:
         """Return what has to follow so many tokens of the tag: all, with its white space, if 0."""
         if not written:
             return self.closing
         start = next(n for n in range(len(self.closing)) if self._has_tag_at(n))
         return self.closing[start + written :]
 
-    def _has_tag_at(self, place: int) -> bool:
-        return self.closing[place : place + len(self.tag)] == self.tag
+    def _has_tag_at(self, position: int) -> bool:
+        return self.closing[position : position + len(self.tag)] == self.tag
 
 
 class ReasoningCount:
@@ -141,15 +141,15 @@ class BudgetProcessor:
         self._after.append(token_id)
         if self._forced_after is None or len(self._after) - 1 != self._forced_after:
             return None
-        forced = len(self._edges.rest(self._forced_after))
+        forced = len(self._edges.remaining(self._forced_after))
         return BudgetEnd(count.ended_at + self._forced_after, forced, self._budget)
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
-        place = context.size - self._prompt_tokens
+        position = context.size - self._prompt_tokens
         count = self._count
         if count.ended_at is None:
-            if not count.can_end_within(place - count.tokens):
+            if not count.can_end_within(position - count.tokens):
                 return logits
             unread: Any = context[self._prompt_tokens + count.tokens :].tolist()
             count = count.after(unread)
@@ -157,7 +157,7 @@ class BudgetProcessor:
                 return logits
         if not count.is_inside:
             return self._kept_closed(context, logits)
-        at = place - count.ended_at
+        at = position - count.ended_at
         if not at:
             self._forced_after = None
         if self._forced_after is None or at <= self._forced_after:
@@ -167,17 +167,17 @@ class BudgetProcessor:
             if self._ends_by_itself(logits, at):
                 return logits
             self._forced_after = at
-        rest = self._edges.rest(self._forced_after)
+        remaining = self._edges.remaining(self._forced_after)
         at -= self._forced_after
-        if at < len(rest):
-            is_forced = mx.arange(logits.shape[-1]) == rest[at]
+        if at < len(remaining):
+            is_forced = mx.arange(logits.shape[-1]) == remaining[at]
             # Overrides any bias or penalty on that token.
             return mx.where(is_forced, mx.zeros_like(logits), mx.array(-math.inf, logits.dtype))
         return self._kept_closed(context, logits)
 
     def _ends_by_itself(self, logits: mx.array, written: int) -> bool:
         """Return whether the model, unforced, draws the next token of the tag, or ends."""
-        drawn = foreseen(self._sampler, logits)
+        drawn = draw_ahead(self._sampler, logits)
         return drawn == self._edges.tag[written] or (not written and drawn in self._eos)
 
     def _kept_closed(self, context: mx.array, logits: mx.array) -> mx.array:

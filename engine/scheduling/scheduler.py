@@ -549,7 +549,7 @@ class Scheduler:
         if not numbers:
             return
         try:
-            self.backend.batch.leave(numbers)
+            self.backend.batch.remove(numbers)
         except BaseException as error:
             raise_exits(error)
             self._fail_batch(error)

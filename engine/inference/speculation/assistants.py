@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     """What an assistant looks at while it drafts one chain for each row.
 
     Attributes:
-        kinds: For each kind of layers: keys, values, and a mask of the places that a row has.
+        kinds: For each kind of layers: keys, values, and a mask of the parts that a row has.
         positions: The position of the last cached token of each row.
     """
 
@@ -49,13 +49,13 @@ class _Target:
         embed: The embedding.
         scale: What embeddings are multiplied with.
         norm: The final norm, whose states the assistant is given.
-        places: For each kind of layers: the part of the cache that is looked at.
+        parts: For each kind of layers: the part of the cache that is looked at.
     """
 
     embed: Any
     scale: float
     norm: Any
-    places: Mapping[str, int]
+    parts: Mapping[str, int]
 
 
 class _Layers(nn.Module):  # type: ignore[misc]  # MLX has no types here
@@ -71,11 +71,11 @@ class _Layers(nn.Module):  # type: ignore[misc]  # MLX has no types here
 class _Clusters(nn.Module):  # type: ignore[misc]
     """Finds the clusters of the vocabulary whose tokens are worth a logit."""
 
-    def __init__(self, size: int, words: int, clusters: int, chosen: int) -> None:
+    def __init__(self, size: int, vocabulary_size: int, clusters: int, chosen: int) -> None:
         super().__init__()
         self.centroids = nn.Linear(size, clusters, bias=False)
         # The tokens of the first cluster, then those of the second, and so on.
-        self.token_ordering = mx.zeros((words,), mx.int32)
+        self.token_ordering = mx.zeros((vocabulary_size,), mx.int32)
         self._chosen = chosen
 
     def __call__(self, states: mx.array) -> mx.array:
@@ -107,14 +107,16 @@ class Assistant(nn.Module):  # type: ignore[misc]
             raise DrafterUnusable("its config.json does not describe an assistant as published")
         layers = text.get("num_hidden_layers")
         args = ModelArgs.from_dict({**text, **_FIXED, "num_kv_shared_layers": layers})
-        self._words, size = args.vocab_size, int(config.get("backbone_hidden_size", 1536))
+        self._vocabulary_size, size = args.vocab_size, int(config.get("backbone_hidden_size", 1536))
         self.model = _Layers(args)
         self.pre_projection = nn.Linear(2 * size, args.hidden_size, bias=False)
         self.post_projection = nn.Linear(args.hidden_size, size, bias=False)
         if config.get("use_ordered_embeddings"):
             clusters = int(config.get("num_centroids", 2048))
             chosen = int(config.get("centroid_intermediate_top_k", 32))
-            self.masked_embedding = _Clusters(args.hidden_size, self._words, clusters, chosen)
+            self.masked_embedding = _Clusters(
+                args.hidden_size, self._vocabulary_size, clusters, chosen
+            )
         self._size = size
         self._target: _Target | None = None
 
@@ -133,26 +135,26 @@ class Assistant(nn.Module):  # type: ignore[misc]
                 f"it was made for hidden states of {self._size:,} numbers, and that model's have "
                 f"{size:,}; choose the assistant that is named as the model is"
             )
-        if inner.vocab_size != self._words:
+        if inner.vocab_size != self._vocabulary_size:
             raise DrafterUnusable(
-                f"it has {self._words:,} tokens, and that model has {inner.vocab_size:,}"
+                f"it has {self._vocabulary_size:,} tokens, and that model has {inner.vocab_size:,}"
             )
         # Later layers of the model look at the keys and values of earlier ones, too.
         with_keys = [layer.self_attn.has_kv for layer in inner.layers]
-        places = {
-            layer.layer_type: place
-            for place, (layer, has) in enumerate(zip(inner.layers, with_keys, strict=True))
+        parts = {
+            layer.layer_type: index
+            for index, (layer, has) in enumerate(zip(inner.layers, with_keys, strict=True))
             if has
         }
         for layer in self.model.layers:
-            self._check(layer, inner, places)
-        self._target = _Target(inner.embed_tokens, inner.embed_scale, inner.norm, places)
+            self._check(layer, inner, parts)
+        self._target = _Target(inner.embed_tokens, inner.embed_scale, inner.norm, parts)
 
     @staticmethod
-    def _check(layer: Any, inner: Any, places: Mapping[str, int]) -> None:
+    def _check(layer: Any, inner: Any, parts: Mapping[str, int]) -> None:
         """Make sure that a layer can look at the keys of the model's layer of its kind."""
-        place = places.get(layer.layer_type)
-        other = None if place is None else inner.layers[place].self_attn
+        index = parts.get(layer.layer_type)
+        other = None if index is None else inner.layers[index].self_attn
         own = layer.self_attn
         if other is None or own.head_dim != other.head_dim or own.n_heads % other.n_kv_heads:
             raise DrafterUnusable("its layers do not fit the keys and values of that model")
@@ -173,7 +175,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         kinds: dict[str, tuple[mx.array, mx.array, mx.array | None]] = {}
         positions = None
         for kind in {layer.layer_type for layer in self.model.layers}:
-            part = cache[self._target.places[kind]]
+            part = cache[self._target.parts[kind]]
             positions = mx.maximum(part.offset[row : row + 1] - 1, 0)
             if kind == "sliding_attention":
                 keys, values, padding = window_content(part)
@@ -210,14 +212,14 @@ class Assistant(nn.Module):  # type: ignore[misc]
 
     def logits(self, states: mx.array) -> mx.array:
         """Return the logits of states of shape (…, size); those of distant clusters are -inf."""
-        words: Any = self.model.embed_tokens
+        vocabulary_size: Any = self.model.embed_tokens
         if "masked_embedding" not in self:
-            every: mx.array = words.as_linear(states)
+            every: mx.array = vocabulary_size.as_linear(states)
             return every
         tokens = self.masked_embedding(states)
-        likely = (words(tokens) @ states[..., None])[..., 0]
-        least = mx.full((*states.shape[:-1], self._words), -mx.inf, likely.dtype)
-        return mx.put_along_axis(least, tokens, likely, axis=-1)
+        likely = (vocabulary_size(tokens) @ states[..., None])[..., 0]
+        impossible = mx.full((*states.shape[:-1], self._vocabulary_size), -mx.inf, likely.dtype)
+        return mx.put_along_axis(impossible, tokens, likely, axis=-1)
 
 
 def read_assistant(folder: Path, config: Mapping[str, Any]) -> Assistant:

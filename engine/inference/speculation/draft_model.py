@@ -17,17 +17,17 @@ from engine.library.model_info import DraftInfo
 from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 
-# It guesses a few tokens ahead, and the other model checks them in one pass. Here each answer has
+# It drafts a few tokens ahead, and the other model checks them in one pass. Here each answer has
 # a cache of its own, cut back to the tokens that the other model accepts. Engine thread.
 
 _log = logging.getLogger(__name__)
 # The maximum number of prompt tokens read in one step of the batch.
 _CHUNK = 512
-# Up to this many unread tokens are read in the same pass as the first guess.
+# Up to this many unread tokens are read in the same pass as the first draft.
 _PENDING = 16
 # While more answers run, the device has no time for a second model.
-_MOST_ANSWERS = 4
-# The expected share of right guesses before any was checked: as of a model's own head, which is
+_MAX_ANSWERS = 4
+# The expected share of right drafts before any was checked: as of a model's own head, which is
 # then not preferred to a draft model that somebody chose.
 _EXPECTED = 0.85
 
@@ -51,9 +51,9 @@ class DraftModel:
         self._answers = 0
         self._kept = PrefixIndex(make_prompt_cache(loaded.model), kept_bytes)
 
-    def guesses(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
-        """Return the guesses for the answer to a prompt; None while too many answers run."""
-        if self._answers >= _MOST_ANSWERS:
+    def drafts(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
+        """Return the drafts for the answer to a prompt; None while too many answers run."""
+        if self._answers >= _MAX_ANSWERS:
             return None
         cache, cached = self._kept.fetch(owner, prompt)
         self._answers += 1
@@ -64,7 +64,7 @@ class DraftModel:
         return max(tokens, default=0) < self._size
 
     def read(self, tokens: Sequence[int], cache: list[Any]) -> mx.array:
-        """Read tokens; return the most likely next one, of shape (1,), not computed yet."""
+        """Read tokens; return the max_drafts likely next one, of shape (1,), not computed yet."""
         return self.after(mx.array(list(tokens)), cache)
 
     def after(self, tokens: mx.array, cache: list[Any]) -> mx.array:
@@ -118,7 +118,7 @@ def _copied(state: Any) -> Any:
 
 
 class ModelDrafts:
-    """The draft model's guesses for one answer. See ``DraftSource``."""
+    """The draft model's drafts for one answer. See ``DraftSource``."""
 
     origin = TokenOrigin.DRAFT
 
@@ -129,12 +129,12 @@ class ModelDrafts:
         self._owner = owner
         self._known = list(prompt)
         self._cache = cache
-        # The cache holds this many known tokens, followed by the guesses ``_ahead``.
+        # The cache holds this many known tokens, followed by the drafts ``_ahead``.
         self._read = cached
         self._ahead: list[int] = []
-        # Where the guesses began.
+        # Where the drafts began.
         self._checkpoint = _Checkpoint(cache, cached)
-        # The guesses that were proposed and not checked yet.
+        # The drafts that were proposed and not checked yet.
         self._proposed: list[int] = []
         self._can_read = draft.can_read(prompt)
         # How many tokens the other model has read.
@@ -148,7 +148,7 @@ class ModelDrafts:
 
     @property
     def unread(self) -> int:
-        """How many tokens it may read now before it can guess: no further than the other model."""
+        """How many tokens it may read now before it can draft: no further than the other model."""
         if not self._can_read or self._is_over:
             return 0
         left = min(self._followed, len(self._known) - 1) - self._read
@@ -178,7 +178,7 @@ class ModelDrafts:
         self._followed = len(self._known)
 
     def _judge(self, token: int) -> None:
-        """Learn from the next token how good the guesses are."""
+        """Learn from the next token how good the drafts are."""
         if not self._proposed:
             self._hits.recover(_EXPECTED)
             return
@@ -191,35 +191,35 @@ class ModelDrafts:
             self._proposed.clear()
 
     def _trim(self) -> None:
-        """Drop the guesses that the cache holds."""
+        """Drop the drafts that the cache holds."""
         if self._ahead:
             self._read = self._checkpoint.cut(self._read + len(self._ahead), self._read)
             self._ahead.clear()
 
     def likelihood(self) -> float:
-        """Return how likely the next guess is right."""
+        """Return how likely the next draft is right."""
         return self._hits.value if self._can_read and not self._is_over else 0.0
 
-    def propose(self, most: int) -> Sequence[int]:
+    def propose(self, max_drafts: int) -> Sequence[int]:
         """Return the tokens that the draft model would write; none while it still reads."""
-        if not self._can_read or self._is_over or most < 1:
+        if not self._can_read or self._is_over or max_drafts < 1:
             return ()
         try:
-            return self._proposal(most)
+            return self._proposal(max_drafts)
         except Exception:
             self._give_up()
             return ()
 
     def _give_up(self) -> None:
-        """Stop guessing for this answer; the answer continues without guesses."""
+        """Stop guessing for this answer; the answer continues without drafts."""
         _log.exception("the draft model failed")
         self._can_read = False
         self._ahead.clear()
         self._read = 0  # so that the cache is not kept
 
-    def _proposal(self, most: int) -> list[int]:
-        if 2 * len(self._proposed) >= most:
-            return self._proposed[:most]  # guesses left over from the last call
+    def _proposal(self, max_drafts: int) -> list[int]:
+        if 2 * len(self._proposed) >= max_drafts:
+            return self._proposed[:max_drafts]  # drafts left over from the last call
         self._trim()
         if self._read == len(self._known):  # read the last token again, to get the logits after it
             self._read = self._checkpoint.cut(self._read, self._read - 1)
@@ -229,24 +229,24 @@ class ModelDrafts:
             return []  # it reads the prompt first
         token = self._draft.read(self._known[self._read :], self._cache)
         self._checkpoint = _Checkpoint(self._cache, len(self._known))
-        guessed = [token]
-        for _ in range(most - 1):
+        drafted = [token]
+        for _ in range(max_drafts - 1):
             token = self._draft.after(token, self._cache)
-            guessed.append(token)
-        proposed: Any = mx.concatenate(guessed).tolist()
+            drafted.append(token)
+        proposed: Any = mx.concatenate(drafted).tolist()
         self._read = len(self._known)
         self._ahead = proposed[:-1]
         self._proposed = list(proposed)
         return list(proposed)
 
-    def leave(self) -> None:
+    def finish(self) -> None:
         """Give the cache back, because the answer has ended."""
         if not self._is_over:
             self._is_over = True
             self._trim()
             self._draft.keep(self._owner, self._known[: self._read], self._cache)
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Drop the cache, after a step that failed."""
         if not self._is_over:
             self._is_over = True
@@ -255,11 +255,11 @@ class ModelDrafts:
 
 # Checks that a model can be the draft model of another. Engine thread.
 
-_MOST_SHOWN = 40
+_MAX_SHOWN = 40
 
 
 def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None:
-    """Make sure that a model can guess for another one."""
+    """Make sure that a model can draft for another one."""
     name = draft.info.id
     lead = f"{name} cannot be the draft model of {target}"
     if (difference := _difference(name, draft.vocabulary, target, vocabulary)) is not None:
@@ -270,7 +270,7 @@ def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None
     kinds = {type(part) for part in parts_of(make_prompt_cache(draft.model))}
     if not kinds <= {KVCache, ArraysCache, RotatingKVCache}:
         raise DraftLoadFailed(
-            f"{lead}: its cache cannot be set back to an earlier token, which wrong guesses "
+            f"{lead}: its cache cannot be set back to an earlier token, which wrong drafts "
             "require; choose another model of the family"
         )
 
@@ -290,5 +290,5 @@ def _difference(name: str, own: Vocabulary, target: str, other: Vocabulary) -> s
 
 
 def _shown(vocabulary: Vocabulary, token_id: int) -> str:
-    text = repr(vocabulary.text_of(token_id)[:_MOST_SHOWN])
+    text = repr(vocabulary.text_of(token_id)[:_MAX_SHOWN])
     return f"the special token {text}" if token_id in vocabulary.special else text

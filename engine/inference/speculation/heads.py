@@ -24,7 +24,7 @@ from engine.values.tokens import TokenOrigin
 # Architectures whose published norms are stored as their difference from 1.
 _NORMS_FROM_ZERO = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
 # Norms that were stored so have negative values; those that are multiplied as they are have none.
-_LEAST_NEGATIVE = 0.01
+_MIN_NEGATIVE = 0.01
 # A head's layer is the only one of its kind, whatever the order of layers in the model.
 _ONE_LAYER = {
     "num_hidden_layers": 1,
@@ -178,8 +178,8 @@ def read_head(folder: Path, layers: int) -> HeadWeights | None:
         try:
             weights: Any = mx.load(str(path))
         except (OSError, RuntimeError, ValueError) as error:
-            said = without_folders(str(error), folder)
-            raise DrafterUnusable(f"{path.name} cannot be read: {said}") from error
+            reason = without_folders(str(error), folder)
+            raise DrafterUnusable(f"{path.name} cannot be read: {reason}") from error
         if (head := take_head(weights, layers)) is not None:
             return head
     return None
@@ -285,11 +285,11 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         block = shell.model
         block.embed_tokens = block.norm = _Same()
         block.ssm_idx = None  # in hybrids: there is no recurrent layer that needs a mask
-        words = config.get("vocab_size") or config["text_config"]["vocab_size"]
+        vocabulary_size = config.get("vocab_size") or config["text_config"]["vocab_size"]
         if "embedding" in own:
-            self.embedding = nn.Embedding(words, size)
+            self.embedding = nn.Embedding(vocabulary_size, size)
         if "output" in own:
-            self.output = nn.Linear(size, words, bias=False)
+            self.output = nn.Linear(size, vocabulary_size, bias=False)
         self._shared = _Shared(block, inner.embed_tokens, output_of(model), shell, layout)
 
     def __call__(
@@ -440,7 +440,7 @@ def _are_from_zero(head: HeadWeights, model: Any) -> bool:
         return head.are_norms_from_zero
     norms = [weight for name, weight in head.weights.items() if _is_norm(name, weight)]
     values = mx.concatenate([weight.astype(mx.float32) for weight in norms])
-    return float(mx.mean(values < 0).item()) > _LEAST_NEGATIVE  # type: ignore[arg-type]
+    return float(mx.mean(values < 0).item()) > _MIN_NEGATIVE  # type: ignore[arg-type]
 
 
 def _flat(cache: list[Any]) -> Iterator[Any]:

@@ -209,9 +209,9 @@ class Rollback:
         """Remove the last ``surplus[row]`` of the tokens that were just read of each sequence."""
         if not any(surplus):
             return
-        least = min(surplus)
-        more = [count - least for count in surplus]
-        _cut([part for part in parts_of(cache) if not isinstance(part, ArraysCache)], least, more)
+        shared = min(surplus)
+        more = [count - shared for count in surplus]
+        _cut([part for part in parts_of(cache) if not isinstance(part, ArraysCache)], shared, more)
         done = self._pass
         if done is None:
             return
@@ -222,7 +222,7 @@ class Rollback:
         mx.async_eval(states)  # type: ignore[no-untyped-call]
 
     def shorten(self, cache: Sequence[Any], row: int, surplus: int, kept: int) -> bool:
-        """Remove the last tokens from the cache of a sequence that has left after a pass.
+        """Remove the last tokens from the cache of a sequence that has unused after a pass.
 
         Args:
             cache: The sequence's own cache.
@@ -294,18 +294,18 @@ class Rollback:
         self._model(mx.ones((1, 1), mx.int32), cache=cache)
         with _recorded() as records:
             self._model(mx.arange(_TRIAL_TOKENS)[None], cache=cache)
-        left = dict(enumerate(records))
+        unused = dict(enumerate(records))
         sources: list[list[int | None]] = []
         for part in _states(cache):
             sources.append([])
             for state in part.cache:
                 source = None
                 if state is not None:
-                    found = (n for n, record in left.items() if record.gave(state, _TRIAL_TOKENS))
+                    found = (n for n, record in unused.items() if record.gave(state, _TRIAL_TOKENS))
                     source = next(found, None)
                     if source is None:
                         return None
-                    del left[source]
+                    del unused[source]
                 sources[-1].append(source)
         return sources
 

@@ -108,10 +108,14 @@ class _Draws:
         count = len(self._inputs)
         logits = self._logits
         if self._processors:
-            logits = mx.concatenate([self._processed(place) for place in range(count)], axis=0)
+            logits = mx.concatenate(
+                [self._processed(position) for position in range(count)], axis=0
+            )
         self.logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         if isinstance(self._sampler, SeededSampler):
-            drawn = [self._draw(self.logprobs[place : place + 1]) for place in range(count)]
+            drawn = [
+                self._draw(self.logprobs[position : position + 1]) for position in range(count)
+            ]
             self.tokens = mx.concatenate(drawn, axis=0)
         else:
             self.tokens = self._sampler(self.logprobs)
@@ -122,9 +126,9 @@ class _Draws:
             self._states.append(self._sampler.state)
         return drawn
 
-    def _processed(self, place: int) -> mx.array:
-        logits = self._logits[place : place + 1]
-        context = self._context[: self._context.size - len(self._inputs) + place + 1]
+    def _processed(self, position: int) -> mx.array:
+        logits = self._logits[position : position + 1]
+        context = self._context[: self._context.size - len(self._inputs) + position + 1]
         for processor in self._processors:
             logits = processor(context, logits)
         return logits
@@ -138,9 +142,9 @@ class _Draws:
         tokens: list[int] = self.tokens.tolist()
         return tokens
 
-    def draw_at(self, place: int) -> int:
+    def draw_at(self, position: int) -> int:
         """Draw the next token of a stepwise row; all drafts before this position were right."""
-        logits = self._processed(place)
+        logits = self._processed(position)
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         drawn: Any = self._draw(logprobs)
         self._stepped.append(logprobs[0])
@@ -154,9 +158,9 @@ class _Draws:
         """Whether the constraint has failed; the answer then ends with its last token."""
         return bool(getattr(self._constraint, "has_failed", False))
 
-    def logprobs_at(self, place: int) -> Any:
+    def logprobs_at(self, position: int) -> Any:
         """Return the log-probabilities of shape (vocabulary,) of a position that was drawn."""
-        return self._stepped[place] if self.is_stepwise else self.logprobs[place]
+        return self._stepped[position] if self.is_stepwise else self.logprobs[position]
 
     def settle(self, drawn: int, kept: int) -> None:
         """Set the row's state back to that after ``drawn`` draws and ``kept`` tokens."""
@@ -220,27 +224,32 @@ def _accept(
     """Return the drafts that a row draws itself."""
     logprobs = [known_logprobs]  # of the inputs
     drawn = None if draws.is_stepwise else draws.drawn()
-    place = 0
+    position = 0
     while True:
         if drawn is None:
-            token = draws.draw_at(place)
-            is_free = draws.is_greedy and not draws.forced[place]
-            near = is_free and rounding.is_close(draws.logprobs_at(place))
+            token = draws.draw_at(position)
+            is_free = draws.is_greedy and not draws.forced[position]
+            near = is_free and rounding.is_close(draws.logprobs_at(position))
         else:
-            token = drawn[place]
-            near = draws.is_close is not None and draws.is_close[place]
+            token = drawn[position]
+            near = draws.is_close is not None and draws.is_close[position]
         if near:
             # A pass over the one token before this position draws it again.
-            draws.settle(place, place)
-            forced = draws.forced[: max(0, place - 1)]
+            draws.settle(position, position)
+            forced = draws.forced[: max(0, position - 1)]
             return VerifiedSequence(
-                inputs[:place], logprobs[:place], inputs[place], logprobs[place], True, forced
+                inputs[:position],
+                logprobs[:position],
+                inputs[position],
+                logprobs[position],
+                True,
+                forced,
             )
-        after = draws.logprobs_at(place)
-        is_last = place + 1 == len(inputs) or token != inputs[place + 1]
+        after = draws.logprobs_at(position)
+        is_last = position + 1 == len(inputs) or token != inputs[position + 1]
         if is_last or draws.has_failed:
-            draws.settle(place + 1, place + 1)
-            forced = draws.forced[:place]
-            return VerifiedSequence(inputs[: place + 1], logprobs, token, after, forced=forced)
+            draws.settle(position + 1, position + 1)
+            forced = draws.forced[:position]
+            return VerifiedSequence(inputs[: position + 1], logprobs, token, after, forced=forced)
         logprobs.append(after)
-        place += 1
+        position += 1

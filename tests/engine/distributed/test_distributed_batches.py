@@ -73,7 +73,7 @@ class Both:
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
-        self.leading.leave({row: 0})
+        self.leading.remove({row: 0})
         sent = self.follow()
         assert sent[0][0] == "insert"
         assert sent[-1] == ("remove", ([row], [drawn]))
@@ -125,9 +125,9 @@ def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: 
     two = both.leading.insert(BatchSequence(both.prompt("on")))
     for _ in range(4):
         both.leading.step()
-    both.leading.leave({one: 0})
+    both.leading.remove({one: 0})
     both.leading.step()
-    both.leading.leave({two: 0})
+    both.leading.remove({two: 0})
     sent = both.follow()
     assert [order for order, _ in sent].count("step") == 6
     assert [arguments[0] for order, arguments in sent if order == "remove"] == [[one], [two]]
@@ -161,7 +161,7 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
 
 def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> None:
     both = Both(tmp_path)
-    assert not both.leading.can_guess
+    assert not both.leading.can_draft
     letters = [both.stage.id(letter) for letter in "abcdefgh"]
     row = both.leading.insert(BatchSequence(both.prompt("go"), sources=[Foreseen(letters)]))
     drawn: list[int] = []
@@ -170,7 +170,7 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
         assert step.checked == {}
         assert len(step.sampled) <= 1
         drawn += [token for _, token, _ in step.sampled]
-    both.leading.leave({row: 0})
+    both.leading.remove({row: 0})
     assert drawn == letters[:6]
     assert both.follow()[-1] == ("remove", ([row], [drawn]))
 
@@ -186,7 +186,7 @@ def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Pat
         step = both.leading.step()
         scored += [scores for _, scores in step.scored]
         sampled += [token for _, token, _ in step.sampled]
-    both.leading.leave({row: 0})
+    both.leading.remove({row: 0})
     found: list[PromptScores] = []
     follow = both.following._step
 

@@ -131,7 +131,7 @@ def test_a_lone_sequence_is_answered_as_by_mlx_lms_own_loop_however_it_is_read(
             for sampled, token, _ in running.step().sampled:
                 assert sampled == number
                 answer.append(token)
-        running.leave({number: 0})
+        running.remove({number: 0})
     running.close()
     for prompt, answer in zip(prompts, answers.values(), strict=True):
         whole = generate_step(mx.array(prompt), model, max_tokens=20, prefill_step_size=100)
@@ -169,12 +169,12 @@ def test_a_sequence_that_leaves_before_its_turn_leaves_a_cache_as_others_do(name
 
     first = running.insert(Sequence(list(prompt)))
     stepped()
-    running.leave({first: 0})
+    running.remove({first: 0})
     second, waiting = inserted(), inserted()
     stepped()
     running.evict_prompts(0)
-    running.leave({waiting: 0})
-    running.leave({second: 0})
+    running.remove({waiting: 0})
+    running.remove({second: 0})
     cache, _ = running.prompts.index.fetch(LOCAL_OWNER.name, [*prompt, 1, 2])
     assert cache is not None
     assert [type(part) for part in cache] == [type(part) for part in make_prompt_cache(model)]
@@ -206,7 +206,7 @@ def test_texts_that_become_vectors_are_read_token_by_token_there_as_well() -> No
         dimensions=None,
         vocabulary_size=model.args.vocab_size,
         name="m",
-        most_tokens=100,
+        max_tokens=100,
     )
     while not reader.is_done:
         reader.read(1.0)

@@ -13,7 +13,8 @@ from mlx.utils import tree_flatten
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.mlx_loading import load, widen
+from engine.inference.mlx_loading import load
+from engine.inference.weights import widen
 from engine.library.cache_size import estimated
 from engine.library.memory import need
 from engine.library.model_info import ModelInfo
@@ -129,6 +130,6 @@ def config_of(folder: Path) -> dict[str, Any]:
 
 
 def loaded_info(folder: Path, *, guesses: bool = True) -> ModelInfo:
-    backend = load(folder, limits=BatchLimits(8, 0, 1, guesses=guesses))
+    backend = load(folder, limits=BatchLimits(8, 0, 1, drafts=guesses))
     backend.close()
     return backend.info

@@ -190,7 +190,7 @@ def test_the_parts_of_a_long_text_take_no_longer_at_its_end_than_at_its_beginnin
         dimensions=None,
         vocabulary_size=300,
         name="m",
-        most_tokens=2_048,
+        max_tokens=2_048,
     )
     while not reader.is_done:
         reader.read(0.04)

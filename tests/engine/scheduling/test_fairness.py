@@ -127,7 +127,7 @@ async def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -
 
     def load(folder: Path, **options: Any) -> Any:
         backend = stage.load(folder, **options)
-        real, leave = backend.join, backend.batch.leave
+        real, leave = backend.join, backend.batch.remove
 
         def slow(*given: Any) -> Any:
             done.append("join")
@@ -140,7 +140,7 @@ async def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -
             done.append("leave")
             leave(rows)
 
-        backend.join, backend.batch.leave = slow, noted  # type: ignore[method-assign]
+        backend.join, backend.batch.remove = slow, noted  # type: ignore[method-assign]
         return backend
 
     async with loaded_engine(tmp_path, loader=load) as engine:

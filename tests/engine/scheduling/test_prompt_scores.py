@@ -195,8 +195,8 @@ async def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_ca
 def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory() -> None:
     prompt, size = ids(5000), 150_000
     scorer = PromptScorer(prompt, PromptScoring(2000), size)
-    assert 16 <= scorer.most_tokens(1) < 200
-    assert scorer.most_tokens(4) == scorer.most_tokens(1) // 4
+    assert 16 <= scorer.max_tokens(1) < 200
+    assert scorer.max_tokens(4) == scorer.max_tokens(1) // 4
 
 
 def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:

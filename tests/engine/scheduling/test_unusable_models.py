@@ -15,7 +15,7 @@ from engine.engine import Engine
 from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile
 from engine.inference.backend import LoadProgress
-from engine.inference.mlx_loading import read_weights
+from engine.inference.weights import read_weights
 from tests.support.asking import ask, loaded_engine, run
 from tests.support.models.architectures import write_architecture
 

@@ -262,7 +262,7 @@ class RandomBatches:
                     if not one.has_turned and len(one.prompt) + len(answer) <= _LONGEST:
                         self._turns = [*self._turns[1 - _MOST_TURNS :], (one.prompt, answer)]
             if gone:
-                batch.leave(gone)
+                batch.remove(gone)
         batch.close()
 
     def _prompt(self) -> list[int]:

@@ -84,7 +84,7 @@ class Stepped:
         pytest.fail("a row does not answer")
 
     def leave(self, *rows: int) -> None:
-        self.batch.leave(dict.fromkeys(rows, 0))
+        self.batch.remove(dict.fromkeys(rows, 0))
 
     def check(self, row: int) -> None:
         """Fail unless an answer is that of the model to the same prompt, read alone in one pass."""

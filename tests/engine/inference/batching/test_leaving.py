@@ -51,7 +51,7 @@ def test_tokens_that_a_row_has_beyond_its_answer_are_not_kept() -> None:
     stepped = Stepped("full")
     rows = [stepped.insert([*SYSTEM, 20 + n]) for n in range(2)]
     stepped.answer(*rows, tokens=4)
-    stepped.batch.leave({rows[0]: 2, rows[1]: 0})
+    stepped.batch.remove({rows[0]: 2, rows[1]: 0})
 
     turns = [[*stepped.prompts[row], *stepped.answers[row]] for row in rows]
     index = stepped.batch.prompts.index

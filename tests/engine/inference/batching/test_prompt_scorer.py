@@ -50,5 +50,5 @@ def scored(batch: RunningBatch, wanted: Sequence[tuple[list[int], int]]) -> list
         for row, scores in step.scored:
             values = enumerate(scores.logprobs, scores.start)
             rows[row] |= {place: value for place, value in values if place >= scores.start}
-    batch.leave(dict.fromkeys([*rows, other], 0))
+    batch.remove(dict.fromkeys([*rows, other], 0))
     return list(rows.values())

@@ -93,7 +93,7 @@ def test_short_prompts_without_end_do_not_starve_a_long_one(reading: Reading) ->
             reading.insert(600)
         reading.step()
         for row in [*reading.sampled - {long}]:
-            reading.batch.leave({row: 0})
+            reading.batch.remove({row: 0})
             reading.sampled.discard(row)
         steps = reading.reading_steps - begun
         # At least every fifth step reads some of it.
@@ -113,8 +113,8 @@ def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> No
             found[row].append(token)
     expected = [reading.stage.id(piece) for piece in ANSWER[:5]]
     assert [found[row][:5] for row in rows] == [expected] * 3
-    reading.batch.leave({rows[0]: 0})
-    reading.batch.leave({rows[2]: 0})
+    reading.batch.remove({rows[0]: 0})
+    reading.batch.remove({rows[2]: 0})
     assert [row for row, *_ in reading.batch.step().sampled] == [rows[1]]
 
 
@@ -125,7 +125,7 @@ def test_a_row_of_any_lane_can_leave_while_it_waits_or_is_read(reading: Reading)
     for _ in range(4):
         reading.step()
     for row in rows:
-        reading.batch.leave({row: 0})
+        reading.batch.remove({row: 0})
     reading.sampled.clear()
     last = reading.insert(20)
     reading.until_sampled(last, most_steps=3)

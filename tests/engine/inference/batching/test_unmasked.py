@@ -137,12 +137,12 @@ def test_answers_are_the_same_with_and_without_masks(
     prompts = [list(range(11, 31)), [1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
     alone = []
     for prompt in prompts:
-        batch = RunningBatch(model, BatchLimits(64, 0, 8, guesses=False))
+        batch = RunningBatch(model, BatchLimits(64, 0, 8, drafts=False))
         alone.append(answer_alone(batch, prompt, 48))
         batch.close()
     if is_masked:
         monkeypatch.setattr(RunningKVCache, "make_mask", BatchKVCache.make_mask)
-    batch = RunningBatch(model, BatchLimits(64, 0, 8, guesses=False))
+    batch = RunningBatch(model, BatchLimits(64, 0, 8, drafts=False))
     # The longest is first: however much it decodes while the others are read, it stays the longest.
     together: dict[int, list[int]] = {batch.insert(BatchSequence(prompts[0])): []}
     decode(batch, together, 4)
@@ -151,7 +151,7 @@ def test_answers_are_the_same_with_and_without_masks(
     decode(batch, together, 4)
     assert model.found[-1]
     longest = together.pop(0)
-    batch.leave({0: 0})
+    batch.remove({0: 0})
     decode(batch, together, 4)
     assert model.found[-1] == is_masked  # rows of one length
     batch.close()

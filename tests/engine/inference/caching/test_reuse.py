@@ -52,7 +52,7 @@ class Reuse:
         self._start()
 
     def _start(self) -> None:
-        self.batch = RunningBatch(self.model, BatchLimits(8, self._cache_bytes, 4, guesses=False))
+        self.batch = RunningBatch(self.model, BatchLimits(8, self._cache_bytes, 4, drafts=False))
         if self._disk_path is not None:
             self._disk = DiskCache(self._disk_path, 1 << 30)
             self.batch.prompts.attach(self._disk, self._folder, stamps_of(self._folder))
@@ -96,7 +96,7 @@ class Reuse:
         if not prompts.can_cut_anywhere:
             places |= prompts.snapshot_positions(len(prompt), cached, ends)
             self._promised += [prompt[:at] for at in places if at > cached]
-        self.batch.leave({number: 0})
+        self.batch.remove({number: 0})
         self.read += len(prompt) - cached
         self._check_answer(prompt, answer)
         self._check_limits()

@@ -77,7 +77,7 @@ class _Watched:
                 self.answers[one].append(token)
 
     def leave(self, number: int) -> list[int]:
-        self.batch.leave({number: 0})
+        self.batch.remove({number: 0})
         return self.answers.pop(number)
 
 
@@ -139,7 +139,7 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(kin
 @pytest.mark.parametrize("kind", few_of(TARGETS, 1))
 def test_drafts_are_right_after_drafts_of_others_and_after_rest(kind: str) -> None:
     watched = _Watched(kind, width=8)
-    batch = RunningBatch(gemma4_model(kind), BatchLimits(16, 0, 8, guesses=False))
+    batch = RunningBatch(gemma4_model(kind), BatchLimits(16, 0, 8, drafts=False))
     prompt = [5, 9, 2, 40]
     number = batch.insert(BatchSequence(prompt))
     answer: list[int] = []
@@ -214,7 +214,7 @@ def test_what_an_assistant_drafts_counts_as_a_draft_models() -> None:
         origins |= set() if checked is None else set(checked.guesses)
     assert origins == {TokenOrigin.DRAFT}
     # What is kept for the next turn is the model's own.
-    batch.leave({number: 0})
+    batch.remove({number: 0})
     batch.close()
 
 

@@ -20,7 +20,7 @@ def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind:
     vocabulary: Any = SimpleNamespace(size=VOCABULARY)
     info: Any = None
     draft = DraftModel(LoadedDraft(model, info, vocabulary), 1 << 20)
-    guesses = draft.guesses("person", _PROMPT)
+    guesses = draft.drafts("person", _PROMPT)
     assert guesses is not None
     guesses.follow(len(_PROMPT))
     guesses.read_on()
@@ -36,9 +36,9 @@ def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind:
         guesses.extend(taken)
         known += taken
     assert compared > 8
-    guesses.leave()
+    guesses.finish()
     # The next turn begins with what the draft model has read of the answer.
-    again = draft.guesses("person", [*known, 5])
+    again = draft.drafts("person", [*known, 5])
     assert again is not None
     again.follow(len(known) + 1)
     again.read_on()

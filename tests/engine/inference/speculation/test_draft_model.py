@@ -130,13 +130,13 @@ def test_rows_that_end_early_leave_nothing_behind(
 ) -> None:  # fmt: skip
     runner, engine = loop_engine
     made: list[ModelDrafts] = []
-    guesses = DraftModel.guesses
+    guesses = DraftModel.drafts
 
     def noted(self: DraftModel, owner: str, prompt: Any) -> Any:
         made.append(guesses(self, owner, prompt))
         return made[-1]
 
-    monkeypatch.setattr(DraftModel, "guesses", noted)
+    monkeypatch.setattr(DraftModel, "drafts", noted)
     runner.run(engine.load(demo_model_path, draft=perfect))
 
     async def ended_in_many_ways() -> list[Answer]:

@@ -157,10 +157,10 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(nam
     watched.decode(first, 6)
     third = watched.join(prompt(21))
     watched.decode(third, 5)
-    watched.batch.leave({second: 0})
+    watched.batch.remove({second: 0})
     fourth = watched.join(prompt(1))
     watched.decode(fourth, 12)
-    watched.batch.leave({first: 0})
+    watched.batch.remove({first: 0})
     watched.decode(third, 20)
     watched.batch.close()
     assert watched.compared > 3
@@ -171,7 +171,7 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(nam
 def test_drafts_are_right_after_drafts_of_others_and_after_rest() -> None:
     watched = _Watched("qwen3_5")
     prompt = [5, 9, 2, 40]
-    batch = RunningBatch(watched.model, BatchLimits(16, 0, 8, guesses=False))
+    batch = RunningBatch(watched.model, BatchLimits(16, 0, 8, drafts=False))
     number = batch.insert(BatchSequence(prompt))
     answer: list[int] = []
     while len(answer) < 60:
@@ -235,7 +235,7 @@ def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
     found: list[int] = []
     while len(found) < 10:
         found += [token for _, token, _ in batch.step().sampled]
-    batch.leave({number: 0})
+    batch.remove({number: 0})
     second = BatchSequence([*prompt, *found[:9], 3], sources=[HeadDrafts(batch.own_head)])
     batch.insert(second)
     assert second.cached >= len(prompt) - 1
@@ -297,7 +297,7 @@ def _counted_passes(
         return read(self, hidden, tokens, cache)
 
     prompt, tokens = [5, 9, 2], 240
-    plain = RunningBatch(model, BatchLimits(16, 0, 8, guesses=False))
+    plain = RunningBatch(model, BatchLimits(16, 0, 8, drafts=False))
     plain.insert(BatchSequence(prompt))
     answer: list[int] = []
     while len(answer) < tokens:

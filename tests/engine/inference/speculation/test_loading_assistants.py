@@ -63,7 +63,7 @@ def test_an_assistant_is_loaded_beside_its_model_and_counted(
 
 def test_plain_decoding_leaves_an_assistant_out(target: Path, kind: str, tmp_path: Path) -> None:
     folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
-    backend = load(target, limits=BatchLimits(512, 0, 4, guesses=False), draft=folder)
+    backend = load(target, limits=BatchLimits(512, 0, 4, drafts=False), draft=folder)
     assert backend.batch.own_head is None
     backend.close()
 

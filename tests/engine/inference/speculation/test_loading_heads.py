@@ -87,7 +87,7 @@ def test_plain_decoding_and_draft_models_have_no_head(
     with_head: Callable[..., Path], head_weights: Weights, demo_model_path: Path
 ) -> None:
     folder = with_head(head_weights, beside=False)
-    backend = load(folder, limits=BatchLimits(512, 0, 4, guesses=False))
+    backend = load(folder, limits=BatchLimits(512, 0, 4, drafts=False))
     assert backend.info.own_head is None
     backend.close()
     backend = load(demo_model_path, limits=LIMITS, draft=folder)

@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.inference.running_cache import joining, prepare_to_run, taken_out
+from engine.inference.running_cache import batched, extracted, prepare_to_run
 from engine.inference.speculation.rollback import Rollback
 from tests.support.models.architectures import WINDOW, architecture_model
 from tests.support.random_cases import few_of
@@ -75,7 +75,7 @@ def test_a_lone_sequence_goes_on_behind_its_last_token_across_the_borders_of_its
     prompt = [n * 7 % 61 for n in range(tokens)]
 
     def read(tokens: list[int]) -> list[Any]:
-        cache = joining(None, model)
+        cache = batched(None, model)
         assert cache is not None
         model(mx.array([tokens]), cache=cache)
         return cache
@@ -98,7 +98,7 @@ def test_a_full_window_that_leaves_after_all_tokens_were_taken_back_can_join_aga
     undone = Rollback(model)
     undone.read(mx.array(_DRAFTS), cache)
     undone.take_back(cache, [4, 2, 4])
-    left = [taken_out([part.extract(row) for part in cache]) for row in range(3)]
+    left = [extracted([part.extract(row) for part in cache]) for row in range(3)]
     again = [part[0].merge(list(part)) for part in zip(*left, strict=True)]
     prepare_to_run(again)
 
@@ -111,7 +111,7 @@ def test_a_full_window_that_leaves_after_all_tokens_were_taken_back_can_join_aga
 
 def test_tokens_in_groups_that_are_closed_are_not_taken_back() -> None:
     model = architecture_model("deepseek_v41")
-    cache = joining(None, model)
+    cache = batched(None, model)
     assert cache is not None
     assert not Rollback(model).can_take_back(cache)
 

@@ -95,7 +95,7 @@ class KindSides:
         self._script = text
         model = _Says(model_of(kind), len(self._prompt), text)
         self._batches = {
-            drafts: RunningBatch(model, BatchLimits(512, 0, 8, guesses=drafts))
+            drafts: RunningBatch(model, BatchLimits(512, 0, 8, drafts=drafts))
             for drafts in (True, False)
         }
         for drafts in (True, False):
@@ -117,5 +117,5 @@ class KindSides:
             found += [token for _, token, _ in sampled]
         took_s = time.process_time() - began_s
         assert found[:_COPIED] == self._script
-        batch.leave({number: 0})
+        batch.remove({number: 0})
         return (_COPIED - 1) / took_s

@@ -326,7 +326,7 @@ PROMPT = [3 + n * 7 % 50 for n in range(150)]
 
 
 def batch_of(model: Any, room: Room | None, folder: Path) -> RunningBatch:
-    batch = RunningBatch(model, BatchLimits(512, 0, 4, guesses=False))
+    batch = RunningBatch(model, BatchLimits(512, 0, 4, drafts=False))
     if room is not None:
         batch.prompts.attach(room.disk, folder, stamps_of(folder))
         batch.prompts.wait_for_files()
@@ -342,7 +342,7 @@ def answer(
     drawn: list[int] = []
     while len(drawn) < 8:
         drawn += [token for _, token, _ in batch.step().sampled]
-    batch.leave({sequence.number: 0})
+    batch.remove({sequence.number: 0})
     batch.close()
     return drawn, sequence.from_disk
 
