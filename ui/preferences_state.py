@@ -65,9 +65,9 @@ class PreferencesState(QObject):
             self.change(text_percent=100)
             return
         now = self._now.text_percent
-        wanted = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
-        if wanted:
-            self.change(text_percent=wanted[0] if step > 0 else wanted[-1])
+        target = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
+        if target:
+            self.change(text_percent=target[0] if step > 0 else target[-1])
 
     def change_server(self, **fields: Any) -> None:
         """Change fields of ``ServerPreferences``."""

@@ -81,8 +81,8 @@ ORIGIN_DESCRIPTIONS = {
 Spans = list[tuple[int, int]]
 """Where something begins and ends, in characters."""
 # If the parts that differ have more words than this, they are marked as a whole.
-_MOST_WORDS = 1500
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_MAX_TERMS = 1500
+_TERMS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 class Tone(StrEnum):
@@ -119,12 +119,12 @@ class Verdict:
     Attributes:
         icon: Name of the icon.
         tone: How it looks.
-        words: The engine's words for the reason.
+        text: The engine's words for the reason.
     """
 
     icon: str
     tone: Tone
-    words: VerdictText
+    text: VerdictText
 
 
 WRITTEN_VERDICT = Verdict("pencil", Tone.QUIET, WRITTEN)
@@ -255,9 +255,9 @@ def needs_escapes(text: str) -> bool:
 
 
 def _character(name: str, digits: str) -> str:
-    wanted = _HEX_DIGITS[name]
-    if len(digits) != wanted or any(d not in "0123456789abcdefABCDEF" for d in digits):
-        raise ValueError(f"\\{name} needs {wanted} hexadecimal digits after it.")
+    target = _HEX_DIGITS[name]
+    if len(digits) != target or any(d not in "0123456789abcdefABCDEF" for d in digits):
+        raise ValueError(f"\\{name} needs {target} hexadecimal digits after it.")
     code = int(digits, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise ValueError(f"\\{name}{digits} is not a character.")
@@ -268,29 +268,29 @@ def draft_summary(speculation: Speculation, output_tokens: int) -> str:
     """Return in sentences what guessing did for an answer."""
     if not speculation.passes:
         return "No tokens were guessed: each of them took a pass of its own."
-    said = []
+    parts = []
     if speculation.guessed:
         passes = counted(speculation.passes, "pass", "passes")
-        said.append(
+        parts.append(
             f"Guesses were checked in {passes}: the model confirmed {acceptance(speculation)}."
         )
     if given := draft_sources(speculation):
-        said.append(f"They came from {given}.")
+        parts.append(f"They came from {given}.")
     if speculation.forced:
         were = "was" if speculation.forced == 1 else "were"
         forced = counted(speculation.forced, "token")
-        said.append(f"{forced} {were} forced, because the schema or the call allowed no other.")
+        parts.append(f"{forced} {were} forced, because the schema or the call allowed no other.")
     predicted = speculation.prediction_accepted + speculation.prediction_rejected
     if predicted:
-        said.append(
+        parts.append(
             f"Of {counted(predicted, 'token')} of the request’s prediction, "
             f"{speculation.prediction_accepted:,} were confirmed."
         )
     saved = speculation.accepted + speculation.forced
     if saved:
         of_all = counted(output_tokens, "token")
-        said.append(f"{saved:,} of {of_all} took no pass of their own.")
-    return " ".join(said)
+        parts.append(f"{saved:,} of {of_all} took no pass of their own.")
+    return " ".join(parts)
 
 
 def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
@@ -298,12 +298,12 @@ def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
 
     The common beginning and end are left out first: then long texts with few differences are quick.
     """
-    a, b = _words(left), _words(right)
+    a, b = _terms(left), _terms(right)
     first = _common([word for word, _ in a], [word for word, _ in b])
     rest = min(len(a), len(b)) - first
     last = min(rest, _common([word for word, _ in reversed(a)], [word for word, _ in reversed(b)]))
     a, b = a[first : len(a) - last], b[first : len(b) - last]
-    if max(len(a), len(b)) > _MOST_WORDS:
+    if max(len(a), len(b)) > _MAX_TERMS:
         return _whole(a), _whole(b)
     matcher = SequenceMatcher(
         None, [word for word, _ in a], [word for word, _ in b], autojunk=False
@@ -317,8 +317,8 @@ def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
     return mine, others
 
 
-def _words(text: str) -> list[tuple[str, int]]:
-    return [(match[0], match.start()) for match in _WORDS.finditer(text)]
+def _terms(text: str) -> list[tuple[str, int]]:
+    return [(match[0], match.start()) for match in _TERMS.finditer(text)]
 
 
 def _common(a: list[str], b: list[str]) -> int:
@@ -326,9 +326,9 @@ def _common(a: list[str], b: list[str]) -> int:
     return next((n for n, (left, right) in enumerate(pairs) if left != right), min(len(a), len(b)))
 
 
-def _whole(words: list[tuple[str, int]]) -> Spans:
+def _whole(text: list[tuple[str, int]]) -> Spans:
     """Return the span of neighbouring words; none for white space alone or nothing."""
-    seen = [(word, at) for word, at in words if not word.isspace()]
+    seen = [(word, at) for word, at in text if not word.isspace()]
     if not seen:
         return []
     word, at = seen[-1]

@@ -130,8 +130,8 @@ def ended_entry_of(record: RequestRecord) -> RequestEntry:
         is_stream=record.is_stream,
         status=record.status,
         took_s=record.took_s,
-        asked=_body(record.request_body),
-        answered=_body(record.response_body),
+        request_body=_body(record.request_body),
+        response_body=_body(record.response_body),
         answer_headers=record.response_headers,
         answers=tuple(
             _answer(run, finished, f"{record.request_id}/{number}")

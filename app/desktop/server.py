@@ -104,7 +104,7 @@ class LocalServer:
         """Send a request of the log again, with the current key."""
         if not self._url:
             raise OSError("The server is off. Turn it on to send the request again.")
-        if not entry.asked.is_whole:
+        if not entry.request_body.is_whole:
             raise OSError("The request was too long to keep, so it cannot be sent again.")
         await asyncio.to_thread(self._send, entry, self._url, self._key)
 
@@ -175,7 +175,7 @@ class LocalServer:
             str(address.hostname), address.port, timeout=_REPLAY_TIMEOUT_S
         )
         try:
-            body = entry.asked.text.encode() or None
+            body = entry.request_body.text.encode() or None
             connection.request(entry.method, entry.path, body, headers)
             connection.getresponse().read()
         except http.client.HTTPException as error:

@@ -197,7 +197,7 @@ class KeyStore:
         """Return the key, or None if there is none; raise ``OSError`` for a damaged file."""
         return (await asyncio.to_thread(self._secrets.find, _KEY))[0]
 
-    async def place(self) -> KeyLocation:
+    async def location(self) -> KeyLocation:
         """Return where the key is stored; raise ``OSError`` for a damaged file."""
         return (await asyncio.to_thread(self._secrets.find, _KEY))[1]
 

@@ -250,7 +250,7 @@ trace.take(TokenTrace(0, 5, "the end", b"the end", Channel.TEXT, 0.1, 7, "", (0,
 trace.stop = StopInfo(StopKind.EOS)
 recording = trace.recording()
 print(from_json(to_json(recording)).rules == rules)
-print(remarks(model.entries(), 0, StopHistory(answers=("the end",)), frozenset())[0].words)
+print(remarks(model.entries(), 0, StopHistory(answers=("the end",)), frozenset())[0].text)
 print(rule_reports(Tape(trace))[0].outcome)
 """
 

@@ -42,7 +42,7 @@ class SilentServer:
 
 
 class NoKey:
-    async def place(self) -> KeyLocation:
+    async def location(self) -> KeyLocation:
         return "none"
 
     async def renew(self) -> str:

@@ -96,7 +96,7 @@ def test_the_end_of_an_answer_shows_no_exception(error: str, word: str, detail: 
     said = verdict(
         Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=error), AnswerContext()
     )
-    assert (said.words.label, said.words.detail) == (word, detail)
+    assert (said.text.label, said.text.detail) == (word, detail)
 
 
 # Exceptions whose text is written for people. ``ValueError`` is our own where it is caught by
@@ -107,7 +107,7 @@ _OUR_OWN = {
     "DamagedRun",
     "InvalidRequest",
     "DownloadFailed",
-    "FieldRefused",
+    "InvalidField",
     "FileRefused",
     "HubFailed",
     "ProbeFailed",

@@ -66,7 +66,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("kind", StopKind)
 def test_every_kind_has_one_plain_sentence(kind: StopKind) -> None:
-    assert verdict(finished(STOPS[kind]), OWN).words.sentence == SENTENCES[kind]
+    assert verdict(finished(STOPS[kind]), OWN).text.sentence == SENTENCES[kind]
 
 
 @pytest.mark.parametrize("kind", StopKind)
@@ -75,7 +75,7 @@ def test_every_kind_has_an_icon_that_exists(kind: StopKind) -> None:
 
 
 def test_kinds_differ_in_words_and_not_only_in_color() -> None:
-    words = [verdict(finished(stop), OWN).words.label for stop in STOPS.values()]
+    words = [verdict(finished(stop), OWN).text.label for stop in STOPS.values()]
     assert len(set(words)) == len(words)
 
 
@@ -86,7 +86,7 @@ def test_the_line_under_an_answer_reads_as_designed() -> None:
 
 
 def test_the_detail_of_a_match_says_where_and_on_which_token() -> None:
-    detail = verdict(finished(STOPS[StopKind.STOP_STRING]), AnswerContext(512)).words.detail
+    detail = verdict(finished(STOPS[StopKind.STOP_STRING]), AnswerContext(512)).text.detail
     expected = (
         "It began after 611 characters of the answer and was complete with token 143 of at most "
         "512."
@@ -96,12 +96,12 @@ def test_the_detail_of_a_match_says_where_and_on_which_token() -> None:
 
 def test_a_failure_names_its_cause() -> None:
     said = verdict(finished(STOPS[StopKind.ERROR], error="out of memory"), OWN)
-    assert (said.words.detail, said.tone) == ("Out of memory.", Tone.FAULT)
+    assert (said.text.detail, said.tone) == ("Out of memory.", Tone.FAULT)
 
 
 def test_the_limit_of_the_request_is_named() -> None:
     assert (
-        verdict(finished(STOPS[StopKind.MAX_TOKENS]), AnswerContext(5)).words.label
+        verdict(finished(STOPS[StopKind.MAX_TOKENS]), AnswerContext(5)).text.label
         == "Cut off at 5 tokens"
     )
 

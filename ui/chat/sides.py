@@ -205,7 +205,7 @@ def _cause(run: Run | None) -> str:
         return run.refusal
     verdict = run.verdict
     has_failed = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
-    return as_sentence(verdict.words.detail) if verdict is not None and has_failed else ""
+    return as_sentence(verdict.text.detail) if verdict is not None and has_failed else ""
 
 
 class SidesPage(QWidget):

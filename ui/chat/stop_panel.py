@@ -144,9 +144,7 @@ class VerdictView(QWidget):
         elif (verdict := run.verdict) is None:
             self._show_progress(run)
         else:
-            self._show_text(
-                verdict.icon, verdict.tone, verdict.words.sentence, verdict.words.detail
-            )
+            self._show_text(verdict.icon, verdict.tone, verdict.text.sentence, verdict.text.detail)
             if finished is not None:
                 self._show_tail(run, finished)
                 self._show_figures(run, finished, facts)

@@ -48,12 +48,12 @@ from ui.kit.windows import OwnWindow
 from ui.words import unescaped
 
 # Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
-FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
+FIRST_EVENTS, LAST_EVENTS, MAX_FAULTY_EVENTS = 24, 16, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
 _MAX_EVENT_CHARS = 300
 _DIALECTS = {WireDialect.CHAT: "Chat Completions"}
-_WORDS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
+_LABELS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
 # Of one text; ``fullstop inspect`` prints all.
 _MAX_ANSWERS = 100
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -143,8 +143,8 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
         more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
         parts.append(paragraph(f"… {more}; the report has them all"))
     if view.is_answer and not view.findings:
-        said = strong("No problems found.")
-        parts.append(paragraph(said, style=f"color:{colors.done}"))
+        sentence = strong("No problems found.")
+        parts.append(paragraph(sentence, style=f"color:{colors.done}"))
     if view.is_answer:
         parts.append(_heading("Answer", colors))
     name_style = f"padding:1px 14px 1px 0;color:{colors.muted}"
@@ -196,8 +196,8 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
     return facts
 
 
-def _heading(words: str, colors: Colors) -> Html:
-    return paragraph(strong(words), style=f"color:{colors.text};margin:14px 0 4px 0")
+def _heading(text: str, colors: Colors) -> Html:
+    return paragraph(strong(text), style=f"color:{colors.text};margin:14px 0 4px 0")
 
 
 def _finding(finding: Finding, colors: Colors) -> Html:
@@ -206,14 +206,14 @@ def _finding(finding: Finding, colors: Colors) -> Html:
         Severity.WARNING: (colors.limit, colors.limit_soft),
         Severity.NOTE: (colors.quiet, colors.quiet_soft),
     }[finding.severity]
-    place = "" if finding.event_index is None else f" (event {finding.event_index + 1})"
+    position = "" if finding.event_index is None else f" (event {finding.event_index + 1})"
     excerpt = joined(BREAK, code(visible(_shortened(finding.excerpt)))) if finding.excerpt else ""
     return paragraph(
-        badge(strong(_WORDS[finding.severity]), color, ground),
+        badge(strong(_LABELS[finding.severity]), color, ground),
         SPACE,
         " ",
         with_code_spans(_shortened(finding.sentence)),
-        place,
+        position,
         excerpt,
         style="margin:4px 0",
     )
@@ -246,10 +246,12 @@ def _events(view: CapturedAnswers, colors: Colors) -> Html:
 
 def _shown_events(count: int, wrong: set[int | None]) -> list[int]:
     """Return the indexes of the first events, of the last, and of the first faulty ones."""
-    told = sorted(index for index in wrong if index is not None and index < count)[:MOST_WRONG]
+    parts = sorted(index for index in wrong if index is not None and index < count)[
+        :MAX_FAULTY_EVENTS
+    ]
     first = range(min(count, FIRST_EVENTS))
     last = range(max(0, count - LAST_EVENTS), count)
-    return sorted({*first, *last, *told})
+    return sorted({*first, *last, *parts})
 
 
 def _shortened(text: str) -> str:
@@ -302,7 +304,7 @@ class CaptureWindow(OwnWindow):
         super().__init__("Captured Answer", (1080, 720), parent, self.open_file)
         self.view: CapturedAnswers | None = None
         self.title = label("", "title", 1.08, is_wrapped=True)
-        self._asked = 0
+        self._serial = 0
         self.source = CaptureSource()
         self.source.setTabChangesFocus(True)
         self.source.setAccessibleName("The captured answer")
@@ -373,7 +375,7 @@ class CaptureWindow(OwnWindow):
     def _read(self) -> None:
         """Read the captured text; the result of an earlier reading is ignored."""
         text = self.source.capture
-        self._asked += 1
+        self._serial += 1
         stops = []
         for typed in self.stops.text().split():
             try:
@@ -386,11 +388,11 @@ class CaptureWindow(OwnWindow):
             return
         if len(text) > SHOWN_CHARS:
             self.title.setText(f"Reading {counted(len(text), 'character')}…")
-        start_task(self, self._judge(text, stops, self._asked), "read a capture")
+        start_task(self, self._judge(text, stops, self._serial), "read a capture")
 
-    async def _judge(self, text: str, stops: list[str], asked: int) -> None:
+    async def _judge(self, text: str, stops: list[str], serial: int) -> None:
         view = await asyncio.to_thread(read_capture, text, stops)
-        if asked == self._asked:
+        if serial == self._serial:
             self.view = view
             self._show()
 

@@ -44,13 +44,13 @@ from ui.words import describe_error, unescaped
 
 _SHORT_CHARS = 40
 # More than anybody looks through; each run is a row of the database.
-_MOST_RUNS = 200
+_MAX_RUNS = 200
 
 
 DELAY_MS = 60
 GROWTH_MS = 100
 # A run with as many tokens as are kept takes about three megabytes.
-_MOST_BYTES = 32 << 20
+_MAX_BYTES = 32 << 20
 # Showing growth takes at most 1 / this number of the main thread's time.
 _GROWTH_SHARE = 25
 
@@ -78,7 +78,7 @@ class KnownRuns:
         """Return the runs of the open conversation, then recent ones of others, newest first."""
         own = self.of_conversation()
         known = {run.run.id for run in own}
-        recent = await self._workspace.store.recent_runs(_MOST_RUNS)
+        recent = await self._workspace.store.recent_runs(_MAX_RUNS)
         here = self._workspace.current.conversation.id
         others = [
             ShownRun(
@@ -173,7 +173,7 @@ class WhatIf(QObject):
         self.recording: Recording | None = None
         self._typed = ""
         self._played: Replayed | None = None
-        self._asked = 0
+        self._serial = 0
         self._delay = QTimer(self, singleShot=True, interval=DELAY_MS)
         self._delay.timeout.connect(self._start)
         self.stops.edited.connect(self._delay.start)
@@ -183,7 +183,7 @@ class WhatIf(QObject):
         """Try stop lists on another run, beginning with that run's own list."""
         self.recording = recording
         self.outcome = self._played = None
-        self._asked += 1
+        self._serial += 1
         self.reset()  # the text that is being typed stays in its field and still counts as a stop
         self.stops.undo_stack.clear()
         self.outcome_changed.emit()
@@ -231,13 +231,13 @@ class WhatIf(QObject):
     def _start(self) -> None:
         if self.recording is None:
             return
-        self._asked += 1
+        self._serial += 1
         rules = self._rules(self.recording)
-        start_task(self, self._play(self._asked, self.recording, rules), "replay of a run")
+        start_task(self, self._play(self._serial, self.recording, rules), "replay of a run")
 
-    async def _play(self, asked: int, recording: Recording, rules: StopRules) -> None:
+    async def _play(self, serial: int, recording: Recording, rules: StopRules) -> None:
         played = await asyncio.to_thread(replay, recording, rules)
-        if asked != self._asked:
+        if serial != self._serial:
             return  # the list has changed meanwhile
         self._played = played
         listed = {entry.stop.text for entry in self.stops.entries()}
@@ -479,7 +479,7 @@ class Inspector(QObject):
     async def _open(self, path: Path) -> None:
         self.work_begun.emit(f"Opening {path.name}…")
         try:
-            text = await read_text(path, _MOST_BYTES)
+            text = await read_text(path, _MAX_BYTES)
             shown = await asyncio.to_thread(_shown_file, text, path.name)
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))

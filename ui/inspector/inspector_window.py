@@ -66,7 +66,7 @@ _OPENED = "Saved runs (*.json *.fullstop-run)"
 _Kind = TypeVar("_Kind", bound=InspectorTab)
 _NO_TOKENS = "The tokens of this run were not recorded."
 _HINT = "Point at a token, or use the arrow keys, to see its details."
-_LEAST_PX = 400  # the tape and a few lines of a tab
+_MIN_PX = 400  # the tape and a few lines of a tab
 
 
 class RunBar(QWidget):
@@ -85,8 +85,8 @@ class RunBar(QWidget):
         self.copy = QPushButton("Copy Report")
         self.forget = QPushButton("Delete All Recordings…")
         self.forget.setAccessibleName("Delete all recordings: the tokens of every run")
-        for _, words, tip in _LEVELS:
-            self.level.addItem(words)
+        for _, text, tip in _LEVELS:
+            self.level.addItem(text)
             self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self._show_level()
         self._run = row(self.source, self.choice, self.back, STRETCH, spacing=8)
@@ -96,8 +96,8 @@ class RunBar(QWidget):
         for button in (self.open, self.save, self.copy, self.forget):
             self._actions.addWidget(button)
         self._parts = row((self._run, 1), self._actions, spacing=8, on=self)
-        inspector.problem_met.connect(self._say)
-        inspector.work_begun.connect(self._say)
+        inspector.problem_met.connect(self._show_text)
+        inspector.work_begun.connect(self._show_text)
         inspector.traces.level_changed.connect(self._show_level)
         self.level.currentIndexChanged.connect(self._set_level)
         self.choice.activated.connect(inspector.choose)
@@ -122,16 +122,16 @@ class RunBar(QWidget):
         self.back.setVisible(is_elsewhere)
         self.copy.setEnabled(shown is not None)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
-        self._say(source)
+        self._show_text(source)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Give the run a line of its own if it has no room beside the buttons."""
         super().resizeEvent(event)
         self._arrange()
 
-    def _say(self, words: str) -> None:
-        self.source.setText(words)
-        self.source.setVisible(bool(words))
+    def _show_text(self, text: str) -> None:
+        self.source.setText(text)
+        self.source.setVisible(bool(text))
         self._arrange()
 
     def _arrange(self) -> None:
@@ -201,28 +201,34 @@ class VerdictHead(QWidget):
         if shown is None:
             model = self._inspector.workspace.models
             if model.stage == "loading":
-                self._say("clock", Tone.BUSY, f"{model.name} is loading", [])
+                self._show_text("clock", Tone.BUSY, f"{model.name} is loading", [])
             elif model.stage in ("none", "failed"):
-                self._say("chat", Tone.QUIET, "No model is loaded", ["Open a model to begin."])
+                self._show_text(
+                    "chat", Tone.QUIET, "No model is loaded", ["Open a model to begin."]
+                )
             else:
-                words = "Send a message, or open a saved run, to see why an answer ends."
-                self._say("stop-match", Tone.QUIET, "No Answer Selected", [words])
+                caption = "Send a message, or open a saved run, to see why an answer ends."
+                self._show_text("stop-match", Tone.QUIET, "No Answer Selected", [caption])
             return
         run, finished = shown.run, shown.run.finished
         if run.state is RunState.REFUSED:
-            self._say("fault", Tone.FAULT, "This message was not sent to the model", [run.refusal])
-        elif (said := run.verdict) is None:
-            self._say("clock", Tone.BUSY, progress_words(run), [self._held_words(shown)])
+            self._show_text(
+                "fault", Tone.FAULT, "This message was not sent to the model", [run.refusal]
+            )
+        elif (verdict := run.verdict) is None:
+            self._show_text("clock", Tone.BUSY, progress_words(run), [self._held_text(shown)])
         elif finished is None:
-            self._say(said.icon, said.tone, said.words.sentence, [said.words.detail])
+            self._show_text(
+                verdict.icon, verdict.tone, verdict.text.sentence, [verdict.text.detail]
+            )
             is_known = run.state is not RunState.UNRECORDED
             self.keep_on.setVisible(is_known and self._can_continue(shown))
         else:
-            told = why(run, None if shown.trace is None else Tape(shown.trace))
+            parts = why(run, None if shown.trace is None else Tape(shown.trace))
             # A message that never reached the model has no tokens that could have been recorded.
             if shown.trace is None and shown.source is RunSource.CHAT and finished.timing.total_s:
-                told.append("The tokens of this run were not recorded, or have been forgotten.")
-            self._say(said.icon, said.tone, said.words.sentence, told)
+                parts.append("The tokens of this run were not recorded, or have been forgotten.")
+            self._show_text(verdict.icon, verdict.tone, verdict.text.sentence, parts)
             self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
 
@@ -267,7 +273,7 @@ class VerdictHead(QWidget):
     # -- looks -----------------------------------------------------------------------------
 
     @staticmethod
-    def _held_words(shown: ShownRun) -> str:
+    def _held_text(shown: ShownRun) -> str:
         trace = shown.trace
         if trace is not None and trace.tokens and trace.tokens[-1].held:
             held = trace.tokens[-1].held
@@ -275,13 +281,13 @@ class VerdictHead(QWidget):
         watched = ", ".join(quoted(stop, 16) for stop in shown.run.stops)
         return f"Watching for {watched}." if watched else "This answer has no stop sequences."
 
-    def _say(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
+    def _show_text(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
-        wanted = [step for step in steps if step]
-        numbered = [f"{number}.  {step}" for number, step in enumerate(wanted, 1)]
-        self.steps.setText("\n".join(numbered if len(wanted) > 1 else wanted))
-        self.steps.setVisible(bool(wanted))
+        target = [step for step in steps if step]
+        numbered = [f"{number}.  {step}" for number, step in enumerate(target, 1)]
+        self.steps.setText("\n".join(numbered if len(target) > 1 else target))
+        self.steps.setVisible(bool(target))
 
     def _lay_out(self) -> None:
         actions = row(*self._actions, STRETCH, spacing=8)
@@ -297,11 +303,11 @@ class VerdictHead(QWidget):
 
 def why(run: Run, tape: Tape | None) -> list[str]:
     """Return the steps that led to a run's end; an empty list while it is running."""
-    finished, said = run.finished, run.verdict
-    if finished is None or said is None:
+    finished, verdict = run.finished, run.verdict
+    if finished is None or verdict is None:
         return []
     if run.state is RunState.INTERRUPTED:
-        return [said.words.detail]
+        return [verdict.text.detail]
     began, probability = None, ""
     if tape is not None and tape.tokens:
         if (row := tape.first_matched_row()) is not None:
@@ -424,7 +430,7 @@ class InspectorWindow(OwnWindow):
         splitter.setChildrenCollapsible(False)
         # The area would give it the height that it prefers, and scroll where less is enough.
         splitter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        splitter.setMinimumHeight(_LEAST_PX)
+        splitter.setMinimumHeight(_MIN_PX)
 
     def _lower(self) -> QWidget:
         """Return the tabs, above what can be done where one of them lacks data: they stay there."""
@@ -481,13 +487,13 @@ class InspectorWindow(OwnWindow):
 
     def _offer_more(self) -> None:
         """Offer to answer again where the tab lacks what was not recorded."""
-        words = self._lacking_words(self.inspector.shown)
-        self.lacking.setText(words)
+        text = self._lacking_text(self.inspector.shown)
+        self.lacking.setText(text)
         self.again.setEnabled(self.inspector.can_answer_again)
-        can_be_made = bool(words) and self.inspector.message() is not None
+        can_be_made = bool(text) and self.inspector.message() is not None
         self._lacking_bar.setVisible(can_be_made)
 
-    def _lacking_words(self, shown: ShownRun | None) -> str:
+    def _lacking_text(self, shown: ShownRun | None) -> str:
         if shown is None or not shown.run.is_over:
             return ""
         tab, trace = TABS[self.tabs.currentIndex()], shown.trace
@@ -512,10 +518,10 @@ class InspectorWindow(OwnWindow):
             part.catch_up()
         self.inspector.slow_down((time.perf_counter() - began) * 1e3)
 
-    def _show_token(self, place: int) -> None:
+    def _show_token(self, position: int) -> None:
         shown = self.inspector.shown
         trace = None if shown is None else shown.trace
-        token = self.tape.token_at(place)
+        token = self.tape.token_at(position)
         if trace is None or token is None:
             self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
             self.others.setText("")

@@ -40,14 +40,14 @@ class InspectorTab(QWidget):
 class ReadingPage(QTextBrowser):
     """A page that is filled with markup, and opens no links by itself."""
 
-    def __init__(self, says: str, hint: str = "") -> None:
+    def __init__(self, accessible_name: str, hint: str = "") -> None:
         super().__init__()
         self.setOpenLinks(False)
-        self.setAccessibleName(says)
-        self.say(hint)
+        self.setAccessibleName(accessible_name)
+        self.set_hint(hint)
         align(self)
 
-    def say(self, hint: str) -> None:
+    def set_hint(self, hint: str) -> None:
         """Change what stands on it while it is empty."""
         self.hint = hint
         self.setAccessibleDescription(hint)
@@ -58,10 +58,10 @@ class ReadingPage(QTextBrowser):
         if self.hint and self.document().isEmpty():
             painter = QPainter(self.viewport())
             painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
-            room = (
+            area = (
                 self.viewport().rect().adjusted(TEXT_MARGIN_PX, TEXT_MARGIN_PX, -TEXT_MARGIN_PX, 0)
             )
-            painter.drawText(room, Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap, self.hint)
+            painter.drawText(area, Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap, self.hint)
             painter.end()
 
 

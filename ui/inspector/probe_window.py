@@ -126,7 +126,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
             ),
             cell(
                 colored(strong(row.title), colors.text),
-                *_said(row, under),
+                *_evidence(row, under),
                 style=f"padding:3px 0 7px 0;color:{colors.muted}",
             ),
         )
@@ -134,30 +134,30 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
     )
 
 
-def _said(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
+def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
     """Return what was seen: each sentence once, with its evidence, and what fails alike."""
     if not row.faults:
         return [joined(SPACE, SPACE, with_code_spans(row.sentence))]
-    said = [_fault(fault, modes) for fault, modes in grouped(row)]
+    parts = [_fault(fault, modes) for fault, modes in grouped(row)]
     if row.level not in COUNTING:
-        said.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
+        parts.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
     if under:
         titles = "; ".join(other.title for other in under)
-        said.append(paragraph(f"Fails in the same way: {titles}.", style="margin:4px 0 0 0"))
-    return said
+        parts.append(paragraph(f"Fails in the same way: {titles}.", style="margin:4px 0 0 0"))
+    return parts
 
 
 def _fault(fault: Fault, modes: str) -> Html:
     """Return what is wrong, above the evidence: expected, got, and the request as a command."""
     sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
-    said = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
-    told = [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
-    evidence = told if fault.expected or fault.got else []
+    text = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
+    parts = [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
+    evidence = parts if fault.expected or fault.got else []
     evidence += [fault.curl] if fault.curl else []
     if not evidence:
-        return said
+        return text
     shown = paragraph(code(lines("\n".join(evidence))), style="margin:2px 0 0 0")
-    return joined(said, shown)
+    return joined(text, shown)
 
 
 class Probing(QObject):
@@ -233,16 +233,16 @@ def _now(progress: Progress) -> str:
     """Return which check is running, and how much longer the probe takes."""
     if not progress.total or progress.done >= progress.total:
         return f"{progress.title}…"
-    place = f"Check {progress.done + 1} of {progress.total}: {progress.title}"
+    position = f"Check {progress.done + 1} of {progress.total}: {progress.title}"
     if progress.remaining_s is None:
-        return place
-    return f"{place}, about {duration(progress.remaining_s)} left"
+        return position
+    return f"{position}, about {duration(progress.remaining_s)} left"
 
 
-def _sentence(words: str) -> str:
+def _sentence(text: str) -> str:
     """Return words as a complete sentence."""
-    end = "" if words.endswith((".", "?", "!")) else "."
-    begin = words if words.startswith("http") else f"{words[:1].upper()}{words[1:]}"
+    end = "" if text.endswith((".", "?", "!")) else "."
+    begin = text if text.startswith("http") else f"{text[:1].upper()}{text[1:]}"
     return f"{begin}{end}"
 
 
@@ -340,13 +340,13 @@ class ProbeWindow(OwnWindow):
         self.save.setEnabled(probing.report is not None)
         group = str(self.group.currentData() or "")
         self.group.setVisible(bool(probing.rows))
-        place = self.page.verticalScrollBar().value()
+        position = self.page.verticalScrollBar().value()
         shown = probe_page(probing.rows, current_theme().colors, group)
         self.page.setHtml(shown if "<tr" in shown else "")
-        self.page.verticalScrollBar().setValue(place)
+        self.page.verticalScrollBar().setValue(position)
         is_begun = bool(probing.rows)
         hint = _NONE_OF.get(group, "") if is_begun else _HINTS.get(probing.stage, _HINTS["idle"])
-        self.page.say(hint)
+        self.page.set_hint(hint)
 
     def _show_group(self) -> None:
         self._refresh()

@@ -58,14 +58,14 @@ def _reused(usage: Usage | None) -> str:
     """Return in words how many tokens came from a cache and from which; if none, why."""
     if usage is None:
         return "."
-    words = "."
+    text = "."
     if usage.cached_tokens:
-        place = "on disk" if usage.disk_tokens else "in memory"
-        words = f"; the first {usage.cached_tokens:,} came from the cache {place}."
+        source = "on disk" if usage.disk_tokens else "in memory"
+        text = f"; the first {usage.cached_tokens:,} came from the cache {source}."
     if usage.cache_miss is not None:
         amount = "Nothing more" if usage.cached_tokens else "Nothing"
-        words += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
-    return words
+        text += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
+    return text
 
 
 def _left_out(shown: ShownRun | None) -> str:
@@ -145,8 +145,8 @@ class PromptTab(InspectorTab):
         if first:
             cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
         looks = (
-            (0 if token_id in special else 1 if place < cached else 2, text)
-            for place, (token_id, text) in enumerate(pieces[first:], first)
+            (0 if token_id in special else 1 if position < cached else 2, text)
+            for position, (token_id, text) in enumerate(pieces[first:], first)
         )
         for look, group in groupby(looks, key=itemgetter(0)):
             cursor.insertText("".join(text for _, text in group), (mark, old, plain)[look])
@@ -164,7 +164,7 @@ class ApiTab(InspectorTab):
         self._rendered: ShownRun | None = None
         self.api = Choice("API")
         self.part = Choice("Part of the request or answer")
-        self.part.addItems([words for words, _ in PARTS])
+        self.part.addItems([text for text, _ in PARTS])
         for choice in (self.api, self.part):
             choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         self.api.setMinimumWidth(_API_PX)

@@ -39,7 +39,7 @@ _UNKNOWN = "The times of this answer are not known."
 _BAR_PERCENT = 99
 _AROUND_CHARS = 160
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
-_MOST_CHARS = 200
+_MAX_CHARS = 200
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 _WIDTHS = (16, 22, 30, 16, 22, 9)
@@ -145,29 +145,29 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
     """Compare the texts, tokens, settings and ends of two runs."""
     a, b = left.run.thinking + left.run.text, right.run.thinking + right.run.text
     pairs = enumerate(zip(a, b, strict=False))
-    place = next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
+    position = next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
     index = _first_token(left, right)
     if a == b:
         sentence = "Both answers are identical."
         if index is not None:
             sentence = f"Both texts are identical; the tokens differ from token {index + 1:,} on."
-    elif place == len(a) or place == len(b):
+    elif position == len(a) or position == len(b):
         longer = "second" if len(b) > len(a) else "first"
-        shared = counted(place, "character")
+        shared = counted(position, "character")
         sentence = f"Both are identical for {shared}; then only the {longer} continues."
     else:
         at = "" if index is None else f", at token {index + 1:,}"
         sentence = (
-            f"They differ after {counted(place, 'character')}{at}: "
-            f"{quoted(a[place : place + 12])} in the first, {quoted(b[place : place + 12])} in the "
+            f"They differ after {counted(position, 'character')}{at}: "
+            f"{quoted(a[position : position + 12])} in the first, {quoted(b[position : position + 12])} in the "
             "second."
         )
-    begin = max(0, place - _AROUND_CHARS)
+    begin = max(0, position - _AROUND_CHARS)
     return Comparison(
         sentence,
-        a[begin:place],
-        a[place : place + _AROUND_CHARS],
-        b[place : place + _AROUND_CHARS],
+        a[begin:position],
+        a[position : position + _AROUND_CHARS],
+        b[position : position + _AROUND_CHARS],
         _differing(left, right),
         index,
     )
@@ -181,17 +181,17 @@ def _differing(left: ShownRun, right: ShownRun) -> tuple[tuple[str, str, str], .
 def _facts(shown: ShownRun) -> list[tuple[str, str]]:
     run, finished = shown.run, shown.run.finished
     usage = None if finished is None else finished.usage
-    guesses = None if finished is None else finished.speculation
+    speculation = None if finished is None else finished.speculation
     return [
         ("Model", run.model_id),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
         ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
         ("Reason", end_label(run)),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
-        ("Draft tokens accepted", "" if guesses is None else acceptance(guesses) or "none"),
-        ("Drafted by", "" if guesses is None else draft_sources(guesses)),
-        ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
-        ("Verification passes", "" if guesses is None else f"{guesses.passes:,}"),
+        ("Draft tokens accepted", "" if speculation is None else acceptance(speculation) or "none"),
+        ("Drafted by", "" if speculation is None else draft_sources(speculation)),
+        ("Forced tokens", "" if speculation is None else f"{speculation.forced:,}"),
+        ("Verification passes", "" if speculation is None else f"{speculation.passes:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
         ("Characters", f"{len(run.text) - run.continued_chars:,}"),
     ]
@@ -392,10 +392,10 @@ class RunTable(QAbstractTableModel):
     def _cells(self, shown: ShownRun) -> tuple[str, ...]:
         run, finished = shown.run, shown.run.finished
         mark = "● " if run.id == self._shown_id else ""
-        place = shown.name if shown.source is RunSource.PAST else "This conversation"
-        question = " ".join(shown.question[:_MOST_CHARS].split())
+        position = shown.name if shown.source is RunSource.PAST else "This conversation"
+        question = " ".join(shown.question[:_MAX_CHARS].split())
         tokens = "" if finished is None else f"{finished.usage.output_tokens:,}"
-        return mark + start_time_text(run), place, question, run.model_id, end_label(run), tokens
+        return mark + start_time_text(run), position, question, run.model_id, end_label(run), tokens
 
 
 def _alignment(column: int) -> int:
@@ -466,8 +466,8 @@ class RunsTab(InspectorTab):
         shown = self._inspector.shown
         chosen = self._chosen()
         self.model.show_runs(runs, None if shown is None else shown.run.id)
-        wanted = chosen.run.id if chosen is not None else None if shown is None else shown.run.id
-        row = self.model.row_of(wanted)
+        target = chosen.run.id if chosen is not None else None if shown is None else shown.run.id
+        row = self.model.row_of(target)
         if row is not None:
             flags = QItemSelectionModel.SelectionFlag
             index = self.model.index(row, 0)

@@ -64,7 +64,7 @@ class ShownRun:
         question: The last message of the user.
         source: Where it comes from.
         name: Its name in lists, such as the name of a file.
-        asked: The request that ran, if it is known without a trace.
+        sent_request: The request that ran, if it is known without a trace.
     """
 
     run: Run
@@ -72,13 +72,13 @@ class ShownRun:
     question: str = ""
     source: RunSource = RunSource.CHAT
     name: str = ""
-    asked: GenerationRequest | None = None
+    sent_request: GenerationRequest | None = None
 
     @property
     def request(self) -> GenerationRequest | None:
         """The request that ran; None for saved runs, and if nothing was recorded."""
-        if self.asked is not None or self.trace is None:
-            return self.asked
+        if self.sent_request is not None or self.trace is None:
+            return self.sent_request
         return self.trace.request
 
     @property
@@ -112,8 +112,8 @@ def _question(request: GenerationRequest) -> str:
     """Return the last message of the user, or the text of the raw prompt."""
     if request.prompt is not None:
         return request.prompt if isinstance(request.prompt, str) else ""
-    said = (message.content for message in reversed(request.messages) if message.role == "user")
-    return next(said, "")
+    text = (message.content for message in reversed(request.messages) if message.role == "user")
+    return next(text, "")
 
 
 def saved_run(shown: ShownRun) -> str:
@@ -158,8 +158,8 @@ def start_time_text(run: Run) -> str:
 
 def end_label(run: Run) -> str:
     """Return how a run ended, in a few words."""
-    if (said := run.verdict) is not None:
-        return said.words.label
+    if (verdict := run.verdict) is not None:
+        return verdict.text.label
     return "Not sent" if run.is_over else "Answering\u2026"
 
 
@@ -235,11 +235,11 @@ class Tape:
         if self.texts and self.stop is not None:
             self.texts[-1] += trace.residue
         self._starts: list[int] = []
-        place = 0
+        position = 0
         for text in self.texts:
-            self._starts.append(place)
-            place += len(text)
-        self._length = place
+            self._starts.append(position)
+            position += len(text)
+        self._length = position
         self.cut, self.matched = self._ends()
 
     def spans(self) -> Iterator[Span]:
@@ -252,8 +252,8 @@ class Tape:
             end = start + len(text)
             held = end - min(len(token.held), len(text)) if token.held else end
             edges = {start, end, held, *self.cut, *self.matched}
-            places = sorted(edge for edge in edges if start <= edge <= end)
-            for begin, stop in pairwise(places):
+            positions = sorted(edge for edge in edges if start <= edge <= end)
+            for begin, stop in pairwise(positions):
                 marks = TokenMark.HELD if begin >= held else TokenMark.NONE
                 if self.matched[0] <= begin < self.matched[1]:
                     marks |= TokenMark.MATCHED
@@ -356,8 +356,8 @@ def describe_token(token: TokenTrace, rules: StopRules) -> str:
     count = counted(len(raw), "byte")
     parts.append(f"{count} {raw[:16].hex(' ')}{' …' if len(raw) > 16 else ''}".rstrip())
     parts.append(CHANNEL_NAMES[token.channel].lower())
-    if said := ORIGIN_DESCRIPTIONS[token.origin]:
-        parts.append(said)
+    if sentence := ORIGIN_DESCRIPTIONS[token.origin]:
+        parts.append(sentence)
     if token.held:
         parts.append(f"held back after it: {quoted(token.held, 40)}")
     if token.stats is not None:

@@ -53,8 +53,8 @@ _AT_ONCE = 20_000
 MAX_SHOWN_CHARS = 20_000
 _REPLAYING = "Replaying the run…"
 LIKELY = 0.2
-MAX_PLACES = 50
-_NAMED_PLACES = 5
+MAX_LIKELY = 50
+_MAX_NAMED = 5
 _LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
 _END_PX = 3.5
 
@@ -116,8 +116,8 @@ def _report(
                 broken += _broken_off(channel, text, rule, length)
         else:
             why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
-            places = _places(text, rule, len(rule.text))
-            alike += [_miss(channel, text, place, len(rule.text), why) for place in places]
+            positions = _find_starts(text, rule, len(rule.text))
+            alike += [_miss(channel, text, position, len(rule.text), why) for position in positions]
     # One place is near for one reason: what looks like the whole stop says more than its beginning.
     taken = {(miss.channel, miss.offset) for miss in alike}
     broken = [miss for miss in broken if (miss.channel, miss.offset) not in taken]
@@ -152,12 +152,12 @@ def _broken_off(channel: Channel, text: str, rule: Stop, length: int) -> list[Ne
     misses: list[NearMiss] = []
     if length == len(rule.text):
         return misses
-    wanted = quoted(rule.text[length])
-    for place in _places(text, rule, length):
-        end = place + length
+    target = quoted(rule.text[length])
+    for position in _find_starts(text, rule, length):
+        end = position + length
         came = quoted(text[end]) if end < len(text) else "the end"
-        why = f"{wanted} was expected next, but {came} came."
-        misses.append(_miss(channel, text, place, length, why))
+        why = f"{target} was expected next, but {came} came."
+        misses.append(_miss(channel, text, position, length, why))
     return misses
 
 
@@ -190,29 +190,32 @@ def _look_alikes(channel: Channel, text: str, rule: Stop) -> list[NearMiss]:
     return misses
 
 
-def _places(text: str, rule: Stop, length: int) -> list[int]:
+def _find_starts(text: str, rule: Stop, length: int) -> list[int]:
     """Return where the first characters of a rule are in a text."""
-    places: list[int] = []
-    place = rule.find(text, 0, length)
-    while place >= 0 and len(places) < MAX_MISSES:
-        places.append(place)
-        place = rule.find(text, place + 1, length)
-    return places
+    positions: list[int] = []
+    position = rule.find(text, 0, length)
+    while position >= 0 and len(positions) < MAX_MISSES:
+        positions.append(position)
+        position = rule.find(text, position + 1, length)
+    return positions
 
 
 def _count(text: str, rule: Stop, length: int) -> int:
     """Return how often the first characters of a rule are in a text, without overlaps."""
-    count, place = 0, rule.find(text, 0, length) if length else -1
-    while place >= 0:
+    count, position = 0, rule.find(text, 0, length) if length else -1
+    while position >= 0:
         count += 1
-        place = rule.find(text, place + length, length)
+        position = rule.find(text, position + length, length)
     return count
 
 
-def _miss(channel: Channel, text: str, place: int, length: int, why: str) -> NearMiss:
-    end = place + length
-    before, after = text[max(0, place - _AROUND_CHARS) : place], text[end : end + _AROUND_CHARS]
-    return NearMiss(channel, place, before, text[place:end], after, why)
+def _miss(channel: Channel, text: str, position: int, length: int, why: str) -> NearMiss:
+    end = position + length
+    before, after = (
+        text[max(0, position - _AROUND_CHARS) : position],
+        text[end : end + _AROUND_CHARS],
+    )
+    return NearMiss(channel, position, before, text[position:end], after, why)
 
 
 def _times(count: int) -> str:
@@ -226,7 +229,7 @@ class MatcherTab(InspectorTab):
         super().__init__()
         self._shown: ShownRun | None = None
         self._is_stale = False
-        self._asked = 0
+        self._serial = 0
         self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
@@ -251,7 +254,7 @@ class MatcherTab(InspectorTab):
 
     def _refresh(self) -> None:
         self._is_stale = False
-        self._asked += 1
+        self._serial += 1
         shown = self._shown
         trace = None if shown is None else shown.trace
         self.page.setVisible(trace is not None and bool(trace.rules.stops))
@@ -268,11 +271,11 @@ class MatcherTab(InspectorTab):
                 self._fill(trace, rule_reports(tape))
                 return
             self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
-            start_task(self, self._look_through(trace, tape, self._asked), "look for near misses")
+            start_task(self, self._look_through(trace, tape, self._serial), "look for near misses")
 
-    async def _look_through(self, trace: RunTrace, tape: Tape, asked: int) -> None:
+    async def _look_through(self, trace: RunTrace, tape: Tape, serial: int) -> None:
         reports = await asyncio.to_thread(rule_reports, tape)
-        if asked == self._asked:
+        if serial == self._serial:
             self._fill(trace, reports)
 
     def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
@@ -452,7 +455,7 @@ def ending_odds(trace: RunTrace) -> EndingOdds | None:
     return EndingOdds(
         tuple(stats.eos_probability for _, stats in known),
         known[0][0].index,
-        tuple(likely[:MAX_PLACES]),
+        tuple(likely[:MAX_LIKELY]),
         _sentence(likely, ignored, highest),
         has_end,
     )
@@ -474,8 +477,8 @@ def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | No
 
 def _named_tokens(indexes: Sequence[int]) -> str:
     """Return tokens by their numbers: ``token 4``, ``tokens 4, 9 and 3 more``."""
-    named = ", ".join(f"{index + 1:,}" for index in indexes[:_NAMED_PLACES])
-    more = len(indexes) - _NAMED_PLACES
+    named = ", ".join(f"{index + 1:,}" for index in indexes[:_MAX_NAMED])
+    more = len(indexes) - _MAX_NAMED
     word = "token" if len(indexes) == 1 else "tokens"
     return f"{word} {named} and {more:,} more" if more > 0 else f"{word} {named}"
 
@@ -539,18 +542,18 @@ class OddsCurve(QWidget):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Choose the token that was clicked."""
-        place = self._place_at(event.position().x())
-        if place is not None and self._odds is not None:
-            self.token_chosen.emit(self._odds.first_index + place)
+        position = self._index_at(event.position().x())
+        if position is not None and self._odds is not None:
+            self.token_chosen.emit(self._odds.first_index + position)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Show the probability under the mouse in a tool tip."""
-        place = self._place_at(event.position().x())
-        if place is not None and self._odds is not None:
-            number = self._odds.first_index + place + 1
-            is_end = self._odds.has_end and place == len(self._odds.values) - 1
+        position = self._index_at(event.position().x())
+        if position is not None and self._odds is not None:
+            number = self._odds.first_index + position + 1
+            is_end = self._odds.has_end and position == len(self._odds.values) - 1
             end = ", where the answer ended" if is_end else ""
-            self.setToolTip(f"Token {number:,}: {percent(self._odds.values[place])}{end}")
+            self.setToolTip(f"Token {number:,}: {percent(self._odds.values[position])}{end}")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         odds = self._odds
@@ -574,8 +577,8 @@ class OddsCurve(QWidget):
         painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))
         above = QRectF(area.left(), likely - line - 2, area.width(), line)
-        words = f"Ending is likely from {percent(LIKELY)}"
-        painter.drawText(above, int(Qt.AlignmentFlag.AlignRight), words)
+        text = f"Ending is likely from {percent(LIKELY)}"
+        painter.drawText(above, int(Qt.AlignmentFlag.AlignRight), text)
         painter.setPen(QPen(QColor(colors.match), 1.6))
         points = self._points(odds, area)
         painter.drawPolyline(QPolygonF(points))
@@ -600,17 +603,17 @@ class OddsCurve(QWidget):
         """Return the curve with at most one point per pixel column: the highest value in it."""
         count = len(odds.values)
         step = max(1, count // max(1, int(area.width())))
-        places = range(0, count, step)
+        positions = range(0, count, step)
         span = max(1, count - 1)
         return [
             QPointF(
-                area.left() + place / span * area.width(),
-                area.bottom() - max(odds.values[place : place + step]) * area.height(),
+                area.left() + position / span * area.width(),
+                area.bottom() - max(odds.values[position : position + step]) * area.height(),
             )
-            for place in places
+            for position in positions
         ]
 
-    def _place_at(self, x: float) -> int | None:
+    def _index_at(self, x: float) -> int | None:
         if self._odds is None:
             return None
         area, count = self._area(), len(self._odds.values)

@@ -157,19 +157,19 @@ class TapeView(QTextEdit):
             else:
                 self._append(Tape(trace, new))
 
-    def token_at(self, place: int) -> TokenTrace | None:
-        return self._tokens[place] if 0 <= place < len(self._tokens) else None
+    def token_at(self, position: int) -> TokenTrace | None:
+        return self._tokens[position] if 0 <= position < len(self._tokens) else None
 
-    def choose(self, place: int) -> None:
+    def choose(self, position: int) -> None:
         """Choose a token by its place on the tape."""
-        if place == self._chosen or not -1 <= place < len(self._tokens):
+        if position == self._chosen or not -1 <= position < len(self._tokens):
             return
-        self._chosen = place
-        token = self.token_at(place)
-        words = "" if token is None else ORIGIN_DESCRIPTIONS[token.origin]
-        self.viewport().setToolTip(words and f"{words[0].upper()}{words[1:]}.")
+        self._chosen = position
+        token = self.token_at(position)
+        text = "" if token is None else ORIGIN_DESCRIPTIONS[token.origin]
+        self.viewport().setToolTip(text and f"{text[0].upper()}{text[1:]}.")
         self._mark_chosen()
-        self.token_chosen.emit(place)
+        self.token_chosen.emit(position)
 
     def choose_token(self, index: int) -> None:
         """Choose a token by its number in the run."""
@@ -187,13 +187,13 @@ class TapeView(QTextEdit):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go from token to token with the arrow keys."""
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
-        places = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: len(self._tokens) - 1}
+        positions = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: len(self._tokens) - 1}
         key = Qt.Key(event.key())
         if key in steps and event.modifiers() == Qt.KeyboardModifier.NoModifier:
-            place = self._chosen + steps[key]
-            self.choose(max(0, min(len(self._tokens) - 1, place)))
-        elif key in places:
-            self.choose(places[key])
+            position = self._chosen + steps[key]
+            self.choose(max(0, min(len(self._tokens) - 1, position)))
+        elif key in positions:
+            self.choose(positions[key])
         else:
             super().keyPressEvent(event)
             return
@@ -210,10 +210,10 @@ class TapeView(QTextEdit):
         return self._trace.tokens[0].index if self._trace and self._trace.tokens else 0
 
     def _draw_in_new_colors(self) -> None:
-        chosen, place = self._chosen, self.verticalScrollBar().value()
+        chosen, position = self._chosen, self.verticalScrollBar().value()
         self._draw_again()
         self.choose(chosen)
-        self.verticalScrollBar().setValue(place)
+        self.verticalScrollBar().setValue(position)
 
     def _draw_again(self) -> None:
         self.clear()
@@ -278,11 +278,11 @@ class TapeView(QTextEdit):
             cursor.insertText(f"{CHANNEL_NAMES[channel]}  ", name)
         self._channel = channel
 
-    def _write(self, cursor: QTextCursor, span: Span, tape: Tape, place: int) -> None:
+    def _write(self, cursor: QTextCursor, span: Span, tape: Tape, position: int) -> None:
         theme = current_theme()
         if span.is_chip:
             form = self._chip()
-            self._mark_origin(form, self._tokens[place].origin)
+            self._mark_origin(form, self._tokens[position].origin)
             if span.marks & TokenMark.CUT:
                 form.setForeground(QColor(theme.colors.fault))
                 form.setFontStrikeOut(True)
@@ -291,9 +291,9 @@ class TapeView(QTextEdit):
         if cursor.positionInBlock() > _BLOCK_CHARS:
             cursor.insertBlock(self._continued)
         form, colors = self._plain(), theme.colors
-        if place % 2:  # alternating grounds separate the tokens
+        if position % 2:  # alternating grounds separate the tokens
             form.setBackground(QColor(colors.bubble))
-        self._mark_origin(form, self._tokens[place].origin)
+        self._mark_origin(form, self._tokens[position].origin)
         if span.marks & TokenMark.HELD:
             form.setBackground(QColor(colors.limit_soft))
             self._underline(form, _LINES.WaveUnderline, colors.limit, MarkKind.HELD)
@@ -312,7 +312,7 @@ class TapeView(QTextEdit):
         cursor.insertText(last, form)
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & TokenMark.MATCHED
-        if ends and place == len(self._tokens) - 1 and stop is not None:
+        if ends and position == len(self._tokens) - 1 and stop is not None:
             chip = self._chip()
             chip.setForeground(QColor(colors.on_accent))
             chip.setBackground(QColor(colors.accent))

@@ -111,11 +111,11 @@ class TokenTable(QAbstractTableModel):
 
     def as_tsv(self, rows: list[int] | None = None) -> str:
         """Return rows, all by default, as tab-separated values with a header line."""
-        wanted = range(len(self._shown)) if rows is None else rows
+        target = range(len(self._shown)) if rows is None else rows
         lines = ["\t".join(COLUMNS)]
         lines += [
             "\t".join(cell(self._shown[row], column, self._stops) for column in range(len(COLUMNS)))
-            for row in wanted
+            for row in target
         ]
         return "\n".join(lines) + "\n"
 
@@ -153,10 +153,10 @@ class TokenTable(QAbstractTableModel):
     def _fits(self, token: TokenTrace) -> bool:
         if not self._filter:
             return True
-        wanted = self._filter.casefold()
+        target = self._filter.casefold()
         texts = (token.piece, token.special or "", str(token.token_id), token.held)
         names = (CHANNEL_NAMES[token.channel], ORIGIN_NAMES[token.origin])
-        return any(wanted in text.casefold() for text in (*texts, visible(token.piece), *names))
+        return any(target in text.casefold() for text in (*texts, visible(token.piece), *names))
 
     def _fill(self) -> None:
         self.beginResetModel()
@@ -230,7 +230,7 @@ class TokensTab(InspectorTab):
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's tokens."""
         self.model.show_trace(None if shown is None else shown.trace)
-        self._say()
+        self._refresh_note()
 
     def catch_up(self) -> None:
         """Add the tokens that have arrived, if the tab can be seen."""
@@ -239,7 +239,7 @@ class TokensTab(InspectorTab):
         bar = self.table.verticalScrollBar()
         is_at_end = bar.value() >= bar.maximum()
         self.model.catch_up()
-        self._say()
+        self._refresh_note()
         if is_at_end:
             self.table.scrollToBottom()
 
@@ -267,16 +267,16 @@ class TokensTab(InspectorTab):
 
     def _filter(self, text: str) -> None:
         self.model.set_filter(text)
-        self._say()
+        self._refresh_note()
 
-    def _say(self) -> None:
+    def _refresh_note(self) -> None:
         count, hidden = self.model.rowCount(), self.model.hidden_rows
-        words = counted(count, "token")
+        text = counted(count, "token")
         if hidden:
-            words = f"the newest {count:,} of {counted(count + hidden, 'token')}"
+            text = f"the newest {count:,} of {counted(count + hidden, 'token')}"
         elif not count:
-            words = "Nothing matches" if self.filter.text() else "No tokens were recorded"
-        self.note.setText(words)
+            text = "Nothing matches" if self.filter.text() else "No tokens were recorded"
+        self.note.setText(text)
         self.copy.setEnabled(bool(count))
 
     def _copy(self) -> None:

@@ -37,10 +37,10 @@ IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 _SHOWN_MS = 10_000
 
 
-def with_keys(says: str, keys: str) -> str:
+def with_keys(accessible_name: str, keys: str) -> str:
     """Return a tool tip with a shortcut as this system writes it; without keys, the words alone."""
     native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
-    return f"{says} ({native})" if native else says
+    return f"{accessible_name} ({native})" if native else accessible_name
 
 
 class IconButton(QToolButton):
@@ -49,7 +49,7 @@ class IconButton(QToolButton):
     def __init__(
         self,
         name: str,
-        says: str,
+        accessible_name: str,
         color: IconColor = "muted",
         size: int = 18,
         keys: str = "",
@@ -58,13 +58,13 @@ class IconButton(QToolButton):
         self._color = color
         self._size = size
         current_theme().changed.connect(self._tint)
-        self.show_icon(name, says, keys)
+        self.show_icon(name, accessible_name, keys)
 
-    def show_icon(self, name: str, says: str, keys: str = "") -> None:
+    def show_icon(self, name: str, accessible_name: str, keys: str = "") -> None:
         """Show another icon with another name."""
         self._name = name
-        self.setAccessibleName(says)
-        self.setToolTip(with_keys(says, keys))
+        self.setAccessibleName(accessible_name)
+        self.setToolTip(with_keys(accessible_name, keys))
         self._tint()
 
     def _tint(self) -> None:
@@ -81,31 +81,31 @@ class ChipButton(QPushButton):
     def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
         self._name = name
-        self._words = ""
+        self._text = ""
         self._is_compact = False
-        self.say(text, text)
+        self.set_label(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
         current_theme().changed.connect(self._tint)
         self.toggled.connect(self._tint)
         self._tint()
 
-    def say(self, text: str, accessible_name: str) -> None:
+    def set_label(self, text: str, accessible_name: str) -> None:
         """Show other words."""
-        self._words = f"\u2009{text}"  # Qt leaves too little between icon and text
-        self.setText("" if self._is_compact else self._words)
+        self._text = f"\u2009{text}"  # Qt leaves too little between icon and text
+        self.setText("" if self._is_compact else self._text)
         self.setAccessibleName(accessible_name)
 
     def set_compact(self, is_compact: bool) -> None:
         """Show only the icon, if there is no room for words."""
         if is_compact != self._is_compact:
             self._is_compact = is_compact
-            self.setText("" if is_compact else self._words)
+            self.setText("" if is_compact else self._text)
 
     @property
     def saved_px(self) -> int:
         """The width that is saved by showing only the icon."""
-        return self.fontMetrics().horizontalAdvance(self._words)
+        return self.fontMetrics().horizontalAdvance(self._text)
 
     def _tint(self) -> None:
         theme = current_theme()
@@ -148,11 +148,11 @@ class IconBadge(QLabel):
 class ToggleSwitch(QAbstractButton):
     """An on/off switch."""
 
-    def __init__(self, says: str, parent: QWidget | None = None) -> None:
+    def __init__(self, accessible_name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setCheckable(True)
-        self.setAccessibleName(says)
-        self.setToolTip(says)
+        self.setAccessibleName(accessible_name)
+        self.setToolTip(accessible_name)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setFixedSize(*_SWITCH)
@@ -179,9 +179,9 @@ class ToggleSwitch(QAbstractButton):
 class CopyButton(IconButton):
     """Copies what ``text`` returns when it is pressed; None and empty text are not copied."""
 
-    def __init__(self, says: str, text: Callable[[], str | None]) -> None:
-        super().__init__("copy", says)
-        self._says = says
+    def __init__(self, accessible_name: str, text: Callable[[], str | None]) -> None:
+        super().__init__("copy", accessible_name)
+        self._label = accessible_name
         self._text = text
         self.clicked.connect(self._copy)
 
@@ -191,18 +191,18 @@ class CopyButton(IconButton):
             return
         copy_text(text)
         self.show_icon("tick", "Copied")
-        QTimer.singleShot(COPIED_MS, self, lambda: self.show_icon("copy", self._says))
+        QTimer.singleShot(COPIED_MS, self, lambda: self.show_icon("copy", self._label))
 
 
 class Choice(QComboBox):
     """Lets a person choose one of several values, each shown as a few words."""
 
-    def __init__(self, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, accessible_name: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self.setProperty("kind", "choice")
-        self.setAccessibleName(says)
-        for value, words in choices:
-            self.addItem(words, value)
+        self.setAccessibleName(accessible_name)
+        for value, text in choices:
+            self.addItem(text, value)
 
     def choose(self, value: str) -> None:
         self.setCurrentIndex(self.findData(value))
@@ -217,19 +217,19 @@ class UndoBar(QFrame):
         super().__init__()
         card = QFrame()
         card.setObjectName("undo_bar")
-        self.words = WrappedLabel()
+        self.message = WrappedLabel()
         self.button = QPushButton("Undo")
         self.button.setAccessibleName("Undo")
-        self._parts = row((self.words, 1), self.button, margins=(12, 6, 6, 6), on=card)
+        self._parts = row((self.message, 1), self.button, margins=(12, 6, 6, 6), on=card)
         column(card, margins=(10, 4, 10, 10), on=self)
         self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._timer.timeout.connect(self.hide)
         self.hide()
 
-    def offer(self, words: str) -> None:
+    def offer(self, text: str) -> None:
         """Name an action, and offer to undo it for a while."""
-        self.words.setText(words)
-        self.button.setAccessibleName(f"Undo: {words}")
+        self.message.setText(text)
+        self.button.setAccessibleName(f"Undo: {text}")
         self.show()
         self._arrange()
         self._timer.start()
@@ -240,9 +240,9 @@ class UndoBar(QFrame):
         self._arrange()
 
     def _arrange(self) -> None:
-        words = self.words.fontMetrics().horizontalAdvance(self.words.text())
-        room = self._parts.contentsRect().width() - self._parts.spacing()
-        fits = words + self.button.sizeHint().width() <= room
+        text = self.message.fontMetrics().horizontalAdvance(self.message.text())
+        available_px = self._parts.contentsRect().width() - self._parts.spacing()
+        fits = text + self.button.sizeHint().width() <= available_px
         directions, sides = QBoxLayout.Direction, Qt.AlignmentFlag
         self._parts.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
         self._parts.setAlignment(self.button, sides(0) if fits else sides.AlignRight)

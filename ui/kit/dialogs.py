@@ -28,12 +28,12 @@ class BoxButton:
     """A button that answers a question.
 
     Attributes:
-        words: Its label.
+        label: Its label.
         act: Called when a person chooses it.
         is_destructive: Whether it deletes something.
     """
 
-    words: str
+    label: str
     act: Callable[[], object]
     is_destructive: bool = False
 
@@ -72,11 +72,11 @@ def confirm(
     box.setEscapeButton(cancel)
     box.setDefaultButton(cancel)
     roles = QMessageBox.ButtonRole
-    for place, answer in enumerate(answers):
+    for position, answer in enumerate(answers):
         role = roles.DestructiveRole if answer.is_destructive else roles.AcceptRole
-        button = box.addButton(answer.words, role)
+        button = box.addButton(answer.label, role)
         button.clicked.connect(lambda _=False, act=answer.act: act())
-        if place == 0 and not prefers_cancel:
+        if position == 0 and not prefers_cancel:
             box.setDefaultButton(button)
     return _open_box(box)
 
@@ -105,13 +105,13 @@ def prompt_number(
     question: str,
     then: Callable[[int], object],
     *,
-    least: int,
-    most: int,
+    minimum: int,
+    maximum: int,
 ) -> QInputDialog:
     """Ask for a whole number."""
     dialog = _input(parent, title, question)
     dialog.setInputMode(QInputDialog.InputMode.IntInput)
-    dialog.setIntRange(least, most)
+    dialog.setIntRange(minimum, maximum)
     dialog.intValueSelected.connect(then)
     dialog.open()
     return dialog
@@ -123,8 +123,8 @@ def _input(parent: QWidget, title: str, question: str) -> QInputDialog:
     dialog.setLabelText(question)
     # Wide enough for its title and for some words; Qt's own is as wide as the two buttons.
     # The dialog's layout sets the dialog's own least width anew, so its label has it.
-    (words,) = dialog.findChildren(QLabel)
-    words.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
+    (text,) = dialog.findChildren(QLabel)
+    text.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
 
@@ -227,15 +227,15 @@ def show_in_files_label() -> str:
 def show_in_files(parent: QWidget, folder: Path) -> None:
     """Open a folder; say where it is if no program opens it."""
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-        words = "No program could show this folder."
-        show_message(parent, words, str(folder), title=show_in_files_label())
+        text = "No program could show this folder."
+        show_message(parent, text, str(folder), title=show_in_files_label())
 
 
 def confirm_link(parent: QWidget, url: QUrl) -> None:
     """Ask before a link is opened, so that the person sees its address first."""
     if url.scheme() not in _OPENED:
-        words = "This link is not a web address, so it was not opened."
-        show_message(parent, words, url.toString(), title=_TITLE)
+        text = "This link is not a web address, so it was not opened."
+        show_message(parent, text, url.toString(), title=_TITLE)
         return
     confirm(
         parent,

@@ -37,7 +37,7 @@ _HARMLESS = (
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
 
-_MOST_LINES = 10
+_MAX_LINES = 10
 _ICON_PX = 16
 # A longer text that is pasted would fill the field with what nobody reads there.
 MAX_PASTED_CHARS = 8_000
@@ -126,7 +126,7 @@ class GrowingInput(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._is_composing = False
-        self._most_px: int | None = None
+        self._max_px: int | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -223,20 +223,20 @@ class GrowingInput(QPlainTextEdit):
     def minimumSizeHint(self) -> QSize:
         return QSize(80, self._height(1))
 
-    def limit_height(self, most_px: int) -> None:
+    def limit_height(self, max_px: int) -> None:
         """Grow no higher than this, but to two lines in any case."""
-        if most_px != self._most_px:
-            self._most_px = most_px
+        if max_px != self._max_px:
+            self._max_px = max_px
             self._fit()
 
     def _fit(self) -> None:
-        lines, most = max(1, round(self.document().size().height())), _MOST_LINES
-        if self._most_px is not None:
-            most = max(2, min(most, self._most_px // self.fontMetrics().lineSpacing()))
-        self.setFixedHeight(self._height(min(lines, most)))
+        lines, maximum = max(1, round(self.document().size().height())), _MAX_LINES
+        if self._max_px is not None:
+            maximum = max(2, min(maximum, self._max_px // self.fontMetrics().lineSpacing()))
+        self.setFixedHeight(self._height(min(lines, maximum)))
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
-            policy.ScrollBarAsNeeded if lines > most else policy.ScrollBarAlwaysOff
+            policy.ScrollBarAsNeeded if lines > maximum else policy.ScrollBarAlwaysOff
         )
 
     def _height(self, lines: int) -> int:
@@ -256,10 +256,10 @@ class NumberField(QDoubleSpinBox):
 
     def __init__(
         self,
-        says: str,
+        accessible_name: str,
         unset: str,
-        least: float,
-        most: float,
+        minimum: float,
+        maximum: float,
         step: float,
         *,
         is_whole: bool = False,
@@ -267,12 +267,12 @@ class NumberField(QDoubleSpinBox):
         super().__init__()
         self.unset_text = unset
         self._is_whole = is_whole
-        self._least, self._most = least, most
+        self._minimum, self._maximum = minimum, maximum
         self._number: float | int | None = None
-        self.setAccessibleName(says)
-        self.setToolTip(says)
+        self.setAccessibleName(accessible_name)
+        self.setToolTip(accessible_name)
         self.setDecimals(0 if is_whole else _DECIMALS)
-        self.setRange(least - (1 if is_whole else step), most)
+        self.setRange(minimum - (1 if is_whole else step), maximum)
         self.setSingleStep(step)
         self.setSpecialValueText(unset)
         self.setKeyboardTracking(False)
@@ -289,7 +289,7 @@ class NumberField(QDoubleSpinBox):
     def show_number(self, number: float | int | None) -> None:
         """Show a number without emitting ``number_edited``."""
         with QSignalBlocker(self):
-            self.setMaximum(self._most if number is None else max(self._most, number))
+            self.setMaximum(self._maximum if number is None else max(self._maximum, number))
             self.setValue(self.minimum() if number is None else number)
         self._number = number
 
@@ -302,7 +302,7 @@ class NumberField(QDoubleSpinBox):
 
     def _edit(self, value: float) -> None:
         number: float | int | None = round(value) if self._is_whole else round(value, _DECIMALS)
-        self._number = None if value < self._least else number
+        self._number = None if value < self._minimum else number
         self.number_edited.emit(self._number)
 
 
@@ -315,9 +315,9 @@ class Slider(QSlider):
 
     moved = Signal(float)
 
-    def __init__(self, says: str) -> None:
+    def __init__(self, accessible_name: str) -> None:
         super().__init__(Qt.Orientation.Horizontal)
-        self.setAccessibleName(says)
+        self.setAccessibleName(accessible_name)
         self.setRange(0, _STEPS)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.valueChanged.connect(lambda value: self.moved.emit(value / _STEPS))

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 from ui.kit.labels import ElidedLabel
 
 # Each highlight follows the text when that changes: thousands of them would be slow.
-_MOST_MARKS = 1_000
+_MAX_MARKS = 1_000
 TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
 
 
@@ -47,29 +47,29 @@ def anchor_position(document: QTextDocument, name: str) -> int | None:
     return next((at for at, form in _pieces(document) if name in form.anchorNames()), None)
 
 
-def terms_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
+def terms_pattern(text: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
     """Return a pattern of any of the words, longest first; white space matches any white space."""
-    spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
+    spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in text)
     spellings = sorted((spelling for spelling in spelled if spelling), key=len, reverse=True)
     return re.compile("|".join(spellings) or r"(?!)", re.NOFLAG if has_case else re.IGNORECASE)
 
 
 def find_terms(
-    document: QTextDocument, words: Sequence[str], has_case: bool = False
+    document: QTextDocument, caption: Sequence[str], has_case: bool = False
 ) -> list[tuple[int, int]]:
     """Return the beginning and end of each occurrence of the words, in order."""
-    if not words:
+    if not caption:
         return []
-    pattern = terms_pattern(words, has_case)
-    places = []
+    pattern = terms_pattern(caption, has_case)
+    positions = []
     block = document.begin()
     while block.isValid():
         text = block.text()
         for match in pattern.finditer(text):
             begin = block.position() + utf16_length(text[: match.start()])
-            places.append((begin, begin + utf16_length(match[0])))
+            positions.append((begin, begin + utf16_length(match[0])))
         block = block.next()
-    return places
+    return positions
 
 
 def block_texts(document: QTextDocument) -> list[str]:
@@ -106,7 +106,7 @@ class Highlight:
     """Words to highlight in a text, and the colors.
 
     Attributes:
-        words: The words; an empty list removes all highlights.
+        terms: The terms; an empty list removes all highlights.
         background: The color behind a word.
         color: The color of its letters.
         has_case: Whether upper and lower case differ.
@@ -115,7 +115,7 @@ class Highlight:
         current_color: The color of its letters.
     """
 
-    words: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
     background: str = ""
     color: str = ""
     has_case: bool = False
@@ -156,59 +156,59 @@ class FlowText(QTextBrowser):
         """Load nothing: a text must not access files or the network."""
         return None
 
-    def show_found(self, words: Sequence[str], background: str, color: str) -> QRectF | None:
+    def show_found(self, text: Sequence[str], background: str, color: str) -> QRectF | None:
         """Highlight every occurrence of the words, ignoring case.
 
         Returns:
             The place of the first one; None if there is none.
         """
-        return self.highlight(Highlight(tuple(words), background, color))
+        return self.highlight(Highlight(tuple(text), background, color))
 
-    def highlight(self, wanted: Highlight) -> QRectF | None:
+    def highlight(self, query: Highlight) -> QRectF | None:
         """Highlight every occurrence of words; return the place of the current or first one."""
-        if not wanted.words and not self._found.words:
+        if not query.terms and not self._found.terms:
             return None
-        self._found = wanted
-        places = find_terms(self.document(), wanted.words, wanted.has_case)
-        current = wanted.current or 0
-        begin = max(0, min(current - _MOST_MARKS // 2, len(places) - _MOST_MARKS))
-        shown = places[begin : begin + _MOST_MARKS]
-        marks = self._mark(shown, wanted.background, wanted.color)
+        self._found = query
+        positions = find_terms(self.document(), query.terms, query.has_case)
+        current = query.current or 0
+        begin = max(0, min(current - _MAX_MARKS // 2, len(positions) - _MAX_MARKS))
+        shown = positions[begin : begin + _MAX_MARKS]
+        marks = self._mark(shown, query.background, query.color)
         seen = [mark for mark in marks if mark.cursor.block().isVisible()]
         if not seen:
             return None
         looked_at = (
-            seen[0] if wanted.current is None else marks[min(current - begin, len(marks) - 1)]
+            seen[0] if query.current is None else marks[min(current - begin, len(marks) - 1)]
         )
-        if wanted.current is not None:
-            looked_at.format.setBackground(QColor(wanted.current_background))
-            looked_at.format.setForeground(QColor(wanted.current_color))
+        if query.current is not None:
+            looked_at.format.setBackground(QColor(query.current_background))
+            looked_at.format.setForeground(QColor(query.current_color))
             self.setExtraSelections(marks)
         there = QTextCursor(self.document())
         there.setPosition(looked_at.cursor.selectionStart())
         return QRectF(self.cursorRect(there))
 
-    def unfold_match(self, wanted: Highlight) -> None:
+    def unfold_match(self, query: Highlight) -> None:
         """Show what the current place is in, if a part of the text is folded."""
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
         """Highlight parts of ``toPlainText``."""
-        text, places, at, position = self.toPlainText(), [], 0, 0
+        text, positions, at, position = self.toPlainText(), [], 0, 0
         for begin, end in spans:
             start = position + utf16_length(text[at:begin])
             position = start + utf16_length(text[begin:end])
             at = end
-            places.append((start, position))
-        self._mark(places, background, color)
+            positions.append((start, position))
+        self._mark(positions, background, color)
 
     def _mark(
-        self, places: Sequence[tuple[int, int]], background: str, color: str
+        self, positions: Sequence[tuple[int, int]], background: str, color: str
     ) -> list[QTextEdit.ExtraSelection]:
         form = QTextCharFormat()
         form.setBackground(QColor(background))
         form.setForeground(QColor(color))
         marks: list[QTextEdit.ExtraSelection] = []
-        for begin, end in places:
+        for begin, end in positions:
             mark = QTextEdit.ExtraSelection()
             cursor = QTextCursor(self.document())
             cursor.setPosition(begin)
@@ -221,7 +221,7 @@ class FlowText(QTextBrowser):
 
     def show_found_again(self) -> None:
         """Highlight the same words again after the text has changed."""
-        if self._found.words:
+        if self._found.terms:
             self.highlight(self._found)
 
     @property
@@ -280,13 +280,13 @@ class FlowText(QTextBrowser):
 class SearchedPart(Protocol):
     """One of the parts of a page, in reading order."""
 
-    def count(self, wanted: Highlight) -> int:
+    def count(self, query: Highlight) -> int:
         """Return how often the words occur in it, folded or not."""
 
-    def show_match(self, wanted: Highlight) -> None:
+    def show_match(self, query: Highlight) -> None:
         """Unfold the part if that hides the current place."""
 
-    def mark(self, wanted: Highlight, page: QWidget) -> int | None:
+    def mark(self, query: Highlight, page: QWidget) -> int | None:
         """Mark the places.
 
         Returns:
@@ -307,42 +307,42 @@ class SearchedText:
         self._lines = lines
         self._unfold = unfold
 
-    def count(self, wanted: Highlight) -> int:
+    def count(self, query: Highlight) -> int:
         """Return how often the words occur in it, folded or not."""
         if self._lines is None:
-            return self._shown(wanted)
-        pattern = terms_pattern(wanted.words, wanted.has_case)
+            return self._shown(query)
+        pattern = terms_pattern(query.terms, query.has_case)
         return sum(len(pattern.findall(line)) for line in self._lines())
 
-    def show_match(self, wanted: Highlight) -> None:
+    def show_match(self, query: Highlight) -> None:
         """Unfold the text if that hides the current place."""
         view = self._view()
         is_seen = view is not None and not view.isHidden()
-        if self._unfold is not None and not (is_seen and self._has_current(wanted)):
+        if self._unfold is not None and not (is_seen and self._has_current(query)):
             self._unfold()
         if view is not None:
-            view.unfold_match(wanted)
+            view.unfold_match(query)
 
-    def mark(self, wanted: Highlight, page: QWidget) -> int | None:
+    def mark(self, query: Highlight, page: QWidget) -> int | None:
         """Mark the places; return the distance of the current or first one from the top."""
         view = self._view()
         if view is None:
             return None
-        if not self._has_current(wanted):
-            wanted = replace(wanted, current=None)
-        place = view.highlight(wanted)
-        if place is None or view.isHidden():
+        if not self._has_current(query):
+            query = replace(query, current=None)
+        area = view.highlight(query)
+        if area is None or view.isHidden():
             return None
-        return view.viewport().mapTo(page, place.topLeft().toPoint()).y()
+        return view.viewport().mapTo(page, area.topLeft().toPoint()).y()
 
-    def _has_current(self, wanted: Highlight) -> bool:
-        return wanted.current is None or wanted.current < self._shown(wanted)
+    def _has_current(self, query: Highlight) -> bool:
+        return query.current is None or query.current < self._shown(query)
 
-    def _shown(self, wanted: Highlight) -> int:
+    def _shown(self, query: Highlight) -> int:
         view = self._view()
         if view is None:
             return 0
-        return len(find_terms(view.document(), wanted.words, wanted.has_case))
+        return len(find_terms(view.document(), query.terms, query.has_case))
 
 
 class SearchedLabel:
@@ -351,43 +351,43 @@ class SearchedLabel:
     def __init__(self, label: ElidedLabel) -> None:
         self._label = label
 
-    def count(self, wanted: Highlight) -> int:
+    def count(self, query: Highlight) -> int:
         """Return how often the words occur in it."""
-        if not wanted.words:
+        if not query.terms:
             return 0
-        pattern = terms_pattern(wanted.words, wanted.has_case)
+        pattern = terms_pattern(query.terms, query.has_case)
         return len(pattern.findall(self._label.text()))
 
-    def show_match(self, wanted: Highlight) -> None:
+    def show_match(self, query: Highlight) -> None:
         """Do nothing: a label is never folded."""
 
-    def mark(self, wanted: Highlight, page: QWidget) -> int | None:
+    def mark(self, query: Highlight, page: QWidget) -> int | None:
         """Mark the label if it has the words; return its distance from the top."""
-        if not self.count(wanted):
+        if not self.count(query):
             self._label.show_found("", "")
             return None
-        if wanted.current is None:
-            self._label.show_found(wanted.background, wanted.color)
+        if query.current is None:
+            self._label.show_found(query.background, query.color)
         else:
-            self._label.show_found(wanted.current_background, wanted.current_color)
+            self._label.show_found(query.current_background, query.current_color)
         return self._label.mapTo(page, QPoint()).y()
 
 
-def unfold_match(parts: Sequence[SearchedPart], wanted: Highlight) -> None:
+def unfold_match(parts: Sequence[SearchedPart], query: Highlight) -> None:
     """Unfold the part with the current place, if it is folded."""
-    for part, own in _divided(parts, wanted):
+    for part, own in _divided(parts, query):
         if own.current is not None:
             part.show_match(own)
 
 
-def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) -> int | None:
+def mark_parts(parts: Sequence[SearchedPart], query: Highlight, page: QWidget) -> int | None:
     """Mark the places in all parts.
 
     Returns:
         The distance of the current or first place from the top of the page; None for none.
     """
     first: int | None = None
-    for part, own in _divided(parts, wanted):
+    for part, own in _divided(parts, query):
         down = part.mark(own, page)
         if down is not None and (own.current is not None or first is None):
             first = down
@@ -395,16 +395,16 @@ def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) 
 
 
 def _divided(
-    parts: Sequence[SearchedPart], wanted: Highlight
+    parts: Sequence[SearchedPart], query: Highlight
 ) -> list[tuple[SearchedPart, Highlight]]:
     """Return each part with its own highlight; only one of them has the current place."""
-    if wanted.current is None:
-        return [(part, wanted) for part in parts]
-    divided, left, none = [], wanted.current, replace(wanted, current=None)
+    if query.current is None:
+        return [(part, query) for part in parts]
+    divided, left, none = [], query.current, replace(query, current=None)
     for part in parts:
-        count = part.count(wanted) if left >= 0 else 0
+        count = part.count(query) if left >= 0 else 0
         is_here = 0 <= left < count
-        divided.append((part, replace(wanted, current=left) if is_here else none))
+        divided.append((part, replace(query, current=left) if is_here else none))
         left -= count
         if is_here:
             left = -1

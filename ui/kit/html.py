@@ -23,8 +23,8 @@ def element(name: str, *inner: str, style: str = "", **attributes: str | int) ->
     """Return an element."""
     if style:
         attributes["style"] = style
-    said = "".join(f' {key}="{escape(str(value))}"' for key, value in attributes.items())
-    return Html(f"<{name}{said}>{joined(*inner)}</{name}>")
+    text = "".join(f' {key}="{escape(str(value))}"' for key, value in attributes.items())
+    return Html(f"<{name}{text}>{joined(*inner)}</{name}>")
 
 
 def joined(*parts: str) -> Html:

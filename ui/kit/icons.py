@@ -93,10 +93,10 @@ def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap
     return image
 
 
-def draw(painter: QPainter, place: QRectF, name: str, color: str) -> None:
+def draw(painter: QPainter, area: QRectF, name: str, color: str) -> None:
     """Draw an icon on a widget, sharp on any screen."""
-    image = pixmap(name, color, round(place.width()), painter.device().devicePixelRatioF() * 2)
-    painter.drawPixmap(place, image, QRectF(image.rect()))
+    image = pixmap(name, color, round(area.width()), painter.device().devicePixelRatioF() * 2)
+    painter.drawPixmap(area, image, QRectF(image.rect()))
 
 
 def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> QIcon:

@@ -28,7 +28,7 @@ _PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
 
 _LONGEST_TOOL_TIP = 1_000
-_LEAST_CHARACTERS = 4
+_MIN_CHARACTERS = 4
 _ICON = 14
 _PAD = 9
 _GAP = 5
@@ -188,20 +188,20 @@ class ElidedButton(QPushButton):
         return self._size_of(self._whole)
 
     def minimumSizeHint(self) -> QSize:
-        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
+        minimum = self.fontMetrics().averageCharWidth() * _MIN_CHARACTERS
         hint = self._size_of("…")
-        return QSize(min(hint.width() + least, self.sizeHint().width()), hint.height())
+        return QSize(min(hint.width() + minimum, self.sizeHint().width()), hint.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Shorten the words to the width."""
         super().resizeEvent(event)
         self._elide()
 
-    def _size_of(self, words: str) -> QSize:
+    def _size_of(self, text: str) -> QSize:
         option = QStyleOptionButton()
         self.initStyleOption(option)
         metrics = self.fontMetrics()
-        inner = QSize(metrics.horizontalAdvance(words) + 2, metrics.height())
+        inner = QSize(metrics.horizontalAdvance(text) + 2, metrics.height())
         if not self.icon().isNull():
             inner.setWidth(inner.width() + self.iconSize().width() + 4)
             inner.setHeight(max(inner.height(), self.iconSize().height()))
@@ -209,31 +209,31 @@ class ElidedButton(QPushButton):
         return self.style().sizeFromContents(kind, option, inner, self)
 
     def _elide(self) -> None:
-        room = self.width() - (self.sizeHint().width() - self._words_px(self._whole))
+        available_px = self.width() - (self.sizeHint().width() - self._text_px(self._whole))
         shown = self._whole
-        if self._words_px(shown) > max(0, room):
+        if self._text_px(shown) > max(0, available_px):
             side = Qt.TextElideMode.ElideRight
-            shown = self.fontMetrics().elidedText(self._whole, side, max(0, room))
+            shown = self.fontMetrics().elidedText(self._whole, side, max(0, available_px))
         super().setText(shown)
 
     def event(self, event: QEvent) -> bool:
         """Show all words in a tool tip if they are shortened and there is no other tool tip."""
-        is_asked = event.type() == QEvent.Type.ToolTip and not self.toolTip()
-        if is_asked and isinstance(event, QHelpEvent) and super().text() != self._whole:
+        is_requested = event.type() == QEvent.Type.ToolTip and not self.toolTip()
+        if is_requested and isinstance(event, QHelpEvent) and super().text() != self._whole:
             QToolTip.showText(event.globalPos(), plain_tooltip(self._whole), self)
             return True
         return super().event(event)
 
-    def _words_px(self, words: str) -> int:
-        return self.fontMetrics().horizontalAdvance(words) + 2
+    def _text_px(self, text: str) -> int:
+        return self.fontMetrics().horizontalAdvance(text) + 2
 
 
 class StatusPill(QWidget):
     """Shows one state; its accessible name contains the state."""
 
-    def __init__(self, says: str, parent: QWidget | None = None) -> None:
+    def __init__(self, accessible_name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._says = says
+        self._label = accessible_name
         self._word = ""
         self._icon = "mark"
         self._tone = Tone.QUIET
@@ -249,7 +249,7 @@ class StatusPill(QWidget):
     def show_state(self, word: str, icon: str, tone: Tone) -> None:
         """Show another state."""
         self._word, self._icon, self._tone = word, icon, tone
-        self.setAccessibleName(f"{self._says}: {word}")
+        self.setAccessibleName(f"{self._label}: {word}")
         self.updateGeometry()
         self.update()
 
@@ -270,11 +270,11 @@ class StatusPill(QWidget):
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
         size = _ICON
         left, right = self._sides()
-        place = QRectF(right, (self.height() - size) / 2, size, size)
-        icons.draw(painter, place, self._icon, color)
+        area = QRectF(right, (self.height() - size) / 2, size, size)
+        icons.draw(painter, area, self._icon, color)
         painter.setPen(QColor(color))
-        room = self.rect().adjusted(left, 0, 2 - right, 0)
-        painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter), self._word)
+        inner_area = self.rect().adjusted(left, 0, 2 - right, 0)
+        painter.drawText(inner_area, int(Qt.AlignmentFlag.AlignVCenter), self._word)
         painter.end()
 
     def _sides(self) -> tuple[int, int]:

@@ -115,11 +115,15 @@ class _FieldLabel(QLabel):
 
 
 def scrolling(
-    inside: QWidget, says: str, parent: QWidget | None = None, *, goes_sideways: bool = True
+    inside: QWidget,
+    accessible_name: str,
+    parent: QWidget | None = None,
+    *,
+    goes_sideways: bool = True,
 ) -> QScrollArea:
     """Return an area without a frame that scrolls a widget."""
     area = QScrollArea(parent)
-    area.setAccessibleName(says)
+    area.setAccessibleName(accessible_name)
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     if not goes_sideways:
@@ -202,12 +206,12 @@ class FlowLayout(QLayout):
         return True
 
     def heightForWidth(self, width: int) -> int:
-        return self._place(QRect(0, 0, width, 0), is_real=False)
+        return self._arrange(QRect(0, 0, width, 0), is_real=False)
 
     def setGeometry(self, rect: QRect) -> None:  # noqa: N802 - Qt's name
         """Place the items."""
         super().setGeometry(rect)
-        self._place(rect, is_real=True)
+        self._arrange(rect, is_real=True)
 
     def sizeHint(self) -> QSize:
         hints = [item.sizeHint() for item in self._items if not item.isEmpty()]
@@ -216,12 +220,12 @@ class FlowLayout(QLayout):
 
     def minimumSize(self) -> QSize:  # noqa: N802 - Qt's name
         """Return the size of the largest item."""
-        least = QSize(0, 0)
+        minimum = QSize(0, 0)
         for item in self._items:
-            least = least.expandedTo(item.minimumSize())
-        return least
+            minimum = minimum.expandedTo(item.minimumSize())
+        return minimum
 
-    def _place(self, rect: QRect, is_real: bool) -> int:
+    def _arrange(self, rect: QRect, is_real: bool) -> int:
         left, top, line = rect.left(), rect.top(), 0
         for item in self._items:
             if item.isEmpty():

@@ -11,14 +11,14 @@ Keys = QKeySequence.StandardKey | str
 
 def add_entry(
     menu: QMenu,
-    words: str,
+    text: str,
     intent: Callable[[], object],
     *keys: Keys,
     works_everywhere: bool = False,
     is_checked: bool | None = None,
 ) -> QAction:
     """Add an entry to a menu."""
-    action = menu.addAction(words)
+    action = menu.addAction(text)
     if keys:
         action.setShortcuts([QKeySequence(key) for key in keys])
     if works_everywhere:
@@ -46,9 +46,9 @@ def empty_menu(menu: QMenu) -> None:
         inner.deleteLater()
 
 
-def escape_mnemonics(words: str) -> str:
+def escape_mnemonics(text: str) -> str:
     """Return a person's words as a label in which ``&`` is an ampersand."""
-    return words.replace("&", "&&")
+    return text.replace("&", "&&")
 
 
 COPIED_MS = 1_500  # how long a button says "Copied"
@@ -68,7 +68,7 @@ def copied_text() -> str:
 def copy_from(button: QAbstractButton, text: str) -> None:
     """Put a text on the clipboard, and show "Copied" on the pressed button for a moment."""
     copy_text(text)
-    words = button.text()
-    if words != _COPIED:  # otherwise it was pressed twice, and the first press restores its words
+    caption = button.text()
+    if caption != _COPIED:  # otherwise it was pressed twice, and the first press restores its words
         button.setText(_COPIED)
-        QTimer.singleShot(COPIED_MS, button, lambda: button.setText(words))
+        QTimer.singleShot(COPIED_MS, button, lambda: button.setText(caption))

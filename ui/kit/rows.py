@@ -190,8 +190,8 @@ class RowDelegate(QStyledItemDelegate):
                 if shown and (shown == text or len(shown) > 1):  # more than an ellipsis
                     painter.setFont(look)
                     painter.setPen(pen)
-                    place = QRect(left, line.top(), right - left, line.height())
-                    painter.drawText(place, _MIDDLE, shown)
+                    area = QRect(left, line.top(), right - left, line.height())
+                    painter.drawText(area, _MIDDLE, shown)
                     left += metrics.horizontalAdvance(shown)
             position = end
         return left

@@ -44,7 +44,7 @@ class FileRefused(Exception):
 
 async def read_text(
     path: Path,
-    most_bytes: int,
+    max_bytes: int,
     *,
     encoding: str = "utf-8",
     decode: Callable[[bytes], str] | None = None,
@@ -62,12 +62,12 @@ async def read_text(
             raise FileRefused(f"{path.name} could not be read: {error}.") from error
 
     def read() -> str:
-        if path.stat().st_size > most_bytes:
+        if path.stat().st_size > max_bytes:
             raise FileRefused(
-                f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
+                f"{path.name} is too large: such a file has at most {max_bytes / 1e6:.0f} MB."
             )
         # The stated size may be too small: it is 0 for a device, and a file may grow.
-        raw = read_bounded(path, most_bytes)
+        raw = read_bounded(path, max_bytes)
         if decode is not None:
             return decoded(decode, raw)
         return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")

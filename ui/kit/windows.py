@@ -59,11 +59,11 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
         return False
     step = 1 if is_next else -1
     focused = QApplication.focusWidget()
-    place = _place_of(focused, widgets)
-    if place is None:
-        place = -1 if is_next else len(widgets)
+    position = _index_of(focused, widgets)
+    if position is None:
+        position = -1 if is_next else len(widgets)
     reason = Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
-    reached = widgets[(place + step) % len(widgets)]
+    reached = widgets[(position + step) % len(widgets)]
     reached.setFocus(reason)
     for area in top.findChildren(QScrollArea):
         # A subclass scrolls by itself.
@@ -72,7 +72,7 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
     return True
 
 
-def _place_of(focused: QWidget | None, widgets: list[QWidget]) -> int | None:
+def _index_of(focused: QWidget | None, widgets: list[QWidget]) -> int | None:
     """Return the index of the focused widget, also if it is a part of a control."""
     while focused is not None:
         if focused in widgets:
@@ -228,7 +228,7 @@ def pop_up_above(card: QWidget, anchor: QWidget) -> None:
 
 def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidget) -> None:
     """Move a card to a place, or as near to it as the screen allows."""
-    room = anchor.screen().availableGeometry()
-    x = max(room.left(), min(corner.x(), room.right() - size.width()))
-    y = max(room.top(), min(corner.y(), room.bottom() - size.height()))
+    area = anchor.screen().availableGeometry()
+    x = max(area.left(), min(corner.x(), area.right() - size.width()))
+    y = max(area.top(), min(corner.y(), area.bottom() - size.height()))
     card.move(x, y)

@@ -467,7 +467,7 @@ def markdown_report(run: Run, question: str = "") -> str:
     elif (said := run.verdict) is None:
         lines += ["The answer is still running.", ""]
     else:
-        lines += [" ".join(filter(None, (said.words.sentence, said.words.detail))), ""]
+        lines += [" ".join(filter(None, (said.text.sentence, said.text.detail))), ""]
     lines += ["| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in _rows(run)]
     if question:

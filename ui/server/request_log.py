@@ -139,7 +139,7 @@ class RequestTable(QAbstractTableModel):
         super().__init__(parent)
         self.log = log
         self._rows: list[RequestEntry] = []
-        self._words: dict[str, tuple[RequestEntry, tuple[str, ...]]] = {}
+        self._cells: dict[str, tuple[RequestEntry, tuple[str, ...]]] = {}
         self._is_shown = False
         self._text = ""
         self._dialect = ""
@@ -191,23 +191,23 @@ class RequestTable(QAbstractTableModel):
         self._show([entry for entry in self.log if self._passes(entry)])
         self.refreshed.emit()
 
-    def _show(self, wanted: list[RequestEntry]) -> None:
-        self._drop_rows_not_in({entry.id for entry in wanted})
+    def _show(self, target: list[RequestEntry]) -> None:
+        self._drop_rows_not_in({entry.id for entry in target})
         kept = len(self._rows)
-        if [entry.id for entry in self._rows] != [entry.id for entry in wanted[:kept]]:
+        if [entry.id for entry in self._rows] != [entry.id for entry in target[:kept]]:
             self.beginResetModel()
-            self._rows = wanted
-            self._words.clear()
+            self._rows = target
+            self._cells.clear()
             self.endResetModel()
             return
-        for number, entry in enumerate(wanted[:kept]):
+        for number, entry in enumerate(target[:kept]):
             if self._rows[number] is not entry:
                 self._rows[number] = entry
                 self._emit_changed(number)
                 self.entry_updated.emit(entry)
-        if len(wanted) > kept:
-            self.beginInsertRows(QModelIndex(), kept, len(wanted) - 1)
-            self._rows.extend(wanted[kept:])
+        if len(target) > kept:
+            self.beginInsertRows(QModelIndex(), kept, len(target) - 1)
+            self._rows.extend(target[kept:])
             self.endInsertRows()
 
     # -- Qt's side -------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class RequestTable(QAbstractTableModel):
         """Return what a cell says."""
         # A repaint asks for about ten roles of every cell, so this compares and looks up only.
         if role == DISPLAY:
-            return self._words_of(self._rows[index.row()])[index.column()]
+            return self._cells_of(self._rows[index.row()])[index.column()]
         if role == _ALIGNMENT:
             return _ALIGNMENTS[index.column()]
         if role == ENTRY_ROLE:
@@ -242,7 +242,7 @@ class RequestTable(QAbstractTableModel):
             return _tip(self._rows[index.row()], RequestColumn(index.column()))
         if role == _SPOKEN:
             column = RequestColumn(index.column())
-            return f"{TITLES[column]}: {self._words_of(self._rows[index.row()])[column]}"
+            return f"{TITLES[column]}: {self._cells_of(self._rows[index.row()])[column]}"
         return None
 
     # -- inside ----------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class RequestTable(QAbstractTableModel):
             self._live.stop()
         for number, entry in enumerate(self._rows):
             if entry.id in running:
-                self._words.pop(entry.id, None)
+                self._cells.pop(entry.id, None)
                 self._emit_changed(number)
 
     def _emit_changed(self, number: int) -> None:
@@ -271,7 +271,7 @@ class RequestTable(QAbstractTableModel):
             return False
         if not self._text:
             return True
-        said = (
+        parts = (
             entry.path,
             entry.dialect,
             entry.client,
@@ -282,21 +282,21 @@ class RequestTable(QAbstractTableModel):
             stop_label(entry),
             *(escaped(str(end.stop.value)) for end in entry.ends),  # as it is typed
         )
-        return any(self._text in text.casefold() for text in said)
+        return any(self._text in text.casefold() for text in parts)
 
     def _drop_rows_not_in(self, ids: set[str]) -> None:
         count = next((n for n, entry in enumerate(self._rows) if entry.id in ids), len(self._rows))
         if count:
             self.beginRemoveRows(QModelIndex(), 0, count - 1)
             for entry in self._rows[:count]:
-                self._words.pop(entry.id, None)
+                self._cells.pop(entry.id, None)
             del self._rows[:count]
             self.endRemoveRows()
 
-    def _words_of(self, entry: RequestEntry) -> tuple[str, ...]:
-        known = self._words.get(entry.id)
+    def _cells_of(self, entry: RequestEntry) -> tuple[str, ...]:
+        known = self._cells.get(entry.id)
         if known is None or known[0] is not entry:
-            known = self._words[entry.id] = (
+            known = self._cells[entry.id] = (
                 entry,
                 tuple(cell(entry, column, self.log.rate_of(entry)) for column in RequestColumn),
             )
@@ -370,10 +370,10 @@ class RequestLogPanel(QWidget):
         entry_chosen: A person chose a request; carries the ``RequestEntry``.
         entry_changed: More is known about the chosen request; carries it, or None once it is gone.
         export_failed: The export could not be written; carries the reason in words.
-        menu_wanted: A person wants the menu of a request; carries it and the place on the screen.
+        menu_requested: A person wants the menu of a request; carries it and the place on the screen.
     """
 
-    menu_wanted = Signal(object, QPoint)
+    menu_requested = Signal(object, QPoint)
     entry_chosen = Signal(object)
     entry_changed = Signal(object)
     export_failed = Signal(str)
@@ -478,15 +478,15 @@ class RequestLogPanel(QWidget):
         else:
             self._choose(index)
 
-    def _want_menu(self, place: QPoint) -> None:
+    def _want_menu(self, position: QPoint) -> None:
         """Ask for the menu of the row at a place, or of the current one for the key."""
-        index = self.view.indexAt(place)
+        index = self.view.indexAt(position)
         if not index.isValid():
             index = self.view.currentIndex()
-            place = self.view.visualRect(index).bottomLeft()
+            position = self.view.visualRect(index).bottomLeft()
         entry = self.table.data(index, ENTRY_ROLE) if index.isValid() else None
         if entry is not None:
-            self.menu_wanted.emit(entry, self.view.viewport().mapToGlobal(place))
+            self.menu_requested.emit(entry, self.view.viewport().mapToGlobal(position))
 
     def _choose_again(self) -> None:
         """Select the chosen request again after the table was filled again."""
@@ -535,12 +535,12 @@ class RequestLogPanel(QWidget):
                 "No requests yet.\n\nPoint a program at the server’s address: each of its "
                 "requests appears here, with why its answer stopped."
             )
-        words = counted(kept, "request")
+        text = counted(kept, "request")
         if self.table.is_filtered:
-            words = f"{shown:,} of {words}"
+            text = f"{shown:,} of {text}"
         if self._log.is_paused:
-            words += " · Paused (requests are still answered)"
-        self._status.setText(words)
+            text += " · Paused (requests are still answered)"
+        self._status.setText(text)
         self.export.setEnabled(bool(shown))
         self.clear.setEnabled(bool(kept))
         self._offer_dialects()

@@ -20,7 +20,7 @@ from engine import Finished, GenerationRequest, ToolCall, Usage, shortest, token
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
-MOST_ENTRIES = 1_000
+MAX_ENTRIES = 1_000
 MAX_BYTES = 24 * 1024 * 1024
 
 Headers = tuple[tuple[str, str], ...]
@@ -78,8 +78,8 @@ class RequestAnswer:
     def size_bytes(self) -> int:
         """Roughly how much memory it takes, in bytes."""
         prompt = self.request.prompt
-        asked = sum(len(message.content) for message in self.request.messages)
-        return 200 + asked + len(prompt or ()) + len(self.text) + len(self.thinking)
+        prompt_chars = sum(len(message.content) for message in self.request.messages)
+        return 200 + prompt_chars + len(prompt or ()) + len(self.text) + len(self.thinking)
 
 
 class RunningAnswer(Protocol):
@@ -110,8 +110,8 @@ class RequestEntry:
         is_stream: Whether the answer is a stream; None while that is not known.
         status: The HTTP status; None while it is being answered, 499 where the client disconnected.
         took_s: The seconds from its arrival to the last byte of the answer.
-        asked: The request's body.
-        answered: The response's body.
+        request_body: The request's body.
+        response_body: The response's body.
         answer_headers: The response's headers.
         answers: What the engine answered; several where a request asks for several choices.
         asked_model: The model that it named; empty if it named none.
@@ -130,8 +130,8 @@ class RequestEntry:
     is_stream: bool | None = None
     status: int | None = None
     took_s: float | None = None
-    asked: RequestBody = field(default_factory=RequestBody)
-    answered: RequestBody = field(default_factory=RequestBody)
+    request_body: RequestBody = field(default_factory=RequestBody)
+    response_body: RequestBody = field(default_factory=RequestBody)
     answer_headers: Headers = ()
     answers: tuple[RequestAnswer, ...] = ()
     requested_model: str = ""
@@ -155,7 +155,7 @@ class RequestEntry:
     @property
     def size_bytes(self) -> int:
         """Roughly how much memory it takes, in bytes."""
-        bodies = 600 + len(self.asked.text) + len(self.answered.text)
+        bodies = 600 + len(self.request_body.text) + len(self.response_body.text)
         return bodies + sum(answer.size_bytes for answer in self.answers)
 
     @property
@@ -196,8 +196,8 @@ class RequestEntry:
 
 def program_of(agent: str) -> str:
     """Return the name of a program from its User-Agent header: ``claude-code``."""
-    words = agent.split()
-    name = _VERSION.sub("", words[0])[:40] if words else ""
+    text = agent.split()
+    name = _VERSION.sub("", text[0])[:40] if text else ""
     return _KNOWN_AS.get(name.casefold(), name)
 
 
@@ -224,10 +224,10 @@ def stop_label(entry: RequestEntry) -> str:
         if not entry.is_error:
             return ""
         return "refused" if entry.status is not None and entry.status < 500 else "failed"
-    words = shortest(entry.ends[0].stop)
+    text = shortest(entry.ends[0].stop)
     if len(entry.ends) > 1:
-        words = f"{words} +{len(entry.ends) - 1}"
-    return words
+        text = f"{text} +{len(entry.ends) - 1}"
+    return text
 
 
 class RequestLog(QObject):
@@ -246,13 +246,13 @@ class RequestLog(QObject):
     def __init__(
         self,
         parent: QObject | None = None,
-        most_entries: int = MOST_ENTRIES,
-        most_bytes: int = MAX_BYTES,
+        max_entries: int = MAX_ENTRIES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         super().__init__(parent)
         self._entries: OrderedDict[str, RequestEntry] = OrderedDict()
-        self._most_entries = most_entries
-        self._most_bytes = most_bytes
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
         self._size_bytes = 0
         self._open: set[str] = set()
         self._paces: dict[str, Pace] = {}
@@ -279,7 +279,7 @@ class RequestLog(QObject):
             self._size_bytes += entry.size_bytes - (known.size_bytes if known else 0)
             self._entries[entry.id] = entry
         while self._entries and (
-            len(self._entries) > self._most_entries or self._size_bytes > self._most_bytes
+            len(self._entries) > self._max_entries or self._size_bytes > self._max_bytes
         ):
             name, oldest = self._entries.popitem(last=False)
             self._open.discard(name)
@@ -333,7 +333,9 @@ class RequestLog(QObject):
 def as_curl(entry: RequestEntry, url: str) -> str:
     """Return a command for a shell that sends the request again."""
     parts = [f"curl {shlex.quote(url + entry.path)}"]
-    if entry.method not in ("GET", "POST") or (entry.method == "POST" and not entry.asked.text):
+    if entry.method not in ("GET", "POST") or (
+        entry.method == "POST" and not entry.request_body.text
+    ):
         parts.append(f"-X {entry.method}")
     if entry.is_stream:
         parts.append("--no-buffer")
@@ -343,8 +345,8 @@ def as_curl(entry: RequestEntry, url: str) -> str:
             parts.append(f'-H "{name}: {key}"')  # double quotes: the shell fills in the variable
         elif name.lower() not in _CURLS_OWN:
             parts.append(f"-H {shlex.quote(f'{name}: {value}')}")
-    if entry.asked.text:
-        parts.append(f"--data-raw {shlex.quote(entry.asked.text)}")
+    if entry.request_body.text:
+        parts.append(f"--data-raw {shlex.quote(entry.request_body.text)}")
     return " \\\n  ".join(parts)
 
 
@@ -369,10 +371,10 @@ def readable(body: RequestBody) -> str:
 
 def error_message(entry: RequestEntry) -> str:
     """Return what the server said was wrong with a request; empty if it said nothing."""
-    if not entry.is_error or not entry.answered.is_whole:
+    if not entry.is_error or not entry.response_body.is_whole:
         return ""
     try:
-        value = json.loads(entry.answered.text)
+        value = json.loads(entry.response_body.text)
     except (ValueError, RecursionError):
         return ""
     error = value.get("error") if isinstance(value, dict) else None
@@ -406,8 +408,8 @@ def _value(entry: RequestEntry) -> dict[str, Any]:
             for end in entry.ends
         ],
         "total_s": entry.took_s,
-        "request": _message(entry.headers, entry.asked),
-        "response": _message(entry.answer_headers, entry.answered),
+        "request": _message(entry.headers, entry.request_body),
+        "response": _message(entry.answer_headers, entry.response_body),
     }
 
 

@@ -27,7 +27,7 @@ class KeyKeeper(Protocol):
     Each raises ``OSError`` with a message for a person if the key cannot be kept or read.
     """
 
-    async def place(self) -> KeyLocation:
+    async def location(self) -> KeyLocation:
         """Return where the key is kept, or ``none`` if there is no key."""
 
     async def renew(self) -> str:
@@ -51,14 +51,14 @@ class ApiKeyState(QObject):
     def __init__(self, keeper: KeyKeeper, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._keeper = keeper
-        self.place: KeyLocation = "none"
+        self.location: KeyLocation = "none"
         self.is_busy = False
         self.fresh_key = ""
         self.message = ""
 
     @property
     def has_key(self) -> bool:
-        return self.place != "none"
+        return self.location != "none"
 
     def look(self) -> None:
         """Find out, in the background, whether there is a key."""
@@ -103,16 +103,16 @@ class ApiKeyState(QObject):
 
     async def _renew(self) -> None:
         self.fresh_key = await self._keeper.renew()
-        self.place = await self._keeper.place()
+        self.location = await self._keeper.location()
 
     async def _forget(self) -> None:
         await self._keeper.forget()
         self.fresh_key = ""
-        self.place = "none"
+        self.location = "none"
 
     async def _look(self) -> None:
         try:
-            self.place = await self._keeper.place()
+            self.location = await self._keeper.location()
         except OSError as error:
             self.message = describe_error(error)
         self.changed.emit()
@@ -221,7 +221,7 @@ class AgentMenu(QObject):
         self._parent = parent
         self._titles = agents.titles()
         # The agent whose lines are copied as soon as the server is on; empty for none.
-        self._wanted = ""
+        self._pending_agent = ""
         panel.switch.changed.connect(self._go_on)
 
     def fill(self, menu: QMenu) -> None:
@@ -236,19 +236,19 @@ class AgentMenu(QObject):
             detail = f"Load a model, then copy the lines for {title} again."
             show_error(self._parent, "No model is loaded.", detail)
             return
-        self._wanted = agent
+        self._pending_agent = agent
         self._panel.switch.turn(True)
         self._go_on()
 
     def _go_on(self) -> None:
-        switch, agent = self._panel.switch, self._wanted
+        switch, agent = self._panel.switch, self._pending_agent
         if not agent or switch.stage not in ("on", "failed", "off"):
             return
         if switch.stage == "on":
-            self._wanted = ""
+            self._pending_agent = ""
             self._copy_now(agent, switch.url)
         elif not switch.is_requested:
-            self._wanted = ""
+            self._pending_agent = ""
             if switch.stage == "failed":
                 show_error(self._parent, "The server could not be started.", switch.message)
 
@@ -259,9 +259,9 @@ class AgentMenu(QObject):
         server = self._panel.preferences.now.server
         has_key = server.is_key_required
         copy_text(self._agents.lines(agent, url, model, has_key=has_key))
-        words = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
+        parts = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
         if has_key:
-            words.append("Set FULLSTOP_API_KEY to the server’s key first.")
+            parts.append("Set FULLSTOP_API_KEY to the server’s key first.")
         if lacks := self._agents.lacks(agent, model):
-            words.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
-        show_message(self._parent, f"Setup command for {title} copied.", "\n\n".join(words))
+            parts.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
+        show_message(self._parent, f"Setup command for {title} copied.", "\n\n".join(parts))

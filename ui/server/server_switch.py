@@ -95,10 +95,10 @@ class ServerSwitch(QObject):
             self.is_on_network = is_on_network
             self.changed.emit()
 
-    def show_use(self, words: str) -> None:
+    def show_use(self, text: str) -> None:
         """Say which app is using which model; empty for none."""
-        if words != self.use:
-            self.use = words
+        if text != self.use:
+            self.use = text
             self.changed.emit()
 
     def apply(self) -> None:
@@ -121,11 +121,11 @@ class ServerSwitch(QObject):
 
     async def _follow(self) -> None:
         try:
-            await self._become_as_wanted()
+            await self._apply_request()
         finally:
             self._is_following = False
 
-    async def _become_as_wanted(self) -> None:
+    async def _apply_request(self) -> None:
         while self._is_requested != (self.stage == "on") or (self._is_stale and self.stage == "on"):
             if not self._is_requested:
                 await self._stop()
@@ -210,7 +210,7 @@ class ServerCard(QFrame):
     def __init__(self, server: ServerSwitch) -> None:
         super().__init__()
         self._server = server
-        self._has_room = True
+        self._is_roomy = True
         card = QFrame()
         card.setObjectName("card")
         self.switch = ToggleSwitch("Local server")
@@ -242,21 +242,21 @@ class ServerCard(QFrame):
 
     def set_compact_height(self, is_low: bool) -> None:
         """Leave out what the switch says by itself, where what is above has little room."""
-        if self._has_room == is_low:
-            self._has_room = not is_low
+        if self._is_roomy == is_low:
+            self._is_roomy = not is_low
             self._refresh()
 
     def _refresh(self) -> None:
         server = self._server
-        words = {
+        text = {
             "off": "Off. Turn on to let other apps use this model.",
             "starting": "Starting…",
             "on": f"{server.use}." if server.use else f"On. {reach_text(server)}",
             "stopping": "Stopping…",
             "failed": f"Could not start: {server.message}",
         }
-        self._state.setText(words[server.stage])
-        self._state.setVisible(self._has_room or server.stage != "off")
+        self._state.setText(text[server.stage])
+        self._state.setVisible(self._is_roomy or server.stage != "off")
         restyle(self._state, "role", "fault" if server.stage == "failed" else "muted")
         self.switch.setChecked(server.is_requested)
         is_on = server.stage == "on"

@@ -67,12 +67,12 @@ class RequestDetail(QFrame):
     Signals:
         replay_wanted: A person wants to send the request again; carries its ``RequestEntry``.
         inspector_wanted: The inspector should show its answer; carries its ``RequestEntry``.
-        stop_wanted: A person wants to end its answer; carries its ``RequestEntry``.
+        stop_requested: A person wants to end its answer; carries its ``RequestEntry``.
     """
 
     replay_requested = Signal(object)
     inspector_requested = Signal(object)
-    stop_wanted = Signal(object)
+    stop_requested = Signal(object)
 
     def __init__(self, url: Callable[[], str]) -> None:
         super().__init__()
@@ -93,14 +93,14 @@ class RequestDetail(QFrame):
         self.curl.setAccessibleName("Copy the request as a curl command")
         self.close_button = IconButton("close", "Close the request")
         self.facts = FactTable(fixed_font(self.font(), 0.92))
-        self.asked = _MessageView("request")
-        self.answered = _MessageView("response")
+        self.request_body = _MessageView("request")
+        self.response_body = _MessageView("response")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setAccessibleName("Parts of the request")
         self.tabs.addTab(_scrolled(self.facts), "Overview")
-        self.tabs.addTab(self.asked, "Request")
-        self.tabs.addTab(self.answered, "Response")
+        self.tabs.addTab(self.request_body, "Request")
+        self.tabs.addTab(self.response_body, "Response")
         column(
             row(
                 (self.title, 1),
@@ -117,7 +117,7 @@ class RequestDetail(QFrame):
             margins=(1, 1, 1, 1),
             on=self,
         )
-        self.stop.clicked.connect(lambda: self.stop_wanted.emit(self.entry))
+        self.stop.clicked.connect(lambda: self.stop_requested.emit(self.entry))
         self.replay.clicked.connect(lambda: self.replay_requested.emit(self.entry))
         self.inspect.clicked.connect(lambda: self.inspector_requested.emit(self.entry))
         self.curl.clicked.connect(self._copy_curl)
@@ -126,22 +126,26 @@ class RequestDetail(QFrame):
         if entry is self.entry:
             return
         self.entry = entry
-        status = "answering" if entry.status is None else _status_words(entry.status)
+        status = "answering" if entry.status is None else _status_text(entry.status)
         self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
         self.title.setToolTip(f"{entry.method} {entry.path}")
         self.stop.setVisible(bool(entry.running))
-        self.replay.setEnabled(entry.asked.is_whole and not entry.is_open)
-        self.curl.setEnabled(entry.asked.is_whole)
-        self.curl.setToolTip("" if entry.asked.is_whole else _CUT_BODY)
+        self.replay.setEnabled(entry.request_body.is_whole and not entry.is_open)
+        self.curl.setEnabled(entry.request_body.is_whole)
+        self.curl.setToolTip("" if entry.request_body.is_whole else _CUT_BODY)
         self.inspect.setEnabled(bool(entry.ends))
         self._show_facts(entry)
-        self.asked.show_message(entry.headers, entry.asked)
-        self.answered.show_message(entry.answer_headers, entry.answered)
+        self.request_body.show_message(entry.headers, entry.request_body)
+        self.response_body.show_message(entry.answer_headers, entry.response_body)
 
     def curl_command(self) -> str | None:
         """Return the shown request as a command for a shell; None if its body was cut."""
         entry = self.entry
-        return as_curl(entry, self._url()) if entry is not None and entry.asked.is_whole else None
+        return (
+            as_curl(entry, self._url())
+            if entry is not None and entry.request_body.is_whole
+            else None
+        )
 
     def _copy_curl(self) -> None:
         command = self.curl_command()
@@ -220,7 +224,7 @@ def _shortened(line: str) -> str:
     return line if len(line) <= _LINE_CHARS else line[:_LINE_CHARS] + " …"
 
 
-def _status_words(status: int) -> str:
+def _status_text(status: int) -> str:
     return "client disconnected" if status == CLIENT_LEFT else str(status)
 
 
@@ -241,7 +245,7 @@ class ListEditor(QWidget):
     edited = Signal(object)
 
     def __init__(
-        self, noun: str, says: str, example: str, problem_of: Callable[[str], str | None]
+        self, noun: str, accessible_name: str, example: str, problem_of: Callable[[str], str | None]
     ) -> None:
         super().__init__()
         self._noun, self._problem_of = noun, problem_of
@@ -250,7 +254,7 @@ class ListEditor(QWidget):
         column(spacing=2, on=self._rows)
         self.field = QLineEdit()
         self.field.setPlaceholderText(example)
-        self.field.setAccessibleName(says)
+        self.field.setAccessibleName(accessible_name)
         self.field.setFont(fixed_font(self.field.font(), 0.92))
         self.add = QPushButton("Add")
         self.add.setAccessibleName(f"Add the {noun}")
@@ -261,7 +265,7 @@ class ListEditor(QWidget):
         )
         self.field.returnPressed.connect(self._add)
         self.add.clicked.connect(self._add)
-        self.field.textEdited.connect(lambda: self._say(None))
+        self.field.textEdited.connect(lambda: self._show_problem(None))
 
     @property
     def problem(self) -> str:
@@ -281,12 +285,12 @@ class ListEditor(QWidget):
 
     def _row(self, text: str) -> QWidget:
         made = QWidget()
-        words = "All web pages (*)" if text == "*" else text
-        name = ElidedLabel(words)
+        caption = "All web pages (*)" if text == "*" else text
+        name = ElidedLabel(caption)
         name.setFont(fixed_font(name.font(), 0.92))
-        name.setToolTip(words)
+        name.setToolTip(caption)
         name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        remove = IconButton("close", f"Remove {words}", size=14)
+        remove = IconButton("close", f"Remove {caption}", size=14)
         remove.clicked.connect(
             lambda: self._take(tuple(other for other in self._texts if other != text))
         )
@@ -300,7 +304,7 @@ class ListEditor(QWidget):
         problem = self._problem_of(text)
         if problem is None and text in self._texts:
             problem = f"This {self._noun} is already in the list."
-        self._say(problem)
+        self._show_problem(problem)
         if problem is None:
             self.field.clear()
             self._take((*self._texts, text))
@@ -309,7 +313,7 @@ class ListEditor(QWidget):
         self.show_texts(texts)
         self.edited.emit(texts)
 
-    def _say(self, problem: str | None) -> None:
+    def _show_problem(self, problem: str | None) -> None:
         self._problem.setText(problem or "")
         self._problem.setVisible(problem is not None)
         restyle(self.field, "invalid", problem is not None)
@@ -477,13 +481,13 @@ class ServerSettings(QWidget):
 
     def _show_key(self) -> None:
         key, server = self._panel.key, self._panel.preferences.now.server
-        places = {
+        positions = {
             "none": "There is no API key yet.",
             "keychain": "There is a key, kept in this system’s keychain.",
             "file": "There is a key. No keychain was found here, so it is kept in a file that "
             "only you can read.",
         }
-        self._key_state.setText(key.message or places[key.place])
+        self._key_state.setText(key.message or positions[key.location])
         restyle(self._key_state, "role", "fault" if key.message else "muted")
         is_fresh = bool(key.fresh_key)
         self.key_field.setText(key.fresh_key)
@@ -505,9 +509,9 @@ class ServerSettings(QWidget):
         self._reach_hint.setText(hint)
 
 
-def _radio(words: str) -> QRadioButton:
-    made = QRadioButton(words)
-    made.setAccessibleName(words)
+def _radio(text: str) -> QRadioButton:
+    made = QRadioButton(text)
+    made.setAccessibleName(text)
     return made
 
 
@@ -626,13 +630,13 @@ class ServerWindow(OwnWindow):
         self.switch.clicked.connect(panel.switch.turn)
         self.settings_shown.toggled.connect(self._settings_area.setVisible)
         panel.switch.changed.connect(self._refresh)
-        panel.preferences.keeping_failed.connect(self._say)
+        panel.preferences.keeping_failed.connect(self._show_problem)
         self.log.entry_chosen.connect(self._show_entry)
         self.log.entry_changed.connect(self._follow_entry)
-        self.log.export_failed.connect(self._say)
-        self.log.menu_wanted.connect(self._show_menu)
+        self.log.export_failed.connect(self._show_problem)
+        self.log.menu_requested.connect(self._show_menu)
         self.detail.replay_requested.connect(self._replay)
-        self.detail.stop_wanted.connect(panel.log.stop)
+        self.detail.stop_requested.connect(panel.log.stop)
         self.detail.close_button.clicked.connect(self._close_detail)
 
     # -- intents ---------------------------------------------------------------------------
@@ -646,9 +650,9 @@ class ServerWindow(OwnWindow):
         try:
             await self._panel.replay.replay(entry)
         except OSError as error:
-            self._say(f"The request could not be sent again: {os_cause(error)}.")
+            self._show_problem(f"The request could not be sent again: {os_cause(error)}.")
 
-    def _show_menu(self, entry: RequestEntry, place: QPoint) -> None:
+    def _show_menu(self, entry: RequestEntry, position: QPoint) -> None:
         """Offer what can be done with a request."""
         menu = context_menu(self, "The request")
         empty_menu(menu)
@@ -659,16 +663,20 @@ class ServerWindow(OwnWindow):
         inspect = add_entry(menu, "Inspect…", lambda: self.detail.inspector_requested.emit(entry))
         inspect.setEnabled(bool(entry.ends))
         again = add_entry(menu, "Send Again", lambda: self._replay(entry))
-        again.setEnabled(entry.asked.is_whole and not entry.is_open)
+        again.setEnabled(entry.request_body.is_whole and not entry.is_open)
         url = self._panel.switch.url or self._usual_url()
         curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, url)))
-        curl.setEnabled(entry.asked.is_whole)
-        words = "Copy Request Body" if entry.asked.is_whole else "Copy First Part of Request Body"
-        body = add_entry(menu, words, lambda: copy_text(entry.asked.text))
-        body.setEnabled(bool(entry.asked.text))
+        curl.setEnabled(entry.request_body.is_whole)
+        text = (
+            "Copy Request Body"
+            if entry.request_body.is_whole
+            else "Copy First Part of Request Body"
+        )
+        body = add_entry(menu, text, lambda: copy_text(entry.request_body.text))
+        body.setEnabled(bool(entry.request_body.text))
         menu.addSeparator()
         self.log.view.fill_columns_menu(menu.addMenu("Columns"))
-        menu.popup(place)
+        menu.popup(position)
 
     def _show_entry(self, entry: RequestEntry) -> None:
         self.detail.show_entry(entry)
@@ -697,9 +705,9 @@ class ServerWindow(OwnWindow):
         self._reach.setText(reach_text(switch) if is_on else "")
         for widget in (self.address, self.copy, self._reach):
             widget.setVisible(is_on)
-        self._say(switch.message)
+        self._show_problem(switch.message)
 
-    def _say(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self.notice.setText(problem)
         self.notice.setVisible(bool(problem))
 

@@ -215,10 +215,10 @@ class StopListModel(StopRows):
         self._change(row, what, replace(entry, stop=replace(entry.stop, **{option.name: value})))
 
     def remove(self, rows: Sequence[int]) -> None:
-        gone = set(rows)
-        after = [entry for row, entry in enumerate(self._entries) if row not in gone]
+        removed = set(rows)
+        after = [entry for row, entry in enumerate(self._entries) if row not in removed]
         if len(after) < len(self._entries):
-            self._push("Remove", after, min(min(gone), len(after) - 1))
+            self._push("Remove", after, min(min(removed), len(after) - 1))
 
     def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
         """Replace the whole list; ``what`` names the change for undo."""

@@ -256,16 +256,16 @@ class StopTable(QTableView):
         assert isinstance(model, StopListModel)
         menu = context_menu(self, "Where this sequence applies")
         row, entry = index.row(), model.entries()[index.row()]
-        for scope, words in SCOPE_LABELS.items():
+        for scope, text in SCOPE_LABELS.items():
             choose = partial(model.set_scope, row, scope)
-            add_entry(menu, words, choose, is_checked=scope == entry.scope)
+            add_entry(menu, text, choose, is_checked=scope == entry.scope)
         for option in OWN_STOP_OPTIONS:
             if option.kind is bool:
                 is_on = getattr(entry.stop, option.name)
                 turn = partial(model.set_option, row, option, not is_on)
                 add_entry(menu, option.title, turn, is_checked=is_on)
-        place = self.visualRect(index.siblingAtColumn(StopColumn.SCOPE)).bottomLeft()
-        menu.popup(self.viewport().mapToGlobal(place))
+        position = self.visualRect(index.siblingAtColumn(StopColumn.SCOPE)).bottomLeft()
+        menu.popup(self.viewport().mapToGlobal(position))
 
 
 class EndTokens(QWidget):
@@ -291,10 +291,10 @@ class EndTokens(QWidget):
             name = info.id
         elif before is not None and before.id == name:
             info = before
-        wanted = name, info, tuple(added)
-        if wanted == self._shown:
+        target = name, info, tuple(added)
+        if target == self._shown:
             return
-        self._shown = wanted
+        self._shown = target
         clear_layout_of(self)
         if name:
             self._list(name, info, added)
@@ -313,8 +313,8 @@ class EndTokens(QWidget):
         if info is None:
             layout.addWidget(_end_token("…", "known once the model is loaded"))
         for token in () if info is None else info.eos:
-            words = f"token {token.token_id}, named by {token.named_by}"
-            layout.addWidget(_end_token(visible(token.text), words))
+            text = f"token {token.token_id}, named by {token.named_by}"
+            layout.addWidget(_end_token(visible(token.text), text))
         for token_id in added:
             is_known = info is None or token_id < info.vocabulary_size
             row = _end_token(str(token_id), "added by you" if is_known else "not in this model")
@@ -335,20 +335,20 @@ class EndTokens(QWidget):
         layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
 
     def _ask_token(self, info: ModelInfo) -> None:
-        most = info.vocabulary_size - 1
-        question = f"A token id from 0 to {most:,} that ends an answer:"
-        prompt_number(self, "End Token", question, self.added.emit, least=0, most=most)
+        maximum = info.vocabulary_size - 1
+        question = f"A token id from 0 to {maximum:,} that ends an answer:"
+        prompt_number(self, "End Token", question, self.added.emit, minimum=0, maximum=maximum)
 
 
-def _end_token(text: str, words: str) -> QWidget:
+def _end_token(text: str, caption: str) -> QWidget:
     """Return a line that shows a token and says where it comes from."""
     line = QWidget()
     chip = label(text, "chip")
     chip.setFont(fixed_font(chip.font(), 0.92))
-    source = ElidedLabel(words)
+    source = ElidedLabel(caption)
     source.setProperty("role", "faint")
-    source.setToolTip(words)
-    line.setAccessibleName(f"End token {text}, {words}")
+    source.setToolTip(caption)
+    line.setAccessibleName(f"End token {text}, {caption}")
     row(chip, (source, 1), on=line)
     return line
 
@@ -529,8 +529,8 @@ class StopListEditor(QWidget):
         group = QButtonGroup(self)
         group.addButton(self.with_escapes)
         group.addButton(self.as_typed)
-        words = label("Changes apply from the next answer.", "muted", 0.93, True)
-        row((words, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
+        text = label("Changes apply from the next answer.", "muted", 0.93, True)
+        row((text, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
         column(
             row(
                 label("Stop sequences", "title", weight=QFont.Weight.DemiBold),
@@ -619,7 +619,7 @@ class StopListEditor(QWidget):
         self.down.setEnabled(0 <= row < rows - 1)
         self.remove.setEnabled(row >= 0)
         remarks = model.remarks_on(row) if row >= 0 else []
-        self.remark.setText("\n".join(remark.words for remark in remarks))
+        self.remark.setText("\n".join(remark.text for remark in remarks))
         self.remark.setVisible(bool(remarks))
         fix = next((remark.fix for remark in remarks if remark.fix), "")
         self.fix.setText(fix.replace("&", "&&"))

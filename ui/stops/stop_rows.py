@@ -143,7 +143,7 @@ class StopTokens(QObject):
         pieces = self._pieces.get(sequence)
         return "–" if pieces is None else str(len(pieces))
 
-    def words(self, sequence: str) -> str | None:
+    def describe(self, sequence: str) -> str | None:
         """Return the tokens, in words; None while they are not known."""
         pieces = self._pieces.get(sequence)
         if pieces is None:
@@ -176,7 +176,7 @@ def _shown(pieces: Pieces) -> str:
 class Remark:
     """A possible problem with a sequence."""
 
-    words: str
+    text: str
     fix: str = ""
     fixed: str | None = None
 
@@ -190,20 +190,20 @@ def remarks(
     """Return the remarks on the stop of a row, most important first."""
     stop = entries[row].stop
     sequence = stop.text
-    said = [*_twins(entries, row), *_shadows(entries, row)]
-    said.extend(_white_space(sequence))
+    parts = [*_twins(entries, row), *_shadows(entries, row)]
+    parts.extend(_white_space(sequence))
     if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
-        said.append(_backslash(sequence))
+        parts.append(_backslash(sequence))
     if sequence in special_tokens:
-        said.append(Remark("Special token: matched by ID, not by text."))
-    said.extend(_unicode_forms(sequence))
-    said.extend(_from_history(stop, history))
+        parts.append(Remark("Special token: matched by ID, not by text."))
+    parts.extend(_unicode_forms(sequence))
+    parts.extend(_from_history(stop, history))
     counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
     if row in counting[_OPENAI_LIMIT:]:
-        said.append(
+        parts.append(
             Remark(f"Number {counting.index(row) + 1}: OpenAI’s service accepts at most four.")
         )
-    return said
+    return parts
 
 
 def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
@@ -220,8 +220,8 @@ def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
     for number, other in enumerate(entries, 1):
         if other.is_enabled and other.stop.outruns(stop, StopScope.TEXT):
             name = quoted(other.stop.text, 20)
-            words = f"Never matches: {name} (row {number}) always matches first."
-            return [Remark(words, "Remove")]
+            text = f"Never matches: {name} (row {number}) always matches first."
+            return [Remark(text, "Remove")]
     return []
 
 
@@ -232,29 +232,29 @@ def _white_space(sequence: str) -> list[Remark]:
     bare = sequence.strip(" ")
     if bare == sequence:
         return []
-    words = "Begins or ends with a space, which must match exactly."
-    return [Remark(words, "Remove the Space", bare)]
+    text = "Begins or ends with a space, which must match exactly."
+    return [Remark(text, "Remove the Space", bare)]
 
 
 def _backslash(sequence: str) -> Remark:
-    words = (
+    text = (
         "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
         "“Escapes”."
     )
     try:
         meant = unescaped(sequence)
     except ValueError:
-        return Remark(words)
+        return Remark(text)
     # Shown as in the list: written with escapes it would look like the present sequence.
     shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
-    return Remark(words, f"Replace with {visible(shown)}", meant)
+    return Remark(text, f"Replace with {visible(shown)}", meant)
 
 
 def _unicode_forms(sequence: str) -> list[Remark]:
     composed = unicodedata.normalize("NFC", sequence)
     if composed != sequence:
-        words = "Contains a letter and its accent as two characters; models usually write one."
-        return [Remark(words, "Combine Characters", composed)]
+        text = "Contains a letter and its accent as two characters; models usually write one."
+        return [Remark(text, "Combine Characters", composed)]
     if unicodedata.normalize("NFD", sequence) != sequence:
         return [
             Remark("Contains accents; text that writes them as separate characters does not match.")
@@ -264,16 +264,16 @@ def _unicode_forms(sequence: str) -> list[Remark]:
 
 def _from_history(stop: Stop, history: StopHistory) -> list[Remark]:
     use = history.use_of(stop)
-    said = []
+    parts = []
     if use.is_in_prompt:
-        said.append(
+        parts.append(
             Remark(
                 "Occurs in your own text. Only the answer is searched, but an answer that "
                 "repeats your words stops there."
             )
         )
     if use.would_have_fired:
-        said.append(
+        parts.append(
             Remark(
                 "Would have ended the last answer."
                 if use.answers == 1
@@ -281,7 +281,7 @@ def _from_history(stop: Stop, history: StopHistory) -> list[Remark]:
                 f"{counted(use.answers, 'answer')}."
             )
         )
-    return said
+    return parts
 
 
 class StopColumn(IntEnum):
@@ -345,7 +345,7 @@ def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
     """Return the number of a sequence's tokens in the loaded model, or the tokens themselves."""
     if role == _CELL:
         return tokens.count(sequence)
-    return tokens.words(sequence) if role == _TOOL_TIP else None
+    return tokens.describe(sequence) if role == _TOOL_TIP else None
 
 
 def fired_cell(history: StopHistory, stop: Stop, role: int) -> Any:
@@ -361,11 +361,11 @@ def fired_cell(history: StopHistory, stop: Stop, role: int) -> Any:
     return None
 
 
-def remark_cell(said: Sequence[Remark], role: int) -> Any:
+def remark_cell(text: Sequence[Remark], role: int) -> Any:
     """Return the remark on a row."""
-    if said and role == _TOOL_TIP:
-        return "\n".join(remark.words for remark in said)
-    return said[0].words if said and role == _CELL else None
+    if text and role == _TOOL_TIP:
+        return "\n".join(remark.text for remark in text)
+    return text[0].text if text and role == _CELL else None
 
 
 class StopRows(QAbstractTableModel):

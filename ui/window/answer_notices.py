@@ -115,5 +115,5 @@ def notice_text(run: Run) -> str:
     if run.state is RunState.REFUSED or run.finished is None or verdict is None:
         return "The question could not be answered."
     # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
-    label = verdict.words.label.translate(_PLAIN)
+    label = verdict.text.label.translate(_PLAIN)
     return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"

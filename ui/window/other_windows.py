@@ -351,7 +351,7 @@ class OtherWindows(QObject):
         """Say how to report a problem, with what belongs into a report."""
         workspace = self._inspected.workspace
         run = workspace.current.shown_run
-        verdict = "" if run is None or run.verdict is None else run.verdict.words.label
+        verdict = "" if run is None or run.verdict is None else run.verdict.text.label
         details = report_details(_version(), workspace.model.state.name, verdict)
         ask_what_to_report(self._main, details, self.help_files.log_folder)
 

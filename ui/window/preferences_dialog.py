@@ -56,15 +56,15 @@ class RemovableRows(QWidget):
 
     def __init__(
         self,
-        says: str,
+        accessible_name: str,
         entries: Callable[[], Sequence[tuple[str, ...]]],
-        words: Callable[[tuple[str, ...]], str],
+        text: Callable[[tuple[str, ...]], str],
         change: Callable[[tuple[tuple[str, ...], ...]], None],
     ) -> None:
         super().__init__()
-        self.setAccessibleName(says)
+        self.setAccessibleName(accessible_name)
         self._entries = entries
-        self._words = words
+        self._format = text
         self._change = change
         self.buttons: list[QPushButton] = []
         column(spacing=6, on=self)
@@ -80,9 +80,9 @@ class RemovableRows(QWidget):
             line = QWidget()
             button = QPushButton("Remove")
             button.setAutoDefault(False)
-            button.setAccessibleName(f"Remove {self._words(entry)}")
-            button.clicked.connect(lambda _=False, gone=entry: self._remove(gone))
-            row((ElidedLabel(self._words(entry)), 1), button, on=line)
+            button.setAccessibleName(f"Remove {self._format(entry)}")
+            button.clicked.connect(lambda _=False, removed=entry: self._remove(removed))
+            row((ElidedLabel(self._format(entry)), 1), button, on=line)
             self.buttons.append(button)
             column.addWidget(line)
         if not self.buttons:
@@ -91,8 +91,8 @@ class RemovableRows(QWidget):
             none.setContentsMargins(0, _LINE_TOP_PX, 0, 0)
             column.addWidget(none)
 
-    def _remove(self, gone: tuple[str, ...]) -> None:
-        self._change(tuple(entry for entry in self._entries() if entry != gone))
+    def _remove(self, removed: tuple[str, ...]) -> None:
+        self._change(tuple(entry for entry in self._entries() if entry != removed))
         self.refresh()
         if self.buttons:
             self.buttons[0].setFocus()
@@ -124,13 +124,13 @@ class KeptPromptsRow(QWidget):
         self._kept = kept
         self._consequence = consequence
         self._looking: asyncio.Task[None] | None = None
-        self.said = label("…", "muted")
+        self.size_label = label("…", "muted")
         self._what = what.replace("&", "")
         self.forget = QPushButton(f"Delete {what}…")
         self.forget.setAccessibleName(f"Delete {self._what} of conversations")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._confirm_deletion)
-        row(self.said, self.forget, STRETCH, spacing=14, on=self)
+        row(self.size_label, self.forget, STRETCH, spacing=14, on=self)
         preferences.changed.connect(self._refresh)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -148,7 +148,7 @@ class KeptPromptsRow(QWidget):
         confirm(
             self,
             f"Delete all {self._what.lower()}?",
-            f"This frees {self.said.text()} and cannot be undone. {self._consequence}",
+            f"This frees {self.size_label.text()} and cannot be undone. {self._consequence}",
             answers=[BoxButton("Delete", self._delete, is_destructive=True)],
             prefers_cancel=True,
         )
@@ -167,8 +167,8 @@ class KeptPromptsRow(QWidget):
     async def _look(self) -> None:
         self.forget.setEnabled(False)
         size = await asyncio.wrap_future(self._kept.measured())
-        self.said.setText(format_size(size))
-        self.said.setAccessibleName(f"{self._what} on Disk: {format_size(size)}")
+        self.size_label.setText(format_size(size))
+        self.size_label.setAccessibleName(f"{self._what} on Disk: {format_size(size)}")
         self.forget.setEnabled(size > 0)
 
 
@@ -217,7 +217,7 @@ class PreferencesDialog(QDialog):
         for title, hint in PAGES.items():
             self.tabs.addTab(self._page(title, hint), title)
         self._fit()
-        preferences.keeping_failed.connect(self._say)
+        preferences.keeping_failed.connect(self._show_problem)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab in reading order."""
@@ -275,10 +275,10 @@ class PreferencesDialog(QDialog):
         )
 
     def _choice(self, preference: Declared, now: Any) -> Choice:
-        says = preference.setting.accessible_name or preference.setting.label
+        accessible_name = preference.setting.accessible_name or preference.setting.label
         values = {str(value): value for value in preference.setting.choices}
-        words = [(str(value), said) for value, said in preference.setting.choices.items()]
-        control = Choice(says, words)
+        parts = [(str(value), text) for value, text in preference.setting.choices.items()]
+        control = Choice(accessible_name, parts)
         control.choose(str(now))
         control.currentIndexChanged.connect(
             lambda row: self._change(preference, values[control.itemData(row)])
@@ -292,21 +292,21 @@ class PreferencesDialog(QDialog):
         return control
 
     def _number(self, preference: Declared, now: float | None) -> NumberField:
-        said = preference.setting
-        assert said.minimum is not None
-        assert said.maximum is not None
+        declared_as = preference.setting
+        assert declared_as.minimum is not None
+        assert declared_as.maximum is not None
         # A type such as ``int | None`` holds whole numbers.
         is_whole = float not in getattr(preference.kind, "__args__", (preference.kind,))
         control = NumberField(
-            said.accessible_name or said.label,
-            said.unset,
-            said.minimum,
-            said.maximum,
-            said.step,
+            declared_as.accessible_name or declared_as.label,
+            declared_as.unset,
+            declared_as.minimum,
+            declared_as.maximum,
+            declared_as.step,
             is_whole=is_whole,
         )
-        if said.unit:
-            control.setSuffix(f" {said.unit}")
+        if declared_as.unit:
+            control.setSuffix(f" {declared_as.unit}")
         control.show_number(now)
         control.number_edited.connect(lambda number: self._change(preference, number))
         return control
@@ -333,7 +333,7 @@ class PreferencesDialog(QDialog):
     def _change(self, preference: Declared, value: Any) -> None:
         self._preferences.change_value(preference.path, value)
 
-    def _say(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         self._problem.setText(problem)
         self._problem.show()
 
@@ -364,10 +364,10 @@ class _Page(QWidget):
         self._grid.addWidget(title, row, 0, left | (top if is_tall else middle))
         self._grid.addWidget(control, row, 1, Qt.AlignmentFlag(0) if is_tall else left | middle)
 
-    def add_hint(self, words: str) -> None:
+    def add_hint(self, text: str) -> None:
         """Add an explanation."""
         row = self._grid.rowCount()
-        self._grid.addWidget(label(words, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)
+        self._grid.addWidget(label(text, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)
 
 
 class AppearanceMenu(QObject):
@@ -378,9 +378,9 @@ class AppearanceMenu(QObject):
         self._preferences = preferences
         self._actions: dict[ThemeMode, QAction] = {}
         group = QActionGroup(menu)
-        for mode, words in declaration("theme").choices.items():
+        for mode, text in declaration("theme").choices.items():
             choose = partial(preferences.change, theme=mode)
-            action = add_entry(menu, words, choose, is_checked=False)
+            action = add_entry(menu, text, choose, is_checked=False)
             group.addAction(action)
             self._actions[mode] = action
         menu.addSeparator()
@@ -391,8 +391,8 @@ class AppearanceMenu(QObject):
         current_theme().changed.connect(self._mark)
         self._mark()
 
-    def _add_size(self, menu: QMenu, words: str, step: int, *keys: str) -> QAction:
-        return add_entry(menu, words, lambda: self._preferences.resize_text(step), *keys)
+    def _add_size(self, menu: QMenu, text: str, step: int, *keys: str) -> QAction:
+        return add_entry(menu, text, lambda: self._preferences.resize_text(step), *keys)
 
     def _mark(self) -> None:
         percent = self._preferences.now.text_percent

@@ -58,8 +58,8 @@ def test_everything_observed_arrives_in_the_windows_record() -> None:
         is_stream=True,
         status=200,
         took_s=0.25,
-        asked=RequestBody("{}", 2),
-        answered=RequestBody("x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1, is_whole=False),
+        request_body=RequestBody("{}", 2),
+        response_body=RequestBody("x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1, is_whole=False),
         answer_headers=(("X", "y"),),
         answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,), "req_1/1"),),
     )

@@ -119,9 +119,9 @@ def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
         assert server.detail.isVisible()
         facts = [one.accessibleName() for one in server.detail.facts.findChildren(QLabel)]
         assert "Why it stopped: Stopped by “4” after 6 characters" in facts
-        assert COUNT in server.detail.asked.text.toPlainText()
-        assert answer.strip() in server.detail.answered.text.toPlainText()
-        assert "sk-mine" not in server.detail.asked.text.toPlainText()
+        assert COUNT in server.detail.request_body.text.toPlainText()
+        assert answer.strip() in server.detail.response_body.text.toPlainText()
+        assert "sk-mine" not in server.detail.request_body.text.toPlainText()
 
     use(steps)
 
@@ -135,7 +135,7 @@ def test_a_request_is_sent_again_with_the_same_body(use: Use, qtbot: QtBot) -> N
         await shown(server, 2)
         first, second = server.log.table.entries()
         assert second.agent.startswith("Fullstop/")
-        assert (second.asked, second.status) == (first.asked, 200)
+        assert (second.request_body, second.status) == (first.request_body, 200)
         assert second.ends[0].stop == first.ends[0].stop
 
     use(steps)

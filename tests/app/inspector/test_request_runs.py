@@ -94,7 +94,7 @@ async def test_a_large_request_with_a_long_answer_is_shown_whole(
         await post(f"{url}/v1/chat/completions", body)
         inspector = await inspected(window)
         entry = list(window.server_panel.log)[-1]  # type: ignore[union-attr]
-        assert not entry.asked.is_whole, "the body alone does not contain the stop list"
+        assert not entry.request_body.is_whole, "the body alone does not contain the stop list"
         assert not inspector.bar.choice.isVisible(), "there is only one answer"
         shown = window.inspector.shown
         assert shown is not None

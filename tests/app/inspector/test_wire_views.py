@@ -243,7 +243,7 @@ def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
 def test_a_raw_prompt_is_shown_only_in_the_apis_that_accept_one(
     engine: Engine, counted: ShownRun
 ) -> None:
-    raw = dataclasses.replace(counted, asked=RAW)
+    raw = dataclasses.replace(counted, sent_request=RAW)
     found = run(wire_views(engine, raw, "http://127.0.0.1:1"))
     assert 0 < len(found) < len(DIALECTS)
     assert [view.name for view in found] == [dialect.title for dialect in WITH_PROMPTS]
@@ -257,7 +257,8 @@ def test_a_conversation_of_only_instructions_is_shown_in_the_apis_that_accept_it
     engine: Engine, counted: ShownRun
 ) -> None:
     alone = dataclasses.replace(
-        counted, asked=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20)
+        counted,
+        sent_request=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20),
     )
     found = run(wire_views(engine, alone, "http://127.0.0.1:1"))
     # If instructions are a separate field, a request also needs a turn.

@@ -49,11 +49,11 @@ async def test_a_key_is_kept_in_the_keychain_and_read_on_another_thread(tmp_path
     drawer = Drawer()
 
     store = KeyStore(tmp_path, lambda: drawer)
-    assert await store.place() == "none"
+    assert await store.location() == "none"
     assert await store.key() is None
     key = await store.renew()
     assert len(key) > 40
-    assert await store.place() == "keychain"
+    assert await store.location() == "keychain"
     assert await KeyStore(tmp_path, lambda: drawer).key() == key
     assert await store.renew() != key
     assert threading.main_thread() not in drawer.threads
@@ -67,7 +67,7 @@ def test_without_a_keychain_the_key_is_in_a_file_that_only_its_owner_can_read(
     async def use() -> str:
         store = KeyStore(tmp_path / "folder", keychain)
         key = await store.renew()
-        assert await store.place() == "file"
+        assert await store.location() == "file"
         assert await store.key() == key
         return key
 
@@ -85,11 +85,11 @@ async def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
 
     await KeyStore(tmp_path, Locked).renew()
     store = KeyStore(tmp_path, lambda: drawer)
-    assert await store.place() == "file"
+    assert await store.location() == "file"
     await store.renew()
-    assert await store.place() == "keychain"
+    assert await store.location() == "keychain"
     await store.forget()
-    assert await store.place() == "none"
+    assert await store.location() == "none"
     await store.forget()
     assert drawer.secrets == {}
     assert list(tmp_path.iterdir()) == []

@@ -70,7 +70,7 @@ def _other_values(rng: random.Random, text: str) -> bytes:
     """Change, drop or move values of the object, which stays JSON."""
     values = json.loads(text)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        holder, key = rng.choice(_places(values) or [([values], 0)])
+        holder, key = rng.choice(_find_starts(values) or [([values], 0)])
         _CHANGES[rng.randrange(len(_CHANGES))](rng, holder, key)
     # Lone surrogates as escapes, as JavaScript writes them.
     return json.dumps(values).encode()
@@ -96,7 +96,7 @@ def _other_bytes(rng: random.Random, text: str) -> bytes:
             return content + content[: rng.randrange(len(content) + 1)]
 
 
-def _places(value: Any) -> list[tuple[Any, Any]]:
+def _find_starts(value: Any) -> list[tuple[Any, Any]]:
     """Return every (container, key) within a value."""
     found: list[tuple[Any, Any]] = []
     waiting = [value]

@@ -44,7 +44,7 @@ from ui.records.store import MemoryConversationStore
 from ui.stops.stop_list import MOST_BYTES, stops_from_json
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _read_run(path: Path) -> str:
         lambda: replay.run(ReplayOptions(path, stops=("D",), is_json=True)),
     )
     try:
-        text = asyncio.run(read_text(path, _MOST_BYTES))
+        text = asyncio.run(read_text(path, _MAX_BYTES))
         shown = shown_recording(from_json(text), path.name, question_of(text))
     except (FileRefused, DamagedRun):
         return "refused"
@@ -163,7 +163,7 @@ def storable(values: tuple[object, ...]) -> None:
 
 def _read_presets(path: Path) -> str:
     try:
-        found = presets_from_json(asyncio.run(read_text(path, _MOST_BYTES)))
+        found = presets_from_json(asyncio.run(read_text(path, _MAX_BYTES)))
     except (FileRefused, DamagedFile):
         return "refused"
     for preset in found:

@@ -35,7 +35,7 @@ from tests.support.outside.exports import read_whole
 from ui.records.exchange.archive import conversation_markdown
 
 T = TypeVar("T")
-_MOST_BYTES = 1 << 22
+_MAX_BYTES = 1 << 22
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 
 
@@ -85,7 +85,7 @@ def _read_trace(path: Path) -> str:
 
 def _read_export(path: Path) -> str:
     try:
-        found = read_whole(path, _MOST_BYTES)
+        found = read_whole(path, _MAX_BYTES)
     except (DamagedFile, OSError):
         return "refused"
     for one in found.conversations:

@@ -168,9 +168,9 @@ async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
     assert answer.verdict is not None
     stopped = "You stopped this answer."
     interrupted = "This answer was interrupted."
-    sentence = answer.verdict.words.sentence
+    sentence = answer.verdict.text.sentence
     assert sentence == (stopped if begins_with == "a person" else interrupted)
-    assert "The text up to" in answer.verdict.words.detail
+    assert "The text up to" in answer.verdict.text.detail
     assert answer.can_be_continued
     again = run_from(Fields(run_values(answer)), answer.text)
     assert again.verdict == answer.verdict

@@ -272,7 +272,7 @@ async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_siz
 def test_traces_keep_the_newest_runs_and_forget_all_at_once(record: Record) -> None:
     shown = record(["a"])
     trace = trace_of(shown)
-    traces = Traces(most_runs=2)
+    traces = Traces(max_runs=2)
 
     class Asked:
         setting, vocabulary = trace.setting, trace.vocabulary

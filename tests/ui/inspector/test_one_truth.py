@@ -157,7 +157,7 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     facts = dict(line.split(": ", 1) for line in view.facts_text().splitlines())
     panel = " ".join((view.sentence.text(), view.detail.text(), view.facts_text()))
     steps = why(run, None if shown.trace is None else Tape(shown.trace))
-    inspector = " ".join((run.verdict.words.sentence, *steps))
+    inspector = " ".join((run.verdict.text.sentence, *steps))
 
     phases = durations(view.facts_text().splitlines())
     assert phases == durations(timing.bars.accessibleName().split("; ")), "the same times"
@@ -187,8 +187,8 @@ def test_nothing_is_kept_of_an_answer_without_text() -> None:
                  "the program ended early", "cancelled before it was sent"):  # fmt: skip
         said = MADE[name].verdict
         assert said is not None
-        assert "kept" not in said.words.detail, name
-    assert "kept" in MADE["cancelled with held text"].verdict.words.detail  # type: ignore[union-attr]
+        assert "kept" not in said.text.detail, name
+    assert "kept" in MADE["cancelled with held text"].verdict.text.detail  # type: ignore[union-attr]
 
 
 def test_a_prompt_whose_reading_was_cancelled_was_not_read() -> None:
@@ -198,7 +198,7 @@ def test_a_prompt_whose_reading_was_cancelled_was_not_read() -> None:
 
 
 def test_only_a_person_at_the_window_stopped_an_answer() -> None:
-    said = {name: run.verdict.words.sentence for name, run in MADE.items() if run.verdict}
+    said = {name: run.verdict.text.sentence for name, run in MADE.items() if run.verdict}
     assert said["cancelled while it was read"] == "You stopped this answer."
     assert said["another app's"] == "This answer was cancelled."
     assert said["the program ended"] == "This answer was interrupted."
@@ -208,7 +208,7 @@ def test_an_end_token_in_the_middle_of_a_call_cut_the_call_off() -> None:
     run = MADE["the end token in a call"]
     assert run.finished is not None
     assert run.verdict is not None
-    words = run.verdict.words
+    words = run.verdict.text
     assert words.line == "Ended by itself (EOS) in the middle of a tool call"
     assert words.sentence == "The model ended its answer in the middle of a tool call."
     assert "nothing was cut off" not in words.detail
@@ -217,4 +217,4 @@ def test_an_end_token_in_the_middle_of_a_call_cut_the_call_off() -> None:
     run = Run()
     run.apply(plain)
     assert run.verdict is not None
-    assert run.verdict.words.detail == "It chose its end token, so nothing was cut off."
+    assert run.verdict.text.detail == "It chose its end token, so nothing was cut off."

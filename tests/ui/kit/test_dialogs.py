@@ -90,7 +90,7 @@ def test_a_name_is_taken_without_the_space_around_it_and_nothing_is_no_name(
 
 def test_a_number_is_asked_for_between_its_bounds(parent: QWidget) -> None:
     given: list[int] = []
-    dialog = prompt_number(parent, "End Token", "A token id:", given.append, least=0, most=9)
+    dialog = prompt_number(parent, "End Token", "A token id:", given.append, minimum=0, maximum=9)
     dialog.setIntValue(12)
     dialog.accept()
     assert given == [9]

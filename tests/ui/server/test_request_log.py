@@ -195,8 +195,8 @@ def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
 )
 def test_what_was_wrong_is_read_from_the_answer(body: str, message: str) -> None:
     answered = RequestBody(body, len(body))
-    assert error_message(ended(began(1), status=400, answers=(), answered=answered)) == message
-    assert error_message(ended(began(1), answered=answered)) == ""
+    assert error_message(ended(began(1), status=400, answers=(), response_body=answered)) == message
+    assert error_message(ended(began(1), response_body=answered)) == ""
 
 
 def test_the_end_of_a_request_replaces_its_row_in_place() -> None:
@@ -210,16 +210,16 @@ def test_the_end_of_a_request_replaces_its_row_in_place() -> None:
 
 
 def test_the_oldest_go_when_there_are_too_many() -> None:
-    log = RequestLog(most_entries=3)
+    log = RequestLog(max_entries=3)
     log.take([began(number) for number in range(5)])
     assert ids(log) == ["req_2", "req_3", "req_4"]
 
 
 def test_the_oldest_go_when_their_bodies_are_too_large() -> None:
-    log = RequestLog(most_bytes=5_000)
+    log = RequestLog(max_bytes=5_000)
     for number in range(4):
         log.take([began(number)])
-        log.take([ended(began(number), asked=RequestBody("x" * 1_500, 1_500))])
+        log.take([ended(began(number), request_body=RequestBody("x" * 1_500, 1_500))])
     assert ids(log) == ["req_2", "req_3"]
 
 
@@ -274,7 +274,7 @@ def test_a_table_repaints_no_more_than_four_times_a_second(qtbot: QtBot) -> None
 
 
 def test_rows_leave_and_come_without_losing_the_selected_one(qtbot: QtBot) -> None:
-    log = RequestLog(most_entries=3)
+    log = RequestLog(max_entries=3)
     table = RequestTable(log)
     table.set_shown(True)
     log.take([began(1), began(2), began(3)])
@@ -333,7 +333,7 @@ def test_a_curl_command_sends_the_same_body_and_takes_the_key_from_the_environme
             ("Content-Type", "application/json"),
             ("Content-Length", "5"),
         ),
-        asked=RequestBody(body, len(body)),
+        request_body=RequestBody(body, len(body)),
     )
     command = as_curl(entry, "http://127.0.0.1:8642")
     words = shlex.split(command.replace("\\\n", ""))
@@ -351,7 +351,7 @@ def test_a_curl_command_sends_the_same_body_and_takes_the_key_from_the_environme
 
 
 def test_each_request_is_one_line_of_json() -> None:
-    text = as_jsonl([ended(began(1), answered=RequestBody("é\n\u2028", 6)), began(2)])
+    text = as_jsonl([ended(began(1), response_body=RequestBody("é\n\u2028", 6)), began(2)])
     first, second = (json.loads(line) for line in text.split("\n")[:-1])
     assert first["answers"][0]["stop"] == {"kind": "stop_string", "value": "END\n"}
     assert first["response"]["body"] == "é\n\u2028"

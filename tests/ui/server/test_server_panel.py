@@ -54,7 +54,7 @@ class Keeper:
         self.kept: KeyLocation = place
         self.error: OSError | None = None
 
-    async def place(self) -> KeyLocation:
+    async def location(self) -> KeyLocation:
         return self.kept
 
     async def renew(self) -> str:
@@ -192,7 +192,7 @@ async def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_n
     await on(panel)
     panel.key.renew()
     await eventually(lambda: not panel.key.is_busy)
-    assert (panel.key.fresh_key, panel.key.place) == ("fs-new", "keychain")
+    assert (panel.key.fresh_key, panel.key.location) == ("fs-new", "keychain")
     await eventually(lambda: control.calls == ["start", "apply"])
     panel.key.hide_key()
     assert panel.key.fresh_key == ""
@@ -323,11 +323,11 @@ async def test_cut_request_body_is_named_and_offers_no_curl(theme: Theme, is_who
     panel = panel_with(Control())
     async with shown(ServerWindow(panel)) as window:
         panel.log.take([began(1)])
-        panel.log.take([ended(began(1, asked=body))])
+        panel.log.take([ended(began(1, request_body=body))])
         await eventually(lambda: window.log.table.rowCount() == 1)
         window.log.view.selectRow(0)
-        window.detail.show_entry(ended(began(1, asked=body)))
-        note = window.detail.asked.note.text()
+        window.detail.show_entry(ended(began(1, request_body=body)))
+        note = window.detail.request_body.note.text()
         assert ("the copy is complete" in note) is is_whole
         assert ("70.0 kB" in note) is not is_whole
         assert window.detail.curl.isEnabled() is is_whole
@@ -364,7 +364,7 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
         assert not entries["Send Again"].isEnabled()
         entries["Stop"].trigger()
         assert running.is_cancelled
-        panel.log.take([ended(began(1, asked=RequestBody("{}", 2)))])
+        panel.log.take([ended(began(1, request_body=RequestBody("{}", 2)))])
         window.log.table.refresh()
         entries = menu()
         assert "Stop" not in entries

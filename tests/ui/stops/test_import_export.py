@@ -130,7 +130,7 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     history = StopHistory("say END", ("one END two", "EN", "nothing"), ("END", "END"))
     model = of("END")
     model.set_history(history)
-    said = "\n".join(remark.words for remark in model.remarks_on(0))
+    said = "\n".join(remark.text for remark in model.remarks_on(0))
     assert "Occurs in your own text" in said
     assert "Would have ended 1 of the last 3 answers." in said
     fired = model.index(0, StopColumn.FIRED)
@@ -150,7 +150,7 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     ],
 )  # fmt: skip
 def test_white_space_alone_is_remarked_on_by_what_it_does(stop: str, words: str) -> None:
-    assert remarks([StopEntry.of(stop)], 0, StopHistory(), frozenset())[0].words == words
+    assert remarks([StopEntry.of(stop)], 0, StopHistory(), frozenset())[0].text == words
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_what_a_stop_would_have_ended_is_counted_in_plain_words(
 ) -> None:
     history = StopHistory(answers=answers)
     said = remarks([StopEntry.of("END")], 0, history, frozenset())
-    assert words in [one.words for one in said]
+    assert words in [one.text for one in said]
 
 
 def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
     entries = [StopEntry.of(value) for value in ("v", "w", "x", "y", "</s>")]
-    said = "\n".join(r.words for r in remarks(entries, 4, StopHistory(), frozenset({"</s>"})))
+    said = "\n".join(r.text for r in remarks(entries, 4, StopHistory(), frozenset({"</s>"})))
     assert "Special token" in said
     assert "Number 5" in said
 

@@ -42,13 +42,13 @@ async def test_it_says_how_much_is_kept_and_forgets_it(
     dialog = storage_page(theme, preferences_state(), parent, disk)
     row = dialog.kept
     assert row is not None
-    await eventually(lambda: row.said.text() == "2.0 kB")
-    assert row.said.accessibleName() == "Cached Prompts on Disk: 2.0 kB"
+    await eventually(lambda: row.size_label.text() == "2.0 kB")
+    assert row.size_label.accessibleName() == "Cached Prompts on Disk: 2.0 kB"
     await eventually(row.forget.isEnabled)
     qtbot.mouseClick(row.forget, Qt.MouseButton.LeftButton)
     assert len(disk.folder.files()) == 2, "nothing is deleted before it is confirmed"
     assert "2.0 kB" in await confirm_deletion(dialog)
-    await eventually(lambda: row.said.text() == "0 bytes")
+    await eventually(lambda: row.size_label.text() == "0 bytes")
     assert not row.forget.isEnabled()
     assert disk.folder.files() == []
     dialog.close()
@@ -64,9 +64,9 @@ async def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
     dialog = storage_page(theme, state, parent, disk)
     row = dialog.kept
     assert row is not None
-    await eventually(lambda: row.said.text() == "2.0 kB")
+    await eventually(lambda: row.size_label.text() == "2.0 kB")
     state.change(kept_prompts_gb=0)
-    await eventually(lambda: row.said.text() == "0 bytes")
+    await eventually(lambda: row.size_label.text() == "0 bytes")
     dialog.close()
     disk.close()
 

@@ -378,7 +378,7 @@ class Composer(QFrame):
     def show_stops(self, count: int) -> None:
         """Show how many stop sequences are enabled."""
         text = counted(count, "Stop") if count else _NO_STOPS
-        self.stops.say(text, f"{text}: show the stop sequences")
+        self.stops.set_label(text, f"{text}: show the stop sequences")
         self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
@@ -390,14 +390,14 @@ class Composer(QFrame):
     def show_tools(self, text: str, accessible_name: str) -> None:
         """HubResult tools, and show which are in use."""
         self.tools.setVisible(True)
-        self.tools.say(text, accessible_name)
+        self.tools.set_label(text, accessible_name)
         self.tools.setToolTip(with_keys(accessible_name, "Ctrl+T"))
         self._fit()
 
     def show_settings(self, text: str) -> None:
         """Name the settings that differ from the defaults; empty if none does."""
         marked = "Settings ●" if text else "Settings"
-        self.settings.say(marked, f"Conversation settings: {text or 'the defaults'}")
+        self.settings.set_label(marked, f"Conversation settings: {text or 'the defaults'}")
         self.settings.setToolTip(with_keys(text or _SETTINGS_HINT, "Ctrl+Shift+S"))
 
     def _lay_out(self) -> None:

@@ -404,7 +404,7 @@ class AnswerView(QWidget):
             self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", Tone.FAULT)
         elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
-            word = "" if run.state is RunState.UNRECORDED else verdict.words.label
+            word = "" if run.state is RunState.UNRECORDED else verdict.text.label
             numbers = [] if run.finished is None else figures(run.finished)
             self.reason.show_reason(model, word, numbers, verdict.icon, verdict.tone)
             self.reason.setVisible(bool(word or model))

@@ -99,7 +99,7 @@ class BlockWriter:
     is_first: bool
     is_after_code: bool
     inline: InlineWriter
-    room_px: float = 0.0
+    available_px: float = 0.0
     is_after_table: bool = False
     decorations: list[Decoration] = field(default_factory=list)
     indent_px: float = 0.0
@@ -284,8 +284,8 @@ class CodeWriter:
             form.setNonBreakableLines(not style.wraps)
             form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
             form.setProperty(CODE_PROPERTY, language or "text")
-            said = "".join(text for text, _ in line)
-            ground = style.code.ground(said) if is_diff else ""
+            sentence = "".join(text for text, _ in line)
+            ground = style.code.ground(sentence) if is_diff else ""
             if ground:
                 form.setBackground(QBrush(QColor(ground)))
             blocks.insert(form)
@@ -294,7 +294,7 @@ class CodeWriter:
             for text, color in line:
                 blocks.cursor.insertText(text, self._format(color or style.text))
             if not style.wraps:
-                widest = max(widest, style.fixed_width(said.expandtabs(TAB_CHARS)))
+                widest = max(widest, style.fixed_width(sentence.expandtabs(TAB_CHARS)))
         blocks.is_after_code = True
         return start, widest
 
@@ -335,8 +335,8 @@ class TableWriter:
         blocks.is_after_code, blocks.is_after_table = False, True
         blocks.note_position(table.firstPosition())
         blocks.note_position(table.lastPosition())
-        place = table.firstPosition(), table.lastPosition(), blocks.indent_px
-        blocks.decorations.append(Decoration("table", *place, columns=shares))
+        position = table.firstPosition(), table.lastPosition(), blocks.indent_px
+        blocks.decorations.append(Decoration("table", *position, columns=shares))
 
     def write_row(self, table: QTextTable, number: int, row: Row) -> None:
         """Replace the contents of the cells of a row."""
@@ -355,7 +355,7 @@ class TableWriter:
         word_px = style.em * _WIDEST_WORD_EM
         return tuple(
             (
-                min(max(least for least, _ in column), word_px) + around_px,
+                min(max(minimum for minimum, _ in column), word_px) + around_px,
                 max(whole for _, whole in column) + around_px,
             )
             for column in zip(*rows, strict=True)
@@ -375,17 +375,19 @@ class TableWriter:
         form.setBottomMargin(style.gap_px)
         form.setLeftMargin(self._blocks.indent_px)
         form.setHeaderRowCount(1)
-        room = self._blocks.room_px - self._blocks.indent_px
-        form.setColumnWidthConstraints(constraints(shares, room, style))
+        available = self._blocks.available_px - self._blocks.indent_px
+        form.setColumnWidthConstraints(constraints(shares, available, style))
         return form
 
     def _write_cell(
         self, table: QTextTable, row: int, column: int, cell: Token, text: Token
     ) -> None:
         blocks = self._blocks
-        place = table.cellAt(row, column)
-        cursor = place.firstCursorPosition()
-        cursor.setPosition(place.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
+        table_cell = table.cellAt(row, column)
+        cursor = table_cell.firstCursorPosition()
+        cursor.setPosition(
+            table_cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor
+        )
         cursor.removeSelectedText()
         block = QTextBlockFormat()
         alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
@@ -398,41 +400,41 @@ class TableWriter:
         cursor.setBlockFormat(block)
         cursor.setBlockCharFormat(form)
         if cell.type == "th_open":
-            look = place.format()
+            look = table_cell.format()
             look.setBackground(QBrush(QColor(blocks.style.code_background)))
-            place.setFormat(look)
+            table_cell.setFormat(look)
         with blocks.inline.writing_at(cursor):
             blocks.inline.write(text, form)
 
 
 @lru_cache(maxsize=256)
 def column_widths(
-    columns: tuple[tuple[float, float], ...], room_px: float, readable_px: float
+    columns: tuple[tuple[float, float], ...], available_px: float, readable_px: float
 ) -> tuple[float, ...]:
     """Divide the width among columns."""
-    least, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
-    if natural <= room_px:
+    minimum, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
+    if natural <= available_px:
         return tuple(float(round(b + 0.5)) for _, b in columns)
-    if least > room_px:
+    if minimum > available_px:
         return tuple(float(round(max(a, min(b, readable_px)) + 0.5)) for a, b in columns)
-    share = (room_px - least) / (natural - least)
+    share = (available_px - minimum) / (natural - minimum)
     widths = [float(int(a + (b - a) * share)) for a, b in columns]
-    widths[-1] += int(room_px - sum(widths))
+    widths[-1] += int(available_px - sum(widths))
     return tuple(widths)
 
 
 def distribute_width(
-    columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
+    columns: tuple[tuple[float, float], ...], available_px: float, style: MarkdownStyle
 ) -> tuple[float, ...]:
     """Return the widths of columns in a view of this width."""
-    return column_widths(columns, room_px, style.em * _READABLE_EM)
+    return column_widths(columns, available_px, style.em * _READABLE_EM)
 
 
 def constraints(
-    columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
+    columns: tuple[tuple[float, float], ...], available_px: float, style: MarkdownStyle
 ) -> list[QTextLength]:
     """Return the widths of columns in Qt's form."""
-    widths = distribute_width(columns, room_px, style)
+    widths = distribute_width(columns, available_px, style)
     return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
 
 
@@ -461,20 +463,20 @@ class MarkdownWriter:
         style: MarkdownStyle,
         before: Before,
         notes: Mapping[str, int],
-        room_px: float,
+        available_px: float,
         pictures: Pictures,
         is_turned: Callable[[int], bool],
     ) -> None:
         self._style = style
         self._notes = notes
-        self._inline = InlineWriter(cursor, style, notes, pictures, room_px)
+        self._inline = InlineWriter(cursor, style, notes, pictures, available_px)
         self._blocks = BlockWriter(
             cursor,
             style,
             before.is_first,
             before.is_after_code,
             self._inline,
-            room_px,
+            available_px,
             before.is_after_table,
         )
         self._before = before
@@ -600,7 +602,7 @@ class MarkdownWriter:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
             form.setBottomMargin(self._style.gap_px)
-            if width <= self._blocks.room_px - self._blocks.indent_px:
+            if width <= self._blocks.available_px - self._blocks.indent_px:
                 form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px

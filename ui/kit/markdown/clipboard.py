@@ -70,8 +70,8 @@ def _chosen_cells(
     chosen_rows = []
     for row in range(first_row, first_row + rows):
         cells = [table.cellAt(row, n) for n in range(first_column, first_column + columns)]
-        places = [(cell.firstCursorPosition(), cell.lastCursorPosition()) for cell in cells]
-        chosen_rows.append([(a.block(), a.position(), b.position()) for a, b in places])
+        positions = [(cell.firstCursorPosition(), cell.lastCursorPosition()) for cell in cells]
+        chosen_rows.append([(a.block(), a.position(), b.position()) for a, b in positions])
     return chosen_rows
 
 
@@ -128,8 +128,8 @@ def _indented(block: QTextBlock, start: int, end: int) -> str:
     inner = _INDENT * depth
     if not mark:
         return inner + text.replace("\n", f"\n{inner}")
-    said = text.removeprefix(mark).lstrip("\t ")
-    return f"{_INDENT * (depth - 1)}{mark} " + said.replace("\n", f"\n{inner}")
+    sentence = text.removeprefix(mark).lstrip("\t ")
+    return f"{_INDENT * (depth - 1)}{mark} " + sentence.replace("\n", f"\n{inner}")
 
 
 # HTML: of the blocks, what they are, and nothing of how they look.
@@ -180,17 +180,17 @@ class _Page:
         if depth:
             self._open_lists(depth, mark)
             if mark:
-                said = _without_mark(pieces, mark, is_whole=start <= block.position())
+                text = _without_mark(pieces, mark, is_whole=start <= block.position())
                 box = html.escape(f"{mark} ") if mark.startswith("[") else ""
-                self.out.append(f"<li>{box}{said}")
+                self.out.append(f"<li>{box}{text}")
             else:
                 self.out.append(f"<p>{_inline(pieces)}</p>")
             return
         self._close_lists(0)
         level = form.headingLevel()
         tag = f"h{level}" if level else "p"
-        if said := _inline(pieces, is_heading=bool(level)):
-            self.out.append(f"<{tag}>{said}</{tag}>\n")
+        if text := _inline(pieces, is_heading=bool(level)):
+            self.out.append(f"<{tag}>{text}</{tag}>\n")
 
     def add_table(self, rows: list[list[tuple[QTextBlock, int, int]]]) -> None:
         if rows:
@@ -264,14 +264,14 @@ def _without_mark(pieces: list[_Piece], mark: str, *, is_whole: bool) -> str:
 def _inline(pieces: list[_Piece], *, is_heading: bool = False) -> str:
     out = []
     for piece in pieces:
-        said = html.escape(piece.text).replace("\n", "<br>")
+        text = html.escape(piece.text).replace("\n", "<br>")
         for tag in _tags(piece, is_heading=is_heading):
-            said = f"<{tag}>{said}</{tag}>"
+            text = f"<{tag}>{text}</{tag}>"
         target = piece.form.anchorHref()
         inner = (FOLD_PREFIX, REFERENCE_PREFIX, "#")
-        if target and not target.startswith(inner) and said.strip():
-            said = f'<a href="{html.escape(target)}">{said}</a>'
-        out.append(said)
+        if target and not target.startswith(inner) and text.strip():
+            text = f'<a href="{html.escape(target)}">{text}</a>'
+        out.append(text)
     return "".join(out)
 
 

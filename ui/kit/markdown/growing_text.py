@@ -27,7 +27,7 @@ class GrowingText:
     """Writes a text into a document, and appends more of it as it arrives."""
 
     def __init__(
-        self, document: QTextDocument, style: MarkdownStyle, room_px: Callable[[], float]
+        self, document: QTextDocument, style: MarkdownStyle, available_px: Callable[[], float]
     ) -> None:
         self.style = style
         self.source = ""
@@ -35,7 +35,7 @@ class GrowingText:
         self.is_writing = False
         self.changed_from = 0
         self._document = document
-        self._room_px = room_px
+        self._available_px = available_px
         self._pictures = Pictures(document)
         # The parts that a person folded or unfolded, by their numbers in the text.
         self._turned: set[int] = set()
@@ -116,15 +116,15 @@ class GrowingText:
 
     def fit_drawn(self) -> None:
         """Fit pictures into the view, and center the formulas that are narrower than it."""
-        room, style = self._room_px(), self.style
+        available, style = self._available_px(), self.style
         for decoration in self.decorations:
             if decoration.kind == "formula" and decoration.width_px:
                 cursor = QTextCursor(self._document.findBlock(decoration.start))
                 form = cursor.blockFormat()
-                fits = decoration.width_px <= room - decoration.left_px
-                wanted = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
-                if form.alignment() != wanted:
-                    form.setAlignment(wanted)
+                fits = decoration.width_px <= available - decoration.left_px
+                target = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
+                if form.alignment() != target:
+                    form.setAlignment(target)
                     cursor.setBlockFormat(form)
         for position, name in self._pictures.shown(self._document):
             drawn = self._pictures.get(name)
@@ -133,7 +133,7 @@ class GrowingText:
             cursor.setPosition(position + 1, QTextCursor.MoveMode.KeepAnchor)
             image = cursor.charFormat().toImageFormat()
             left = cursor.blockFormat().leftMargin()
-            if drawn is not None and self._pictures.fit(image, drawn, style.font, room - left):
+            if drawn is not None and self._pictures.fit(image, drawn, style.font, available - left):
                 cursor.setCharFormat(image)
 
     # -- parts that can be folded ------------------------------------------------------------
@@ -202,7 +202,7 @@ class GrowingText:
             self.style,
             self._before,
             numbers,
-            self._room_px(),
+            self._available_px(),
             self._pictures,
             self._turned.__contains__,
         )

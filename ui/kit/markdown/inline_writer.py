@@ -46,13 +46,13 @@ class InlineWriter:
         style: MarkdownStyle,
         notes: Mapping[str, int],
         pictures: Pictures,
-        room_px: float = 0.0,
+        available_px: float = 0.0,
     ) -> None:
         self._cursor = cursor
         self._style = style
         self._notes = notes
         self._pictures = pictures
-        self._room_px = room_px
+        self._available_px = available_px
         self.keys: list[tuple[int, int]] = []
 
     @contextmanager
@@ -174,8 +174,8 @@ class InlineWriter:
         if _is_data(target):
             shown = picture(target, self._style.em)
             if shown is not None:
-                says = token.content or "Picture"
-                self._insert(shown, f"picture:{hash(target)}", says, says)
+                accessible_name = token.content or "Picture"
+                self._insert(shown, f"picture:{hash(target)}", accessible_name, accessible_name)
                 return
         title = token.attrGet("title")
         end = f' "{title}")' if title else ")"
@@ -232,10 +232,10 @@ class InlineWriter:
         points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
         return formula(token.content.strip(), points, self._style.text, is_display=is_display)
 
-    def _insert(self, drawn: Drawn, name: str, source: str, says: str) -> None:
-        form = self._pictures.format(name, drawn, self._style.font, self._room_px)
+    def _insert(self, drawn: Drawn, name: str, source: str, accessible_name: str) -> None:
+        form = self._pictures.format(name, drawn, self._style.font, self._available_px)
         form.setProperty(SOURCE_PROPERTY, source)
-        form.setToolTip(plain_tooltip(says))
+        form.setToolTip(plain_tooltip(accessible_name))
         self._cursor.insertImage(form)
 
     # -- measuring -------------------------------------------------------------------------
@@ -254,8 +254,8 @@ class InlineWriter:
             if is_head or is_bold:
                 font.setWeight(QFont.Weight.Bold)
             drawn = self._drawn_for(child)
-            said = "" if drawn is not None else self._said_for(child)
-            for number, piece in enumerate(said.split(" ")):
+            text = "" if drawn is not None else self._source_of(child)
+            for number, piece in enumerate(text.split(" ")):
                 if number:
                     word, line = 0.0, line + text_width(font, " ")
                 width = text_width(font, piece) if drawn is None else drawn.width_px
@@ -271,7 +271,7 @@ class InlineWriter:
             return picture(target, self._style.em)
         return None
 
-    def _said_for(self, child: Token) -> str:
+    def _source_of(self, child: Token) -> str:
         """Return what is written for a part of a text."""
         if child.type in ("math_inline", "math_inline_double"):
             return formula_source(child)

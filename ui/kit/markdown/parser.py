@@ -35,7 +35,7 @@ _DETAILS = re.compile(r"<details(?P<open> open(?:=\"\")?)?>(?P<rest>.*)", re.IGN
 _SUMMARY = re.compile(r"\s*<summary>(?P<text>.*?)</summary>(?P<rest>.*)", re.IGNORECASE)
 _ENDS = re.compile(r"</details>\s*", re.IGNORECASE)
 # A tag is short: looking for its end in all of a long text would be slow.
-_MOST_CHARS = 1_000
+_MAX_CHARS = 1_000
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
@@ -88,7 +88,7 @@ def _waiting(state: StateInline) -> list[str]:
 def _is_closed(source: str, at: int, name: str) -> bool:
     """Return whether the tag that ends at a place is closed after it, not counting code."""
     depth = 1
-    for tag in _TAG.finditer(source, at, at + _MOST_CHARS):
+    for tag in _TAG.finditer(source, at, at + _MAX_CHARS):
         if tag["name"].lower() == name and source.count("`", at, tag.start()) % 2 == 0:
             depth += -1 if tag["end"] else 1
             if not depth:
@@ -122,10 +122,10 @@ def _details(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
     token.block = True
     token.map = [begin, last + is_closed]
     token.meta = {"is_open": bool(opening["open"])}
-    said = state.push("inline", "", 0)
-    said.content = summary["text"].strip() if summary else "Details"
-    said.map = [begin, first]
-    said.children = []
+    text = state.push("inline", "", 0)
+    text.content = summary["text"].strip() if summary else "Details"
+    text.map = [begin, first]
+    text.children = []
     outer, state.lineMax = state.lineMax, last
     kind, state.parentType = state.parentType, "details"
     state.md.block.tokenize(state, first, last)
@@ -250,11 +250,11 @@ def _mark_tasks(state: StateCore) -> None:
         children = tokens[at + 2].children or []
         if not children or children[0].type != "text":
             continue
-        box, space, said = children[0].content[:3], children[0].content[3:4], children[0]
-        has_more = bool(said.content[4:].strip()) or len(children) > 1
+        box, space, text = children[0].content[:3], children[0].content[3:4], children[0]
+        has_more = bool(text.content[4:].strip()) or len(children) > 1
         if box in _BOXES and space in (" ", "\t") and has_more:
             item.meta = {**item.meta, "is_done": _BOXES[box]}
-            said.content = said.content[4:]
+            text.content = text.content[4:]
 
 
 # No text of a model may disappear: HTML stays text, apart from a few tags that only format, and so

@@ -47,12 +47,12 @@ _log = logging.getLogger(__name__)
 
 
 _PX_PER_POINT = 4 / 3
-_MOST_CHARS = 2_000
+_MAX_CHARS = 2_000
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.
 MAX_PICTURE_BYTES = 10 << 20
-_MOST_PIXELS = 50_000_000
+_MAX_PIXELS = 50_000_000
 _WIDEST_EM, _HIGHEST_EM = 40, 28
 _BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
 _MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
@@ -73,7 +73,7 @@ class Drawn(Protocol):
     def descent_px(self) -> float | None:
         """How far it reaches below the base line; None for one in the middle of the line."""
 
-    def paint(self, painter: QPainter, place: QRectF) -> None:
+    def paint(self, painter: QPainter, area: QRectF) -> None:
         """Draw it at a place."""
 
 
@@ -93,11 +93,11 @@ class Formula:
     def height_px(self) -> float:
         return self.ascent_px + self.descent_px
 
-    def paint(self, painter: QPainter, place: QRectF) -> None:
+    def paint(self, painter: QPainter, area: QRectF) -> None:
         """Draw it with its base line on a row of pixels, as letters have it."""
         to_device = painter.deviceTransform()
         ratio = to_device.m11()
-        base = to_device.map(QPointF(place.left(), place.top() + self.ascent_px))
+        base = to_device.map(QPointF(area.left(), area.top() + self.ascent_px))
         image, rows_above = _formula_image(self, ratio)
         corner = QPointF(round(base.x()), round(base.y()) - rows_above)
         painter.drawImage(to_device.inverted()[0].map(corner), image)
@@ -131,7 +131,7 @@ def _formula_image(formula: Formula, ratio: float) -> tuple[QImage, int]:
 @lru_cache(maxsize=512)
 def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
     """Return a formula; None if it cannot be drawn."""
-    if len(tex) > _MOST_CHARS:
+    if len(tex) > _MAX_CHARS:
         return None
     try:
         svg = _svg(tex, points * _PX_PER_POINT * 1.05, color, is_display=is_display)
@@ -174,10 +174,10 @@ class Picture:
         share = min(1.0, max(width_px, 1.0) / self.width_px)
         return QSizeF(self.width_px * share, self.height_px * share)
 
-    def paint(self, painter: QPainter, place: QRectF) -> None:
+    def paint(self, painter: QPainter, area: QRectF) -> None:
         """Draw it."""
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-        painter.drawImage(place, self.image)
+        painter.drawImage(area, self.image)
 
 
 @lru_cache(maxsize=32)
@@ -197,7 +197,7 @@ def picture(address: str, em: float) -> Picture | None:
     return Picture(image, image.width() / ratio, image.height() / ratio)
 
 
-def decoded_image(content: bytes, most: QSizeF) -> QImage | None:
+def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
     """Return the picture in a file's bytes, no larger than wanted; None if it cannot be shown."""
     buffer = QBuffer()
     buffer.setData(QByteArray(content))
@@ -207,27 +207,27 @@ def decoded_image(content: bytes, most: QSizeF) -> QImage | None:
     size = reader.size()
     if reader.format().data() not in _FORMATS or not size.isValid() or size.isEmpty():
         return None
-    if size.width() * size.height() > _MOST_PIXELS:
+    if size.width() * size.height() > _MAX_PIXELS:
         return None
-    shown = QSizeF(size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
+    shown = QSizeF(size).scaled(maximum, Qt.AspectRatioMode.KeepAspectRatio)
     fine = (shown * 2).toSize().boundedTo(size).expandedTo(QSize(1, 1))
     if fine != size:
         reader.setScaledSize(fine)
     image = reader.read()
     if image.isNull():
         return None
-    if size.width() > most.width() or size.height() > most.height():
+    if size.width() > maximum.width() or size.height() > maximum.height():
         image.setDevicePixelRatio(max(image.width() / shown.width(), 1.0))
     return image
 
 
-def picture_from(path: Path, most: QSizeF) -> QImage | None:
+def picture_from(path: Path, maximum: QSizeF) -> QImage | None:
     """Return the picture in a file, as ``decoded_image`` does; blocks, any thread."""
     try:
         content = read_bounded(path, MAX_PICTURE_BYTES)
     except OSError:
         return None
-    return decoded_image(content, most)
+    return decoded_image(content, maximum)
 
 
 # The pictures of a document, by their names.
@@ -250,20 +250,20 @@ class Pictures(QPyTextObject):
         """Return what has a name; None for nothing."""
         return self._drawn.get(name)
 
-    def format(self, name: str, drawn: Drawn, font: QFont, room_px: float) -> QTextImageFormat:
+    def format(self, name: str, drawn: Drawn, font: QFont, available_px: float) -> QTextImageFormat:
         """Return the format of a place where something is drawn."""
         self._drawn[name] = drawn
         form = QTextImageFormat()
         form.setName(name)
         form.setVerticalAlignment(_MIDDLE if drawn.descent_px is None else _BASE)
-        self.fit(form, drawn, font, room_px)
+        self.fit(form, drawn, font, available_px)
         return form
 
-    def fit(self, form: QTextImageFormat, drawn: Drawn, font: QFont, room_px: float) -> bool:
+    def fit(self, form: QTextImageFormat, drawn: Drawn, font: QFont, available_px: float) -> bool:
         """Set the size of a place; return whether it has changed."""
         width, height = drawn.width_px, drawn.height_px
         if isinstance(drawn, Picture):
-            size = drawn.within(room_px)
+            size = drawn.within(available_px)
             width, height = size.width(), size.height()
         if drawn.descent_px is not None:
             # Qt puts the end of a picture as far below the base line as the font's letters reach.
@@ -299,7 +299,7 @@ class Pictures(QPyTextObject):
     def drawObject(  # noqa: N802 - Qt's name
         self,
         painter: QPainter,
-        place: QRectF | QRect,
+        target_area: QRectF | QRect,
         document: QTextDocument,
         position: int,
         form: QTextFormat,
@@ -307,7 +307,7 @@ class Pictures(QPyTextObject):
         drawn = self._drawn.get(form.toImageFormat().name())
         if drawn is None:
             return
-        area = QRectF(place)
+        area = QRectF(target_area)
         if isinstance(drawn, Picture):
             area.setHeight(drawn.within(area.width()).height())
         painter.save()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Runs = tuple[tuple[str, str | None], ...]
 
-_LEAST_LINES, _MOST_LINES = 40, 120
+_MIN_LINES, _MAX_LINES = 40, 120
 
 
 _USUAL_FONT_PX = 14
@@ -91,7 +91,7 @@ def _stretches(lines: list[str]) -> list[str]:
     for number, line in enumerate(lines):
         length = number - begin
         is_top_level = bool(line) and (line[0].isalnum() or line[0] in "_#@/")
-        if length >= _MOST_LINES or (length >= _LEAST_LINES and is_top_level):
+        if length >= _MAX_LINES or (length >= _MIN_LINES and is_top_level):
             stretches.append("\n".join(lines[begin:number]))
             begin = number
     stretches.append("\n".join(lines[begin:]))

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
-_WORDS = {"code": "code", "table": "table", "formula": "formula"}
+_NAMES = {"code": "code", "table": "table", "formula": "formula"}
 # Rendering the open text may take this share of the time, so that a huge block stays smooth.
 _PAUSE_PER_COST = 3.0
 # More of a text than this is rendered piece by piece, with other events in between.
@@ -68,11 +68,11 @@ def _import(module: str) -> None:
 class CodeButton(QToolButton):
     """Copies a text, and shows "Copied" for a moment."""
 
-    def __init__(self, parent: QWidget, text: str, says: str) -> None:
+    def __init__(self, parent: QWidget, text: str, accessible_name: str) -> None:
         super().__init__(parent)
         self.setText("Copy")
         self.setProperty("kind", "code")
-        self.setAccessibleName(f"Copy {says}")
+        self.setAccessibleName(f"Copy {accessible_name}")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.clicked.connect(lambda: copy_from(self, text))
         self.show()
@@ -81,15 +81,15 @@ class CodeButton(QToolButton):
 class CodeSwitch(QToolButton):
     """Switches how all code is shown: whether its lines wrap, or have numbers."""
 
-    def __init__(self, parent: QWidget, words: str, says: str, name: str) -> None:
+    def __init__(self, parent: QWidget, text: str, accessible_name: str, name: str) -> None:
         super().__init__(parent)
         self._name = name
-        self.setText(words)
+        self.setText(text)
         self.setCheckable(True)
         self.setChecked(getattr(current_theme().code_look, name))
         self.setProperty("kind", "code")
-        self.setAccessibleName(says)
-        self.setToolTip(says)
+        self.setAccessibleName(accessible_name)
+        self.setToolTip(accessible_name)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.clicked.connect(self._choose)
         self.show()
@@ -126,7 +126,7 @@ class CodeButtons:
         numbers = CodeSwitch(self._parent, "Numbers", "Number the lines of code", "has_numbers")
         return copy, numbers, CodeSwitch(self._parent, "Wrap", "Wrap long lines of code", "wraps")
 
-    def place(
+    def move_buttons(
         self,
         decorations: Iterable[Decoration],
         area: Callable[[Decoration], QRectF],
@@ -135,16 +135,16 @@ class CodeButtons:
     ) -> None:
         """Put the buttons at the corner of each card."""
         for buttons, card in zip(self._cards, _code(decorations), strict=False):
-            is_gone = is_hidden(card)
-            place = QRectF() if is_gone else area(card)
-            right = round(place.right()) - 6
+            is_folded = is_hidden(card)
+            target_area = QRectF() if is_folded else area(card)
+            right = round(target_area.right()) - 6
             for button in buttons:
-                button.setVisible(not is_gone)
-                if not is_gone:
+                button.setVisible(not is_folded)
+                if not is_folded:
                     button.adjustSize()
                     right -= button.width()
                     head = round(head_px) - button.height()
-                    button.move(right, round(place.top()) + head // 2)
+                    button.move(right, round(target_area.top()) + head // 2)
 
 
 def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
@@ -203,14 +203,14 @@ class Sideways:
 
     def show(self, parts: Sequence[tuple[Decoration, QRectF, float]]) -> None:
         """Give each part that is too wide a scroll bar, and remove the other bars."""
-        wanted = {part.start for part, place, width in parts if width > place.width() + 1}
-        for start in set(self._wide) - wanted:
+        wide = {part.start for part, area, width in parts if width > area.width() + 1}
+        for start in set(self._wide) - wide:
             bar = self._wide.pop(start).bar
             bar.hide()
             bar.deleteLater()
-        for part, place, width in parts:
-            if part.start in wanted:
-                self._show_bar(part, place, width)
+        for part, area, width in parts:
+            if part.start in wide:
+                self._show_bar(part, area, width)
 
     def _under(self, y: float) -> QScrollBar | None:
         """Return the scroll bar of the part at a height."""
@@ -231,12 +231,12 @@ class Sideways:
         bar.setValue(bar.value() - across)
         return True
 
-    def drag(self, place: QPointF) -> None:
+    def drag(self, position: QPointF) -> None:
         """Scroll the part under a selection that is dragged past an edge."""
-        bar, width = self._under(place.y()), self._viewport.width()
-        if bar is not None and place.x() > width - _EDGE_PX:
+        bar, width = self._under(position.y()), self._viewport.width()
+        if bar is not None and position.x() > width - _EDGE_PX:
             bar.setValue(bar.value() + _EDGE_STEP_PX)
-        elif bar is not None and place.x() < _EDGE_PX:
+        elif bar is not None and position.x() < _EDGE_PX:
             bar.setValue(bar.value() - _EDGE_STEP_PX)
 
     def keep_shifted(self) -> None:
@@ -245,26 +245,24 @@ class Sideways:
             if wide.bar.value() and wide.decoration.kind != "table":
                 self._shift(wide)
 
-    def _show_bar(self, decoration: Decoration, place: QRectF, width: float) -> None:
+    def _show_bar(self, decoration: Decoration, area: QRectF, width: float) -> None:
         wide = self._wide.get(decoration.start)
         if wide is None:
             bar = QScrollBar(Qt.Orientation.Horizontal, self._viewport)
-            bar.setAccessibleName(f"Scroll the {_WORDS[decoration.kind]} sideways")
+            bar.setAccessibleName(f"Scroll the {_NAMES[decoration.kind]} sideways")
             bar.setCursor(Qt.CursorShape.ArrowCursor)
             bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             wide = self._wide[decoration.start] = _Wide(
-                decoration, place, bar, self._line_x(decoration)
+                decoration, area, bar, self._line_x(decoration)
             )
             start = decoration.start
             bar.valueChanged.connect(lambda: self._scrolled(start))
-        wide.decoration, wide.place = decoration, place
-        wide.bar.setPageStep(round(place.width()))
+        wide.decoration, wide.place = decoration, area
+        wide.bar.setPageStep(round(area.width()))
         wide.bar.setSingleStep(24)
-        wide.bar.setRange(0, round(width - place.width()))
-        top = place.bottom() if decoration.kind != "code" else place.bottom() - BAR_PX
-        wide.bar.setGeometry(
-            QRect(round(place.left()), round(top) + 1, round(place.width()), BAR_PX)
-        )
+        wide.bar.setRange(0, round(width - area.width()))
+        top = area.bottom() if decoration.kind != "code" else area.bottom() - BAR_PX
+        wide.bar.setGeometry(QRect(round(area.left()), round(top) + 1, round(area.width()), BAR_PX))
         wide.bar.show()
 
     def _line_x(self, decoration: Decoration) -> float:
@@ -314,16 +312,16 @@ def wide_parts(
         needed = decoration.width_px
         if decoration.kind == "table":
             needed = sum(distribute_width(decoration.columns, width - decoration.left_px, style))
-        if not needed or decoration.kind not in _WORDS or is_hidden(decoration):
+        if not needed or decoration.kind not in _NAMES or is_hidden(decoration):
             continue
         inset = style.code_pad_px if decoration.kind == "code" else 0
         numbers_px = style.code_numbers_px if decoration.kind == "code" else 0
-        room = width - decoration.left_px - 2 * inset - numbers_px
-        if needed > room:
-            place = area(decoration)
-            place.setLeft(decoration.left_px + inset + numbers_px)
-            place.setWidth(room)
-            parts.append((decoration, place, needed))
+        available_px = width - decoration.left_px - 2 * inset - numbers_px
+        if needed > available_px:
+            position = area(decoration)
+            position.setLeft(decoration.left_px + inset + numbers_px)
+            position.setWidth(available_px)
+            parts.append((decoration, position, needed))
     return parts
 
 
@@ -352,7 +350,7 @@ class MarkdownView(FlowText):
         self._rendering_rest.timeout.connect(self._render_piece)
         self._geometry = Decorations(self.document(), style)
         self._sideways = Sideways(self.document(), self.viewport(), self._show_moved)
-        self.document().documentLayout().documentSizeChanged.connect(self._place_buttons)
+        self.document().documentLayout().documentSizeChanged.connect(self._move_buttons)
         self.anchorClicked.connect(self._follow)
         self._take_style(style)
 
@@ -448,19 +446,19 @@ class MarkdownView(FlowText):
             self._text.finish()
             self._finish_written()
 
-    def highlight(self, wanted: Highlight) -> QRectF | None:
+    def highlight(self, query: Highlight) -> QRectF | None:
         """Highlight every occurrence of words, in the whole text."""
-        if wanted.words:
+        if query.terms:
             self.render_rest()
-        return super().highlight(wanted)
+        return super().highlight(query)
 
-    def unfold_match(self, wanted: Highlight) -> None:
+    def unfold_match(self, query: Highlight) -> None:
         """Show the parts that the current place is in, if they are folded."""
         self.render_rest()
-        places = find_terms(self.document(), wanted.words, wanted.has_case)
-        if wanted.current is None or wanted.current >= len(places):
+        positions = find_terms(self.document(), query.terms, query.has_case)
+        if query.current is None or query.current >= len(positions):
             return
-        position = places[wanted.current][0]
+        position = positions[query.current][0]
         around = [
             decoration
             for decoration in self._text.decorations
@@ -475,7 +473,7 @@ class MarkdownView(FlowText):
         self._text.turn(*numbers)
         self._sideways.clear()
         self._show_written()
-        self._place_buttons(QSizeF())
+        self._move_buttons(QSizeF())
 
     def set_style(self, style: MarkdownStyle) -> None:
         """Show the same text in other fonts and colors."""
@@ -602,27 +600,27 @@ class MarkdownView(FlowText):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        wanted = QRectF(event.rect())
-        for decoration in self._seen(wanted):
+        target = QRectF(event.rect())
+        for decoration in self._seen(target):
             area = self.area(decoration)
-            if area.intersects(wanted):
+            if area.intersects(target):
                 self._geometry.paint(painter, decoration, area)
         painter.end()
         self._sideways.keep_shifted()
         # Wide parts are clipped to their areas, so that they cover nothing else.
-        top = wanted.top()
-        for place in self._sideways.places:
-            self._paint_text(QRectF(wanted.left(), top, wanted.width(), place.top() - top))
-            self._paint_text(place.intersected(wanted))
-            top = max(top, place.bottom())
-        self._paint_text(QRectF(wanted.left(), top, wanted.width(), wanted.bottom() + 1 - top))
+        top = target.top()
+        for part_area in self._sideways.places:
+            self._paint_text(QRectF(target.left(), top, target.width(), part_area.top() - top))
+            self._paint_text(part_area.intersected(target))
+            top = max(top, part_area.bottom())
+        self._paint_text(QRectF(target.left(), top, target.width(), target.bottom() + 1 - top))
 
-    def _seen(self, wanted: QRectF) -> list[Decoration]:
+    def _seen(self, target: QRectF) -> list[Decoration]:
         """Return the decorations that may be in an area, found by text position, which is fast."""
         layout, around = self.document().documentLayout(), 4 * self._style.code_head_px
         fuzzy = Qt.HitTestAccuracy.FuzzyHit
-        first = layout.hitTest(QPointF(0, wanted.top() - around), fuzzy)
-        last = layout.hitTest(QPointF(0, wanted.bottom() + around), fuzzy)
+        first = layout.hitTest(QPointF(0, target.top() - around), fuzzy)
+        last = layout.hitTest(QPointF(0, target.bottom() + around), fuzzy)
         return [
             decoration
             for decoration in self._text.decorations
@@ -659,16 +657,16 @@ class MarkdownView(FlowText):
             self._fit_tables(self._text.decorations)
             self._text.fit_drawn()
             self._fit(self.document().size())
-        self._place_buttons(QSizeF())
+        self._move_buttons(QSizeF())
         self._show_wide()
 
     def _add_buttons(self) -> None:
         self._buttons.show(self._text.decorations)
-        self._place_buttons(QSizeF())
+        self._move_buttons(QSizeF())
 
-    def _place_buttons(self, _: QSizeF) -> None:
+    def _move_buttons(self, _: QSizeF) -> None:
         if not self._text.is_writing:
-            self._buttons.place(
+            self._buttons.move_buttons(
                 self._text.decorations,
                 self.area,
                 self._geometry.is_hidden,

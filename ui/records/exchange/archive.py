@@ -174,7 +174,7 @@ def _ending(run: Run) -> str:
     if verdict is None or (finished is None and run.state is not RunState.INTERRUPTED):
         return ""
     known = () if finished is None else figures(finished)
-    return " · ".join((*known, verdict.words.label)).replace("*", "\\*")
+    return " · ".join((*known, verdict.text.label)).replace("*", "\\*")
 
 
 def conversation_values(conversation: Conversation) -> dict[str, Any]:

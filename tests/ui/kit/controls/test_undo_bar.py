@@ -15,7 +15,7 @@ def test_what_can_be_undone_is_said_whole_beside_the_button_or_above_it(
     qtbot.addWidget(bar)
     bar.resize(600, 60)
     bar.offer(WORDS)
-    words, button = bar.words, bar.button
+    words, button = bar.message, bar.button
     qtbot.waitUntil(lambda: words.geometry().right() < button.geometry().left())
     bar.resize(words.fontMetrics().horizontalAdvance(WORDS), 160)
     qtbot.waitUntil(lambda: words.geometry().bottom() < button.geometry().top())

@@ -21,7 +21,7 @@ def line_under(run: Run) -> str:
     """Return the figures and the reason of an answer, as the line under it shows them."""
     assert run.finished is not None
     assert run.verdict is not None
-    return " · ".join((*figures(run.finished), run.verdict.words.label))
+    return " · ".join((*figures(run.finished), run.verdict.text.label))
 
 
 def node(key: str, parent: str | None, role: str = "", *parts: Any, **more: Any) -> dict[str, Any]:
@@ -399,7 +399,7 @@ def test_a_stop_that_the_file_does_not_name_is_not_invented(tmp_path: Path) -> N
     run = found.conversations[0].messages[1].run
     assert run is not None
     assert run.verdict is not None
-    assert run.verdict.words.sentence == "One of your stop sequences ended this answer."
+    assert run.verdict.text.sentence == "One of your stop sequences ended this answer."
     assert why(run, None) == [
         "That is the reason in the file that this answer came from. It has no tokens."
     ]
