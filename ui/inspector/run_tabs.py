@@ -159,8 +159,8 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
         at = "" if index is None else f", at token {index + 1:,}"
         sentence = (
             f"They differ after {counted(position, 'character')}{at}: "
-            f"{quoted(a[position : position + 12])} in the first, {quoted(b[position : position + 12])} in the "
-            "second."
+            f"{quoted(a[position : position + 12])} in the first, "
+            f"{quoted(b[position : position + 12])} in the second."
         )
     begin = max(0, position - _AROUND_CHARS)
     return Comparison(

@@ -370,7 +370,7 @@ class RequestLogPanel(QWidget):
         entry_chosen: A person chose a request; carries the ``RequestEntry``.
         entry_changed: More is known about the chosen request; carries it, or None once it is gone.
         export_failed: The export could not be written; carries the reason in words.
-        menu_requested: A person wants the menu of a request; carries it and the place on the screen.
+        menu_requested: The menu of a request was requested; carries it and the global position.
     """
 
     menu_requested = Signal(object, QPoint)
