@@ -34,7 +34,7 @@ from engine import (
 from engine.library.downloads import download
 from engine.library.hub import DownloadCancelled, DownloadProgress
 from engine.recording.replay import Recording
-from engine.recording.run_trace import Recorder
+from engine.recording.run_trace import trace_for
 from ui.models.model_words import download_text, loading_text, passed, percent
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader
@@ -82,7 +82,7 @@ async def answer(
         generation = await engine.generate(request)
     if is_interrupted:
         generation.cancel()
-    recorder = Recorder(generation)
+    trace = trace_for(generation)
     text: list[str] = []
     thinking: list[str] = []
     calls: list[ToolCall] = []
@@ -90,7 +90,7 @@ async def answer(
     with interrupts.calling(generation.cancel):
         try:
             async for event in generation.events():
-                recorder.take(event)
+                trace.take(event)
                 match event:
                     case TextDelta():
                         text.append(event.text)
@@ -108,7 +108,7 @@ async def answer(
             generation.cancel()
     assert finished is not None, "every generation ends in Finished"
     if keep is not None:
-        keep(recorder.recording())
+        keep(trace.as_recording())
     return Answer("".join(text), "".join(thinking), tuple(calls), finished)
 
 

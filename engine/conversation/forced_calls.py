@@ -22,11 +22,6 @@ _FORMS = {
 def describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
     """Return the instruction to call one of some tools.
 
-    Args:
-        tools: The tools.
-        name: The only callable tool; None for any of them.
-        call_style: The name of the format of the model's calls.
-
     Raises:
         InvalidRequest: The schema of a tool is nested too deeply.
     """

@@ -237,10 +237,6 @@ class ChatTemplate:
     def render(self, request: GenerationRequest, model: str) -> RenderedPrompt:
         """Return the prompt of a request's conversation.
 
-        Args:
-            request: A request with messages.
-            model: The model's name, for errors.
-
         Raises:
             InvalidRequest: The template cannot take the conversation or one of its options.
         """

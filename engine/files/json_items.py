@@ -48,10 +48,6 @@ def json_value(raw: bytes) -> Any:
 def json_items(pieces: Iterator[bytes], lists: Collection[str] = ()) -> Iterator[JsonItem]:
     """Yield the items of a list; of an object its fields, and the items of some of its lists.
 
-    Args:
-        pieces: The text in pieces of any size.
-        lists: The fields whose items are yielded one by one.
-
     Raises:
         DamagedFile: It is neither a list nor an object, or the next part is damaged.
     """

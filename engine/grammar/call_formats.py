@@ -70,11 +70,6 @@ class ParameterFormat:
 def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | ParameterFormat:
     """Return how a model writes the call of a tool.
 
-    Args:
-        family: The model's family.
-        name: The tool's name.
-        spell: Writes text in Lark.
-
     Raises:
         ValueError: The format cannot name this tool, or the model has none that is known.
     """

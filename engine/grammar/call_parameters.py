@@ -52,12 +52,6 @@ class _Shape:
 class ParameterRules:
     """Writes the rules of one tool's calls.
 
-    Args:
-        written: How the model writes parameters.
-        spell: Writes text in Lark.
-        as_json: Returns the grammar of a schema's values in JSON.
-        number: Tells the rules of tools apart.
-
     Attributes:
         left_out: The parts of the schema that are not enforced; empty text for the schema itself.
     """

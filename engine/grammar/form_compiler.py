@@ -240,11 +240,6 @@ class FormCompiler:
 
         Anything else that looks like a tag, for instance in a string of the JSON, is text.
 
-        Args:
-            request: The request, constrained or not.
-            prompt: Its token ids.
-            thinks: Whether the prompt leaves reasoning open.
-
         Raises:
             InvalidRequest: An answer with this beginning cannot have its form.
         """

@@ -60,12 +60,6 @@ def answer_grammar(
 
     Where the model may choose, the grammar allows the text and a call; where a call is required, it
     allows only calls.
-
-    Args:
-        request: The request.
-        family: How the model writes its answers.
-        spell: Writes text in Lark, with the model's special tokens.
-        lark: The request's own grammar, if it has one.
     """
     rules = _Rules(family, spell, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":

@@ -202,13 +202,6 @@ def download(
 ) -> Path:
     """Download a repository's model; return its folder once every file has been verified.
 
-    Args:
-        repository: ``owner/name``.
-        cache: The folder of Hugging Face's cache.
-        on_progress: Called for each part that arrives, on the calling thread.
-        gives_up: Set on any thread to cancel; the partial download is kept.
-        endpoint: The address of another hub than huggingface.co.
-
     Raises:
         DownloadCancelled: ``gives_up`` was set.
         DownloadFailed: The message says why and what would help.

@@ -162,12 +162,6 @@ class Hub:
     ) -> HubReply:
         """Make one request.
 
-        Args:
-            path: The path of the request, or the address of a next page.
-            params: The parameters of the query.
-            repository: The repository that it is about, for an error.
-            max_bytes: A larger answer is an error.
-
         Raises:
             HubCancelled: ``gives_up`` is set.
             HubFailed: The message says why and what would help.

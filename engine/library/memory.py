@@ -87,10 +87,6 @@ def memory() -> Memory:
 def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
     """Return the memory that the model of a folder needs.
 
-    Args:
-        folder: The model.
-        draft: The draft model that is loaded beside it, if there is one.
-
     Raises:
         ModelLoadFailed: A configuration cannot be read.
     """
@@ -125,14 +121,7 @@ def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
 
 
 def cache_budget(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
-    """Return the bytes that the caches of all running answers, and of cached prompts, may take.
-
-    Args:
-        now: The machine's memory, with the model's weights loaded.
-        size: The memory of one answer's cache.
-        weights: Bytes of the weights.
-        kept: Most bytes of caches kept for earlier prompts.
-    """
+    """Return the bytes that the caches of all running answers, and of cached prompts, may take."""
     free = min(now.available, now.usable - weights)
     kept = min(kept, int(free * _KEPT_SHARE))
     headroom = max(_MIN_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE))

@@ -615,13 +615,6 @@ def traced(
 ) -> StopInfo | None:
     """Feed a token to an answer and append its ``TokenTrace`` to the answer's events.
 
-    Args:
-        builder: The answer.
-        token_id: The sampled id.
-        time_s: Seconds since the request was submitted.
-        stats: How likely the token was, if that was asked for.
-        origin: How it was found: drawn, drafted or forced.
-
     Returns:
         The record if the answer ends with this token.
     """

@@ -47,13 +47,7 @@ def unquoted(
 
 
 def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Iterable[Part]:
-    """Let a splitter read a token; return the switches and the text that it gives.
-
-    Args:
-        token_id: The token.
-        splitter: The splitter, in its state before the token.
-        vocabulary: The model's token ids.
-    """
+    """Let a splitter read a token; return the switches and the text that it gives."""
     in_call = splitter.channel is Channel.TOOL
     if token_id in splitter.tags and not splitter.is_text(token_id):
         return splitter.take_tag(token_id)

@@ -157,15 +157,7 @@ def read_vocabulary(
     size: int,
     eos_sources: Mapping[int, str] | None = None,
 ) -> Vocabulary:
-    """Build the vocabulary of a loaded model.
-
-    Args:
-        folder: The model's folder; its ``tokenizer.json`` names the decoder.
-        tokenizer: The Hugging Face tokenizer.
-        eos: Ids that end generation; ids beyond the model are ignored.
-        size: The number of ids that the model reads and produces.
-        eos_sources: Where each of ``eos`` is named.
-    """
+    """Build the vocabulary of a loaded model."""
     decoder: Any = None
     file = folder / "tokenizer.json"
     if file.is_file():

@@ -104,13 +104,7 @@ def replay(
     *,
     is_traced: bool = False,
 ) -> Replayed:
-    """Replay a recording.
-
-    Args:
-        recording: The run.
-        rules: The stops to try; None means those of the run.
-        is_traced: Whether the events include a ``TokenTrace`` per token.
-    """
+    """Replay a recording."""
     vocabulary = _vocabulary(recording)
     detokenizer = _detokenizer(recording, vocabulary)
     builder = AnswerBuilder(

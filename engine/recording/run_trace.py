@@ -90,8 +90,10 @@ class RunTrace:
         """Return the run for a replay; None before its end and where tokens are missing."""
         return self.as_recording(self.stop) if self.stop is not None and self.is_whole else None
 
-    def as_recording(self, stop: StopInfo) -> Recording:
-        """Return the tokens that are here as a run that ended so."""
+    def as_recording(self, stop: StopInfo | None = None) -> Recording:
+        """Return the tokens so far as a run with this end, or with its own."""
+        stop = stop or self.stop
+        assert stop is not None, "the run has ended"
         return Recording(
             setting=self.setting,
             rules=self.rules,
@@ -124,33 +126,7 @@ def trace_of(recording: Recording) -> RunTrace:
     return trace
 
 
-class Recorder:
-    """Collects the events of one generation whose request asks for a trace.
-
-    Attributes:
-        generation: The run.
-    """
-
-    def __init__(self, generation: Generation) -> None:
-        self.generation = generation
-        request = generation.request
-        self._trace = RunTrace(generation.setting, request.stops, request.max_tokens, None)
-        self._finished: Finished | None = None
-
-    def take(self, event: Event) -> None:
-        self._trace.take(event)
-        if isinstance(event, Finished):
-            self._finished = event
-
-    def recording(self) -> Recording:
-        """Return the run.
-
-        Raises:
-            ValueError: It has not ended, or was not traced.
-        """
-        finished = self._finished
-        if finished is None:
-            raise ValueError("the run has not ended yet")
-        if len(self._trace.tokens) != finished.usage.output_tokens:
-            raise ValueError("the run was not traced, so it cannot be replayed")
-        return self._trace.as_recording(finished.stop)
+def trace_for(generation: Generation) -> RunTrace:
+    """Return the trace of a generation whose events will be given to ``take``; nothing is dropped."""
+    request = generation.request
+    return RunTrace(generation.setting, request.stops, request.max_tokens, None)

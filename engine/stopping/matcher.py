@@ -77,12 +77,7 @@ class StopMatcher:
         return held
 
     def feed(self, piece: str, *, is_armed: bool = True) -> str:
-        """Take the next piece and return the text that is now safe to show.
-
-        Args:
-            piece: The next characters of the channel, any number.
-            is_armed: Whether a stop that completes in this piece counts.
-        """
+        """Take the next piece and return the text that is now safe to show."""
         if not self.held and self._firsts.isdisjoint(piece):
             self.seen += len(piece)
             return piece

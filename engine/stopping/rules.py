@@ -209,10 +209,6 @@ OWN_STOP_OPTIONS = _options(Stop)
 def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
     """Return the stop strings of a request, checked, without duplicates, in their order.
 
-    Args:
-        values: The items of the list.
-        field: The request's name for the list, for messages.
-
     Raises:
         InvalidRequest: An item is not a string, is empty, too long, has a lone surrogate, or there
             are too many, or they are too long together. The message names the item or the limit.

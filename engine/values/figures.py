@@ -121,12 +121,7 @@ def has_counts(finished: Finished) -> bool:
 
 
 def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> list[EndFact]:
-    """Return all facts about an end, for the panel, the report and whoever else lists them.
-
-    Args:
-        finished: The end.
-        context: What else is known of the answer.
-    """
+    """Return all facts about an end, for the panel, the report and whoever else lists them."""
     stop, usage = finished.stop, finished.usage
     is_matched = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
     facts: list[EndFact] = []

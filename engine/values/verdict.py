@@ -160,12 +160,7 @@ def sentence(end: Finished) -> str:
 
 
 def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictText:
-    """Return all words about an end.
-
-    Args:
-        end: The end, usually a ``Finished``.
-        context: What else is known of the answer.
-    """
+    """Return all words about an end."""
     stop, usage = end.stop, end.usage
     short = headline(stop)
     in_call = " in the middle of a tool call" if end.unfinished_tool_call else ""

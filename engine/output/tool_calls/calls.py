@@ -167,12 +167,7 @@ class OpenCalls:
         return self._send(self._reader.feed(text)) if text else ()
 
     def close(self, ending: Ending, kept_stop: str = "") -> tuple[list[Event], str]:
-        """Read the rest of the text; return its calls, and the text that is not a call.
-
-        Args:
-            ending: How the text ended.
-            kept_stop: The stop that ended it, where that may be its last part.
-        """
+        """Read the rest of the text; return its calls, and the text that is not a call."""
         raw = self._taken()
         before, self._begun = self._begun, ""
         rest = raw[self._fed :]

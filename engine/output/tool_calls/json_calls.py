@@ -72,10 +72,6 @@ def json_format(types: ToolTypes, marks: Sequence[str]) -> Format:
     """Return the format ``{"name": …, "arguments": …}``, several of them, or a list of them.
 
     Command's ``tool_name`` and ``parameters`` are read as well, and OpenAI's ``function``.
-
-    Args:
-        types: The tools of the answer.
-        marks: What stands around calls, and may stand between two of them.
     """
     between = (*marks, *_BETWEEN)
 
@@ -242,13 +238,7 @@ class _JsonCall:
 
 
 def _named_format(read_head: Head, ends: Sequence[str] = (), *, is_section: bool = False) -> Format:
-    """Return the format of calls with a head each: ``f[ARGS]{…}`` and the like.
-
-    Args:
-        read_head: Reads a head.
-        ends: What may stand behind a call.
-        is_section: Whether nothing but calls may stand in the text.
-    """
+    """Return the format of calls with a head each: ``f[ARGS]{…}`` and the like."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         char = yield from text.skip_marks(ends)

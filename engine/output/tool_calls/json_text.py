@@ -167,14 +167,7 @@ class JsonReader:
 def read_string(
     text: StreamBuffer, write: Write, *, keeps_escapes: bool = False, is_raw: bool = False
 ) -> Waiting[None]:
-    """Read a string with its quotation marks, and write its text.
-
-    Args:
-        text: The text.
-        write: Takes the text of the string, escaped for JSON.
-        keeps_escapes: Whether escapes of JSON stay as they are.
-        is_raw: Whether the text is written without escapes.
-    """
+    """Read a string with its quotation marks, and write its text."""
     quote = yield from text.peek()
     plain_text = (lambda part: part) if is_raw else escaped
     if quote == "<":

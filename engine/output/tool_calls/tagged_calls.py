@@ -108,13 +108,7 @@ TAGS = {
 
 
 def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:
-    """Return a format.
-
-    Args:
-        tags: Its tags.
-        types: The tools of the answer.
-        marks: What stands around calls, and may stand between two of them.
-    """
+    """Return a format."""
     as_json = json_format(types, marks)
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.desktop.application import Application
 from app.desktop.window import open_saved_run
 from engine.engine import Engine
-from engine.recording.run_trace import Recorder
+from engine.recording.run_trace import trace_for
 from engine.recording.saved_run import to_json
 from engine.values.request import TraceLevel
 from tests.support.asking import request, run
@@ -57,10 +57,10 @@ def test_an_opened_run_is_shown_in_the_inspector(
     async def saved() -> str:
         asked = request("Count from 1 to 10, one number per line", "6", trace=TraceLevel.STOPS)
         generation = await engine.generate(asked)
-        recorder = Recorder(generation)
+        trace = trace_for(generation)
         async for event in generation.events():
-            recorder.take(event)
-        return to_json(recorder.recording(), "Count")
+            trace.take(event)
+        return to_json(trace.as_recording(), "Count")
 
     file = tmp_path / "a.fullstop-run"
     file.write_text(run(saved()), encoding="utf-8")

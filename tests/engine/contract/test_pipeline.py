@@ -5,7 +5,7 @@ import random
 import pytest
 
 from engine.recording.replay import replay
-from engine.recording.run_trace import Recorder
+from engine.recording.run_trace import trace_for
 from engine.recording.saved_run import from_json, to_json
 from engine.values.request import TraceLevel
 from tests.engine.contract.comparing import differences, outcome_of
@@ -41,12 +41,12 @@ def test_every_answer_is_what_the_contract_says(chunk: int) -> None:
 def test_a_trace_changes_nothing_and_its_replay_is_the_run() -> None:
     for case in random_cases("traced", REPLAYED):
         row = sequence_of(case, TraceLevel.STOPS)
-        recorder = Recorder(row.generation)
+        trace = trace_for(row.generation)
         traced = play(case, row)
         for event in traced.events:
-            recorder.take(event)
+            trace.take(event)
         assert outcome_of(traced) == outcome_of(run(case)), as_test(case)
-        recording = recorder.recording()
+        recording = trace.as_recording()
         assert from_json(to_json(recording)) == recording, as_test(case)
         for is_traced in (False, True):
             again = replay(recording, is_traced=is_traced)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.recording.replay import replay
-from engine.recording.run_trace import Recorder
+from engine.recording.run_trace import trace_for
 from engine.recording.saved_run import from_json, to_json
 from engine.stopping.record import Channel
 from engine.stopping.rules import Stop, StopRules, StopScope
@@ -45,10 +45,10 @@ async def test_a_replay_and_a_saved_run_keep_where_stops_count(tmp_path: Path) -
 
     async with loaded_engine(tmp_path, loader=made.load) as engine:
         generation = await engine.generate(request("go", rules=wanted, trace=TraceLevel.STOPS))
-        recorder = Recorder(generation)
+        trace = trace_for(generation)
         async for event in generation.events():
-            recorder.take(event)
-        recording = recorder.recording()
+            trace.take(event)
+        recording = trace.as_recording()
         again = from_json(to_json(recording))
         assert again.rules == wanted
         assert replay(again).stop == recording.stop

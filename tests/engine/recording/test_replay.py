@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.engine import Engine
 from engine.generation import Generation
 from engine.recording.replay import Recording, Replayed, replay
-from engine.recording.run_trace import Recorder
+from engine.recording.run_trace import trace_for
 from engine.recording.saved_run import DamagedRun, from_json, to_json
 from engine.stopping.record import StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
@@ -42,10 +42,10 @@ IN_A_HEADER: dict[str, Any] = {
 async def recorded(engine: Engine, asked: GenerationRequest) -> Recording:
     asked = dataclasses.replace(asked, trace=TraceLevel.STOPS)
     generation: Generation = await engine.generate(asked)
-    recorder = Recorder(generation)
+    trace = trace_for(generation)
     async for event in generation.events():
-        recorder.take(event)
-    return recorder.recording()
+        trace.take(event)
+    return trace.as_recording()
 
 
 async def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -> None:
