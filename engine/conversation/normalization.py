@@ -338,13 +338,12 @@ def _as_dict(turn: Message, rules: TemplateRules, thinking_keys: Sequence[str]) 
 
 
 def _function(call: ToolCall, rules: TemplateRules) -> dict[str, Any]:
-    arguments = _arguments(call.arguments)
-    if not rules.has_text_arguments:
-        return {"name": call.name, "arguments": arguments}
-    is_object = call.arguments.lstrip().startswith("{") and RAW_ARGUMENTS not in arguments
-    # An object stays as the model wrote it.
-    text = call.arguments if is_object else json.dumps(arguments, ensure_ascii=False)
-    return {"name": call.name, "arguments": text}
+    arguments: dict[str, Any] | str = _arguments(call.arguments)
+    if rules.has_text_arguments:
+        is_object = call.arguments.lstrip().startswith("{") and RAW_ARGUMENTS not in arguments
+        # An object stays as the model wrote it.
+        arguments = call.arguments if is_object else json.dumps(arguments, ensure_ascii=False)
+    return {"name": call.name, "arguments": arguments}
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -4,9 +4,9 @@ import contextlib
 import functools
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2 import meta, nodes
@@ -57,17 +57,12 @@ _THINKING_KEYS = ("reasoning_content", "thinking", "reasoning")
 _SPECIAL_TOKEN = re.compile(r"<(?=\|\w+\|>)")
 
 
-class Apply(Protocol):
-    """Applies a template to messages.
+Apply = Callable[..., str | list[int]]
+"""Applies a template to messages, with ``has_null_content`` and options by name.
 
-    Returns text, or ids where a tokenizer makes them itself and ``tokenize`` is not False.
-    ``has_null_content`` makes the content of a call without text None.
-    """
-
-    def __call__(
-        self, messages: Sequence[Mapping[str, Any]], *, has_null_content: bool, **options: Any
-    ) -> str | list[int]:
-        """Return the prompt."""
+Returns text, or ids where a tokenizer makes them itself and ``tokenize`` is not False.
+``has_null_content`` makes the content of a call without text None.
+"""
 
 
 class RenderedPrompt(NamedTuple):

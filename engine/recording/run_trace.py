@@ -127,6 +127,6 @@ def trace_of(recording: Recording) -> RunTrace:
 
 
 def trace_for(generation: Generation) -> RunTrace:
-    """Return the trace of a generation whose events will be given to ``take``; nothing is dropped."""
+    """Return an empty trace for the events of a generation; no token is dropped."""
     request = generation.request
     return RunTrace(generation.setting, request.stops, request.max_tokens, None)
