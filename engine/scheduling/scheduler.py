@@ -586,37 +586,22 @@ def token_logprobs(
 ) -> dict[int, TokenStats | Exception]:
     """Return the likelihoods of a step's tokens whose sequences are fully traced, by their indices.
 
-    They are computed together. If that fails, each token is computed alone, and one that fails
-    again gets its exception.
+    They are computed together; if that fails, each has the exception.
     """
-    queries = [
+    queries: list[_LogprobQuery] = [
         (index, token_id, logprobs, running[number].generation.request)
         for index, (number, token_id, logprobs) in enumerate(step.sampled)
         if number in running and running[number].is_fully_traced
     ]
-    try:
-        return _stats_of(backend, queries)
-    except Exception as error:
-        if len(queries) == 1:
-            return {queries[0][0]: error}
-    stats: dict[int, TokenStats | Exception] = {}
-    for query in queries:
-        try:
-            stats |= _stats_of(backend, [query])
-        except Exception as error:
-            stats[query[0]] = error
-    return stats
-
-
-def _stats_of(
-    backend: "MlxBackend", queries: list[_LogprobQuery]
-) -> dict[int, TokenStats | Exception]:
     chosen = {token_id for *_, request in queries for token_id in request.chosen_logprobs}
-    likelihoods = backend.stats(
-        [(token_id, logprobs) for _, token_id, logprobs, _ in queries],
-        max(request.top_logprobs for *_, request in queries),
-        tuple(chosen),
-    )
+    try:
+        likelihoods = backend.stats(
+            [(token_id, logprobs) for _, token_id, logprobs, _ in queries],
+            max(request.top_logprobs for *_, request in queries),
+            tuple(chosen),
+        )
+    except Exception as error:
+        return {index: error for index, *_ in queries}
     return {
         index: _only_requested(stats, request)
         for (index, _, _, request), stats in zip(queries, likelihoods, strict=True)

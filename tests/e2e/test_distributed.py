@@ -128,23 +128,6 @@ def test_samples_constraints_and_penalties_are_decided_once_for_both(
     assert set(json.loads(together["form"].text)) == {"n", "is_even"}
 
 
-def test_both_processes_have_the_prompt_of_a_second_turn_in_their_caches(sharded: str) -> None:
-    first = chat("first", temperature=0)
-    said = answer(sharded, first)
-    assert said.text.startswith("1\n2\n3\n4\n")
-    turns = [
-        *first.body["messages"],
-        {"role": "assistant", "content": said.text},
-        {"role": "user", "content": "Repeat exactly: A B C"},
-    ]
-    second = answer(
-        sharded, Case("second", WireDialect.CHAT, CHAT, first.body | {"messages": turns})
-    )
-    assert second.text == "A B C"
-    assert second.usage is not None
-    assert (second.usage.cached_tokens or 0) >= 35
-
-
 def test_a_hang_up_and_a_bad_request_leave_both_processes_in_step(sharded: str) -> None:
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
     connection = http.client.HTTPConnection(sharded.removeprefix("http://"), timeout=60)
@@ -161,23 +144,6 @@ def test_a_hang_up_and_a_bad_request_leave_both_processes_in_step(sharded: str) 
     deadline_s = time.perf_counter() + 60
     while running(sharded):
         assert time.perf_counter() < deadline_s, "the answer of the client that hung up must end"
-
-
-def test_the_log_probabilities_of_a_prompt_are_those_of_a_single_process(
-    sharded: str, address: str
-) -> None:
-    asked = {"model": "any", "prompt": [COUNT, COUNT * 3], "echo": True, "logprobs": 1}
-    for limit in (0, 3):
-        body = json.dumps(asked | {"max_tokens": limit, "temperature": 0}).encode()
-        both = []
-        for server in (sharded, address):
-            headers = {"content-type": "application/json"}
-            request = urllib.request.Request(f"{server}/v1/completions", body, headers)
-            with urllib.request.urlopen(request, timeout=60) as found:
-                both.append([one["logprobs"] for one in json.load(found)["choices"]])
-        for one, other in zip(*both, strict=True):
-            assert one["tokens"] == other["tokens"]
-            assert one["token_logprobs"][1:] == pytest.approx(other["token_logprobs"][1:], abs=1e-3)
 
 
 def running(address: str) -> int:
@@ -238,19 +204,3 @@ async def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
     whole = (folder / "model.safetensors").stat().st_size
     [line] = [line for line in leader.errors if "of the weights" in line]
     assert int(line.split(" holds ")[1].split()[0]) < 0.6 * whole
-
-
-@pytest.mark.slow
-def test_a_follower_without_rank_0_ends_with_a_message(
-    layered: tuple[Path, ServeProcess, ServeProcess],
-) -> None:
-    _, leader, follower = layered
-    deadline_s = time.perf_counter() + 300
-    while not any("of the weights" in line for line in leader.errors):
-        assert time.perf_counter() < deadline_s
-        time.sleep(0.05)
-    leader.end(signal.SIGKILL)
-    assert follower.process.wait(timeout=300) == 1
-    follower.end()
-    said = [line for line in follower.errors if line.startswith("fullstop: ")]
-    assert said == ["fullstop: rank 1: rank 0 (127.0.0.1) is lost: its process has ended\n"]

@@ -31,9 +31,3 @@ def test_a_collector_that_a_window_turns_off_during_the_pause_stays_off() -> Non
     with collector_paused():
         gc.disable()
     assert not gc.isenabled()
-
-
-def test_a_threshold_that_a_server_sets_during_the_pause_stays() -> None:
-    with collector_paused():
-        gc.set_threshold(50_000, 20, 100)
-    assert gc.get_threshold() == (50_000, 20, 100)

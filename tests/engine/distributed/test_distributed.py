@@ -125,31 +125,6 @@ def test_rank_0_ignores_strangers_and_loses_a_rank_whose_process_ends(ranks: Ran
         ranks.check()
 
 
-def test_a_failed_step_without_a_lost_rank_names_the_error_of_rank_0(
-    ranks: Ranks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.distributed.ranks._CAUSE_S", 0)
-    with connected(ranks):
-        ranks.connect()
-        lost = ranks.fail_step(ValueError("no memory"))
-    assert "a step failed on rank 0 (ValueError: no memory)" in str(lost)
-
-
-def test_rank_0_refuses_other_versions_and_misses_ranks_by_name(
-    monkeypatch: pytest.MonkeyPatch, ranks: Ranks
-) -> None:
-    with (
-        connected(ranks, version="v2"),
-        pytest.raises(RankLost, match=r"rank 1 .* runs v2, rank 0"),
-    ):
-        ranks.connect()
-    monkeypatch.setattr("engine.distributed.ranks._CONNECT_S", 0.01)
-    alone = Ranks(TWO, versions())
-    with pytest.raises(RankLost, match=r"rank 1 \(127.0.0.1\) did not connect"):
-        alone.connect()
-    alone.end()
-
-
 def group_after(monkeypatch: pytest.MonkeyPatch, *errors: str) -> list[str]:
     """Let MLX fail with each of these errors before it connects; return those that are left."""
     left = list(errors)

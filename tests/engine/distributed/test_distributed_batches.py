@@ -12,7 +12,6 @@ from engine.inference.backend import BatchLimits, Step
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.tokens import PromptScores, PromptScoring
-from tests.support.models.guessing import Foreseen
 from tests.support.scripted import Stage
 
 CHUNK, ROWS = 8, 4
@@ -92,16 +91,6 @@ def test_a_follower_keeps_caches_under_the_tokens_that_rank_0_drew(tmp_path: Pat
     assert cached == len(first) + len(drawn)
 
 
-def test_a_follower_keeps_as_many_prompts_as_rank_0_whatever_they_weigh(tmp_path: Path) -> None:
-    both = Both(tmp_path, cache_bytes=1)
-    first = both.prompt("go")
-    both.answer(first, 3)
-    assert both.leading.cache_use.entries == 0
-    assert both.following.cache_use.entries == 1
-    _, cached = both.answer(first, 3)
-    assert cached == 0
-
-
 def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     texts = [both.prompt("go"), [5] * 900 + both.prompt("on"), [5] * 700 + both.prompt("go")]
@@ -116,21 +105,6 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
     assert both.followed.calls == both.stage.model.calls
     # The last one had its first token while the long ones were being read.
     assert 1 in widths[: len(widths) // 2]
-
-
-def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
-    both = Both(tmp_path)
-    one = both.leading.insert(BatchSequence(both.prompt("go")))
-    both.leading.step()
-    two = both.leading.insert(BatchSequence(both.prompt("on")))
-    for _ in range(4):
-        both.leading.step()
-    both.leading.remove({one: 0})
-    both.leading.step()
-    both.leading.remove({two: 0})
-    sent = both.follow()
-    assert [order for order, _ in sent].count("step") == 6
-    assert [arguments[0] for order, arguments in sent if order == "remove"] == [[one], [two]]
 
 
 def test_a_follower_that_is_out_of_step_with_rank_0_reports_it(tmp_path: Path) -> None:
@@ -157,22 +131,6 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
         both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.close()
     assert ("close", ()) not in both.recorder.sent
-
-
-def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> None:
-    both = Both(tmp_path)
-    assert not both.leading.can_draft
-    letters = [both.stage.id(letter) for letter in "abcdefgh"]
-    row = both.leading.insert(BatchSequence(both.prompt("go"), sources=[Foreseen(letters)]))
-    drawn: list[int] = []
-    while len(drawn) < 6:
-        step = both.leading.step()
-        assert step.checked == {}
-        assert len(step.sampled) <= 1
-        drawn += [token for _, token, _ in step.sampled]
-    both.leading.remove({row: 0})
-    assert drawn == letters[:6]
-    assert both.follow()[-1] == ("remove", ([row], [drawn]))
 
 
 def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Path) -> None:

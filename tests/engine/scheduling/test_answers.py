@@ -1,16 +1,13 @@
 """Answers of the engine: the same in a batch, from a cache and with a seed."""
 
 import asyncio
-import time
-from pathlib import Path
 
 import pytest
 
 from engine.engine import Engine
-from engine.values.events import Finished, PromptProgress, TextDelta, ThinkingDelta
+from engine.values.events import Finished, PromptProgress, ThinkingDelta
 from engine.values.request import GenerationRequest, Message, Sampling
-from tests.engine.scheduling.stages import stage_of
-from tests.support.asking import ask, events_of, loaded_engine, request, run
+from tests.support.asking import ask, events_of, run
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -59,28 +56,6 @@ async def test_a_seed_gives_the_same_draw_again(engine: Engine) -> None:
     assert len(texts) == 1
 
 
-async def test_the_least_temperatures_draw_what_temperature_zero_draws(engine: Engine) -> None:
-    texts = {
-        (await ask(engine, "Hello", max_tokens=12, sampling=Sampling(temperature=one))).text
-        for one in (0.0, 5e-324, 1e-40)
-    }
-    assert len(texts) == 1
-
-
-async def test_a_slow_reader_gets_merged_deltas_and_loses_nothing(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        generation = await engine.generate(request("long"))
-        ends_at = time.monotonic() + 60
-        while len(stage.model.calls) < 400 and time.monotonic() < ends_at:
-            time.sleep(0.01)  # noqa: ASYNC251  the reader's loop is busy elsewhere
-        events = [event async for event in generation.events()]
-        texts = [event for event in events if isinstance(event, TextDelta)]
-        assert "".join(event.text for event in texts) == "".join(f"w{n} " for n in range(400))
-        assert len(texts) < 100
-
-
 async def test_the_model_thinks_only_when_asked_to(engine: Engine) -> None:
     without = await events_of(engine, COUNT, thinking=False)
     assert not any(isinstance(event, ThinkingDelta) for event in without)
@@ -99,11 +74,6 @@ async def test_a_seed_gives_the_same_answer_alone_and_in_a_batch(
         ask(engine, "Hello there", max_tokens=16, sampling=drawn), *others
     )
     assert answers[0].text == alone
-
-
-def test_negative_seeds_are_seeds(engine: Engine) -> None:
-    hot = Sampling(temperature=1.0, seed=-5)
-    assert run(ask(engine, "hi", max_tokens=4, sampling=hot)).finished.error is None
 
 
 async def test_the_whole_prompt_can_be_seen_token_by_token(engine: Engine) -> None:

@@ -50,19 +50,6 @@ async def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path
         assert (await ask(engine, "short")).text == "yes"
 
 
-async def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.01)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        task = asyncio.ensure_future(ask(engine, "long"))
-        await until(lambda: engine.status.running == 1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await until(lambda: engine.status.running == 0)
-        assert len(stage.model.calls) < 400
-
-
 async def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.02)
 
@@ -105,33 +92,3 @@ async def test_a_cancel_releases_text_that_was_held_back(tmp_path: Path) -> None
         answer = await generation.collect()
         assert answer.text.startswith("aENé")
         assert answer.finished.stop.held == answer.text[1:]
-
-
-async def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.005)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        generation = await engine.generate(request("long"))
-        loading = asyncio.ensure_future(engine.load(tmp_path))
-        await asyncio.sleep(0.05)
-        generation.cancel()
-        await loading
-        assert (await ask(engine, "short")).text == "yes"
-
-
-async def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
-    stage, goes_on = stage_of(tmp_path), threading.Event()
-    stage.hold_at(20, goes_on)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        first = await engine.generate(request("long", max_tokens=40))
-        loading = asyncio.ensure_future(engine.load(tmp_path))
-        await asyncio.sleep(0.02)
-        behind = asyncio.ensure_future(engine.generate(request("long")))
-        await asyncio.sleep(0.02)
-        behind.cancel()
-        goes_on.set()
-        await asyncio.gather(first.collect(), loading)
-        await until(lambda: engine.status.running + engine.status.waiting == 0)
-        # The model was not asked for the other's 400 words.
-        assert len(stage.model.calls) < 100

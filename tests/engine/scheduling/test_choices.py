@@ -8,7 +8,6 @@ import pytest
 
 from engine.errors import InvalidRequest, QueueFull
 from engine.values.limits import Limits
-from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 
@@ -26,19 +25,6 @@ async def test_the_prompt_of_several_choices_is_rendered_once(
         for generation in await engine.generate_together(choices):
             assert (await generation.collect()).text == "yes"
     assert rendered == ["short"]
-
-
-async def test_the_choices_of_two_prompts_render_each_prompt_once(tmp_path: Path) -> None:
-    rendered: list[str] = []
-    load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
-        one, other = request("short"), request("long", max_tokens=2)
-        asked = [one, replace(one, max_tokens=5), replace(one, max_tokens=6), other, other]
-        generations = await engine.generate_together(asked)
-        texts = [(await generation.collect()).text for generation in generations]
-        assert texts == ["yes", "yes", "yes", "w0 w1 ", "w0 w1 "]
-    assert rendered == ["short", "long"]
 
 
 async def test_choices_are_decoded_in_the_same_steps(tmp_path: Path) -> None:
@@ -90,16 +76,3 @@ async def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_name
         with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
             await engine.generate_together([request("short")] * 5)
         assert caught.value.field == "n"
-
-
-async def test_the_prompt_of_the_first_constrained_request_is_rendered_once(tmp_path: Path) -> None:
-    rendered: list[str] = []
-    load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
-        free = OutputConstraint({"type": "object", "properties": {}})
-        assert (await ask(engine, "{}", constraint=free)).text == "{}"
-        assert rendered == ["{}"]
-        await engine.load(tmp_path)
-        assert (await ask(engine, "{}", constraint=free)).text == "{}"
-        assert rendered == ["{}", "{}"]

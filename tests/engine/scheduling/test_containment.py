@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ from engine.output.tool_calls.call_text import (
     arguments_object,
 )
 from engine.stopping.record import StopKind
-from engine.values.request import GenerationRequest, OutputConstraint, Tool, TraceLevel
-from engine.values.tokens import TokenStats
+from engine.values.request import GenerationRequest, OutputConstraint, Tool
 from tests.engine.scheduling.stages import HeldRendering
 from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.models.formats import HARMONY
@@ -76,51 +75,6 @@ def test_a_parser_that_breaks_ends_its_answer_and_no_other(tmp_path: Path) -> No
     assert "maximum recursion depth" in (failed.finished.error or "")
     assert beside.text == after.text == "".join(LONG)
     assert beside.finished.stop.kind is StopKind.EOS
-
-
-def test_likelihoods_that_fail_for_one_row_end_that_row(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"long": LONG, "bad": ["a", "b", "c"]})
-    bad = stage.id("b")
-
-    def spoil(backend: Any) -> None:
-        real = backend.stats
-
-        def stats(sampled: Sequence[tuple[int, Any]], *asked: Any) -> list[TokenStats]:
-            if any(token_id == bad for token_id, _ in sampled):
-                raise RuntimeError("no likelihoods")
-            found: list[TokenStats] = real(sampled, *asked)
-            return found
-
-        backend.stats = stats
-
-    full = {"trace": TraceLevel.FULL}
-    failed, traced, plain, _ = together(
-        stage, spoil, request("bad", **full), request("long", **full), request("long")
-    )
-    assert (failed.text, failed.finished.stop.kind) == ("a", StopKind.ERROR)
-    assert failed.finished.error == "RuntimeError: no likelihoods"
-    assert traced.text == plain.text == "".join(LONG)
-
-
-def test_an_answer_gets_an_end_even_if_ending_it_fails_again(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"bad": ["a", "b", "c"], "long": LONG})
-
-    class Broken:
-        def add(self, _: int) -> str:
-            raise RuntimeError("no text")
-
-        peek = cut = add
-
-        def finish(self) -> str:
-            raise RuntimeError("no text either")
-
-    def spoil(backend: Any) -> None:
-        real, left = backend.detokenizer, [Broken()]
-        backend.detokenizer = lambda *given: left.pop() if left else real(*given)
-
-    failed, beside, after = together(stage, spoil, request("bad"), request("long"))
-    assert (failed.text, failed.finished.stop.kind) == ("", StopKind.ERROR)
-    assert beside.text == after.text == "".join(LONG)
 
 
 # -- a thread that is given up --------------------------------------------------------------------
@@ -224,11 +178,6 @@ def test_a_call_whose_arguments_are_not_an_object_is_text(
     assert answer.tool_calls == ()
     assert answer.text == raw
     assert answer.finished.stop.kind is StopKind.EOS
-
-
-def test_the_arguments_of_a_call_are_one_object() -> None:
-    assert arguments_object(' {"a": [1, null]}\n') == {"a": [1, None]}
-    assert arguments_object(nested(MAX_DEPTH))
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import KVCache
 
 from engine.engine import Engine
-from engine.errors import InvalidRequest, PromptTooLong, RequestCancelled
-from engine.inference import embedding
-from engine.inference.embedding import Pooling, TextReader, pooling_of
+from engine.errors import InvalidRequest, PromptTooLong
+from engine.inference.embedding import Pooling, pooling_of
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import TextDelta
 from engine.values.limits import Limits
@@ -146,13 +143,6 @@ def test_a_model_made_for_embeddings_takes_the_last_token(
     assert pooling_of(tmp_path, name) is pooling
 
 
-def test_a_model_with_layers_after_the_pooling_is_refused(tmp_path: Path) -> None:
-    modules = [{"type": "sentence_transformers.models.Dense"}]
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(InvalidRequest, match="Dense"):
-        pooling_of(tmp_path, "model")
-
-
 async def test_an_answer_goes_on_while_texts_are_read(small_chunks: Engine) -> None:
     asked = GenerationRequest(
         messages=(Message("user", "Count from 1 to 60, one number per line"),), max_tokens=60
@@ -164,38 +154,6 @@ async def test_an_answer_goes_on_while_texts_are_read(small_chunks: Engine) -> N
         meanwhile += sum(isinstance(one, TextDelta) for one in batch) * (not reading.done())
     assert len((await reading).vectors) == 4
     assert meanwhile > 3
-
-
-def test_the_parts_of_a_long_text_take_no_longer_at_its_end_than_at_its_beginning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By a clock that a model moves: each token takes the longer the more are before it."""
-    clock = SimpleNamespace(now_s=0.0, perf_counter=lambda: clock.now_s)
-    took_s: list[float] = []
-
-    def trunk(inputs: mx.array, cache: Any) -> mx.array:
-        depth = cache[0].offset
-        cache[0].update_and_fetch(*[mx.zeros((1, 1, inputs.shape[1], 1))] * 2)
-        took_s.append(inputs.size * (0.0001 + depth * 1e-6))
-        clock.now_s += took_s[-1]
-        return mx.ones((*inputs.shape, 2))
-
-    monkeypatch.setattr(embedding, "time", clock)
-    monkeypatch.setattr(embedding, "trunk_of", lambda model: trunk)
-    monkeypatch.setattr(embedding, "make_prompt_cache", lambda model: [KVCache()])
-    reader = TextReader(
-        None,
-        [range(8_000)],
-        pooling=Pooling.MEAN,
-        dimensions=None,
-        vocabulary_size=300,
-        name="m",
-        max_tokens=2_048,
-    )
-    while not reader.is_done:
-        reader.read(0.04)
-    assert len(reader.take()) == 1
-    assert max(took_s) < 2 * 0.04
 
 
 def test_reading_ends_when_nobody_waits(small_chunks: Engine) -> None:
@@ -210,16 +168,3 @@ def test_reading_ends_when_nobody_waits(small_chunks: Engine) -> None:
         assert len(found.vectors) == 1
 
     run(asyncio.wait_for(leave(), 60))
-
-
-def test_a_model_that_goes_refuses_the_texts_that_wait(demo_model_path: Path) -> None:
-    async def unload(engine: Engine) -> None:
-        await engine.load(demo_model_path)
-        reading = asyncio.create_task(engine.embed(EmbeddingRequest((TEXTS[1],) * 60)))
-        await until(lambda: engine.status.waiting > 0)
-        await engine.unload(cancels_running=True)
-        with pytest.raises(RequestCancelled):
-            await reading
-
-    with closing(Engine(Limits(prefill_chunk=24))) as engine:
-        run(unload(engine))

@@ -93,33 +93,6 @@ async def test_a_short_request_overtakes_long_prompts(tmp_path: Path, long_ones:
             await generation.collect()
 
 
-async def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-    steps: list[int] = []
-
-    def load(folder: Path, **options: Any) -> Any:
-        backend = stage.load(folder, **options)
-        real = backend.join
-
-        def slow(*given: Any) -> Any:
-            steps.append(len(stage.model.calls))
-            time.sleep(0.02)
-            return real(*given)
-
-        backend.join = slow  # type: ignore[method-assign]
-        return backend
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
-        stream = await engine.generate(request("long"))
-        await first_text(stream)
-        short = [engine.generate(request("short")) for _ in range(20)]
-        taken = await asyncio.gather(*short)
-        await asyncio.gather(*(one.collect() for one in taken))
-        assert len(set(steps)) == len(steps) == 21
-        stream.cancel()
-        await stream.collect()
-
-
 async def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     done: list[str] = []

@@ -1,7 +1,6 @@
 """Conversations with a model of states and attention, as the whole engine holds them."""
 
 import asyncio
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +15,8 @@ from engine.stopping.rules import StopRules
 from engine.values.events import CacheMiss, Usage
 from engine.values.limits import Limits
 from engine.values.request import CacheOwner, GenerationRequest, Message, Sampling
-from engine.wording import format_size
 from tests.support.asking import loaded_engine
 from tests.support.models.hybrid_model import write_hybrid_model
-from ui.models.models_window import memory_words
 
 WORDS = "the quick brown fox jumps over the lazy dog and says hello. "
 OWNER = CacheOwner("me", "a conversation")
@@ -103,18 +100,6 @@ def test_a_regenerated_answer_reads_only_the_header_of_its_turn(hybrid: Path) ->
     assert again == first
 
 
-def test_without_memory_for_caches_the_record_says_why_nothing_was_reused(hybrid: Path) -> None:
-    limits = Limits(prompt_cache_bytes=0)
-    [_, (_, usage)] = asked(hybrid, conversation(2), conversation(3), limits=limits)
-    assert (usage.cached_tokens, usage.cache_miss) == (0, CacheMiss.EVICTED)
-
-
-def test_another_conversation_says_that_it_begins_otherwise(hybrid: Path) -> None:
-    other = (Message("system", "Be brief."), *conversation(1))
-    [_, (_, usage)] = asked(hybrid, conversation(2), other)
-    assert (usage.cached_tokens, usage.cache_miss) == (0, CacheMiss.OTHER_BEGINNING)
-
-
 async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path) -> None:
     most = 350_000
     async with loaded_engine(hybrid, Limits(prompt_cache_bytes=most)) as engine:
@@ -130,7 +115,6 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
         assert status.cache_use.size_bytes == share.size_bytes
         assert status.info is not None
         assert status.memory_bytes == status.info.weights_bytes + share.size_bytes
-        assert f"{format_size(share.size_bytes)} of caches" in memory_words(status, time.time())
         gauges = Metrics().exposition([status], most).decode()
         name = f'fullstop_prompt_cache_snapshot_bytes{{model="{status.id}"}}'
         assert f"{name} {float(share.snapshot_bytes)}" in gauges
@@ -163,7 +147,6 @@ async def test_what_a_pass_over_drafts_remembers_is_counted_for_each_answer_and_
         assert status.info is not None
         caches = status.memory_bytes - status.info.weights_bytes
         assert caches >= 2 * (plain.fixed_bytes + in_pass)
-        assert f"{format_size(caches)} of caches" in memory_words(status, time.time())
         for generation in running:
             generation.cancel()
             await generation.collect()

@@ -12,7 +12,7 @@ from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
 from engine.library.model_folder import check_folder
 from engine.library.weights import weights_size
 from engine.stopping.record import StopKind
-from tests.engine.scheduling.stages import Failing, SlowLoading, die_once, stage_of, until
+from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 
 
@@ -37,21 +37,6 @@ async def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
     loader.goes_on.set()
     await loading
     assert engine.status.loading is None
-    await engine.aclose()
-
-
-async def test_the_status_names_a_model_that_is_loaded_from_a_cache_of_downloads(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "models--owner--small" / "snapshots" / "0123abc"
-    loader = SlowLoading(stage_of(folder))
-    loader.goes_on.clear()
-    engine = Engine(loader=loader)
-    loading = asyncio.ensure_future(engine.load(folder))
-    await until(lambda: engine.status.state == "loading")
-    assert engine.status.message == "owner/small"
-    loader.goes_on.set()
-    await loading
     await engine.aclose()
 
 
@@ -93,16 +78,6 @@ async def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(
         assert (await asked_later).text == "yes"
         assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert loader.loaded == 1
-
-
-async def test_a_model_that_is_loaded_behind_a_running_answer_can_be_asked(tmp_path: Path) -> None:
-    async with loaded_engine(
-        tmp_path, loader=SlowLoading(stage_of(tmp_path, step_s=0.001))
-    ) as engine:
-        generation = await engine.generate(request("long", max_tokens=60))
-        await engine.load(tmp_path)
-        assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-        assert (await ask(engine, "short")).text == "yes"
 
 
 async def test_a_model_that_cannot_be_loaded_does_not_remove_the_working_one(
@@ -153,19 +128,3 @@ async def test_a_caller_that_is_cancelled_cancels_the_load(tmp_path: Path, has_m
         with pytest.raises(NoModel, match="cancelled"):
             await engine.generate(request("short"))
     await engine.aclose()
-
-
-@pytest.mark.engine_dies
-async def test_a_fresh_thread_has_the_model_that_was_kept_although_another_load_failed(
-    tmp_path: Path,
-) -> None:
-    loader = Failing(stage_of(tmp_path))
-    async with loaded_engine(tmp_path, loader=loader) as engine:
-        loader.failures = [MemoryError("no room")]
-        with pytest.raises(ModelLoadFailed):
-            await engine.load(tmp_path / "other")
-        loader.stage.model.fault = die_once()
-        generation = await engine.generate(request("short"))
-        assert (await generation.collect()).finished.stop.kind is StopKind.ERROR
-        await until(lambda: engine.status.state == "failed")
-        assert (await ask(engine, "short")).text == "yes"

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from engine.generation import Generation
 from engine.inference.backend import Step
 from engine.scheduling import outbox, scheduler
 from engine.scheduling.call_queue import CallQueue
@@ -57,42 +56,6 @@ class Reader:
     def longest_s(self) -> float:
         times = [*self.woken_at, self._clock.now]
         return max(after - before for before, after in itertools.pairwise(times))
-
-
-async def woken_after(
-    monkeypatch: pytest.MonkeyPatch, readers: int, waited_s: float, *, is_urgent: bool = False
-) -> int:
-    """Return how many of some readers are woken so long after they were woken before."""
-    clock, box = Clock(), Outbox()
-    monkeypatch.setattr(outbox, "time", clock)
-    all_of_them = [Reader(asyncio.get_running_loop(), clock) for _ in range(readers)]
-
-    def put(*, is_urgent: bool = False) -> None:
-        for one in all_of_them:
-            box.put(cast(Generation, one), cast(Any, ["event"]), is_urgent=is_urgent)
-        box.deliver()
-
-    put()
-    await asyncio.sleep(0)
-    assert [one.woken for one in all_of_them] == [1] * readers
-    clock.now += waited_s
-    put(is_urgent=is_urgent)
-    await asyncio.sleep(0)
-    return sum(one.woken - 1 for one in all_of_them)
-
-
-@pytest.mark.parametrize(
-    ("readers", "waited_s", "woken"),
-    [(1, 0.014, 0), (1, 0.016, 1), (16, 0.016, 0), (16, 0.031, 16), (200, 0.031, 200)],
-)
-def test_many_readers_are_woken_more_rarely_than_one(
-    monkeypatch: pytest.MonkeyPatch, readers: int, waited_s: float, woken: int
-) -> None:
-    assert asyncio.run(woken_after(monkeypatch, readers, waited_s)) == woken
-
-
-def test_an_urgent_event_wakes_all_waiting_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asyncio.run(woken_after(monkeypatch, 16, 0.001, is_urgent=True)) == 16
 
 
 class Builder:
@@ -164,21 +127,6 @@ async def test_a_stream_gets_its_text_while_requests_arrive(
         box.deliver()
         await asyncio.sleep(0)
     assert reader.longest_s <= _MOST_S
-
-
-@pytest.mark.parametrize("others", [1, 4, 16])
-async def test_the_streams_of_every_model_get_their_text(clock: Clock, others: int) -> None:
-    loop = asyncio.get_running_loop()
-    box = Outbox()
-    readers = [[Reader(loop, clock) for _ in range(count)] for count in (1, others)]
-    batches = [Batch(box, some, decoding=len(some)) for some in readers]
-    for _ in range(200):
-        for batch in batches:
-            clock.now += _STEP_S
-            batch.step()
-            box.deliver()
-            await asyncio.sleep(0)
-    assert max([one.longest_s for some in readers for one in some]) <= _MOST_S + _STEP_S
 
 
 @pytest.mark.parametrize(("readers", "most"), [(1, 14), (16, 8)])

@@ -10,7 +10,6 @@ from engine.errors import (
     PromptTooLong,
     RequestCancelled,
 )
-from engine.stopping.record import StopKind
 from engine.values.limits import Limits
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
@@ -100,18 +99,3 @@ async def test_requests_are_answered_in_the_order_in_which_they_came(tmp_path: P
 
         await asyncio.gather(*(one(n) for n in range(20)))
     assert order == [f"q{n}" for n in range(20)]
-
-
-async def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: Path) -> None:
-    held = HeldRendering(stage_of(tmp_path))
-
-    async with loaded_engine(tmp_path, loader=held.load) as engine:
-        asked = asyncio.ensure_future(engine.generate(request("long", max_tokens=3)))
-        await asyncio.sleep(0)
-        loading = asyncio.ensure_future(engine.load(tmp_path))
-        await asyncio.sleep(0.2)
-        assert not loading.done()
-        held.goes_on.set()
-        answer = await (await asked).collect()
-        assert answer.finished.stop.kind is StopKind.MAX_TOKENS
-        await loading

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from engine.errors import (
     EngineError,
-    EngineStuck,
     InvalidRequest,
     PromptTooLong,
     QueueFull,
@@ -18,7 +16,7 @@ from engine.errors import (
 from engine.stopping.record import StopKind
 from engine.values.limits import Limits
 from engine.values.request import GenerationRequest, Message
-from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
+from tests.engine.scheduling.stages import HeldRendering, stage_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import TEMPLATE
 
@@ -65,13 +63,6 @@ async def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(
         assert sum(tokenised) <= 200_000
         inner._tokenizer = real
         assert (await ask(engine, "short")).text == "yes"
-
-
-async def test_a_long_text_that_fits_is_tokenised_as_a_whole(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, context=4_000_000)
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        assert await engine.count_tokens(request("x" * 1_500_000)) == 1_500_000 + 8
 
 
 async def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
@@ -122,23 +113,6 @@ async def test_a_template_that_never_ends_is_ended(tmp_path: Path) -> None:
             assert (await ask(engine, "short")).text == "yes"
 
 
-async def test_a_request_is_answered_even_if_its_thread_cannot_be_ended(tmp_path: Path) -> None:
-    stuck = threading.Event()
-
-    def before(asked: GenerationRequest) -> None:
-        if text_of(asked) == "stuck":
-            stuck.wait(60)  # as in a native library: no exception reaches it
-
-    load = rendering(stage_of(tmp_path), before)
-
-    async with loaded_engine(tmp_path, Limits(preparing_s=0.5), loader=load) as engine:
-        with pytest.raises(InvalidRequest, match="took longer"):
-            await engine.generate(request("stuck"))
-        assert (await ask(engine, "short")).text == "yes"
-        stuck.set()
-        assert (await ask(engine, "short")).text == "yes"
-
-
 @pytest.mark.parametrize("place", ["render", "answer_format", "join", "step"])
 async def test_a_panic_of_a_native_library_ends_only_its_request(
     tmp_path: Path, place: str
@@ -169,31 +143,3 @@ async def test_a_panic_of_a_native_library_ends_only_its_request(
             assert "index out of bounds" in (answer.finished.error or "")
         assert engine.status.state == "ready"
         assert (await ask(engine, "short")).text == "yes"
-
-
-async def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-    goes_on = threading.Event()
-
-    def wait_at_six(number: int) -> None:
-        if number == 6:
-            goes_on.wait(60)
-
-    stage.model.fault = wait_at_six
-
-    async with loaded_engine(tmp_path, Limits(stuck_after_s=1.0), loader=stage.load) as engine:
-        answer = await ask(engine, "long")
-        assert answer.finished.stop.kind is StopKind.ERROR
-        assert "has not completed a step for 1 seconds" in (answer.finished.error or "")
-        assert engine.status.state == "failed"
-        with pytest.raises(EngineStuck, match="Restart this model"):
-            await engine.generate(request("short"))
-        goes_on.set()
-        ends_at = time.monotonic() + 60
-        while True:
-            try:
-                assert (await ask(engine, "short")).text == "yes"
-                break
-            except EngineStuck:
-                assert time.monotonic() < ends_at
-                await asyncio.sleep(0.05)

@@ -14,7 +14,6 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.prompt_scoring import PromptScorer
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
 from engine.values.limits import Limits
@@ -162,19 +161,6 @@ def test_an_answer_of_no_tokens_ends_at_its_limit_and_leaves_its_prompt_to_the_n
     assert _end(again).usage.cached_tokens == 49
 
 
-def test_an_answer_is_the_same_with_the_scores_of_its_prompt(loaded: Any) -> None:
-    prompt = ids(70, 10)
-    [without] = loaded(
-        GenerationRequest(prompt=prompt, max_tokens=12, sampling=Sampling(temperature=0.0))
-    )
-    [scored] = loaded(asked(prompt, max_tokens=12))
-    assert _text(scored) == _text(without)
-    first = next(
-        i for i, one in enumerate(scored) if not isinstance(one, (PromptProgress, PromptScores))
-    )
-    assert not any(isinstance(one, PromptScores) for one in scored[first:])
-
-
 async def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
     demo_model_path: Path, tmp_path: Path
 ) -> None:
@@ -192,13 +178,6 @@ async def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_ca
         assert len(scores_in(events)[1]) == 3
 
 
-def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory() -> None:
-    prompt, size = ids(5000), 150_000
-    scorer = PromptScorer(prompt, PromptScoring(2000), size)
-    assert 16 <= scorer.max_tokens(1) < 200
-    assert scorer.max_tokens(4) == scorer.max_tokens(1) // 4
-
-
 def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:
     for scoring, field in (
         (PromptScoring(-1), "prompt_scoring.start"),
@@ -210,47 +189,6 @@ def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:
         assert refused.value.field == field
 
 
-async def test_a_scored_prompt_can_be_cancelled_between_chunks(demo_model_path: Path) -> None:
-    engine = Engine(Limits(prefill_chunk=4))
-    info = await engine.load(demo_model_path)
-    generation = await engine.generate(asked(ids(info.context_length)))
-    scored = 0
-    async for event in generation.events():
-        if isinstance(event, PromptScores):
-            scored += len(event)
-            generation.cancel()
-    assert generation.finished is not None
-    assert generation.finished.stop.kind is StopKind.CANCELLED
-    assert scored < info.context_length
-    [_, finished] = [event async for event in (await engine.generate(asked((5,)))).events()][-2:]
-    assert isinstance(finished, Finished)
-    await engine.aclose()
-
-
-async def test_choices_that_are_cancelled_together_read_their_prompt_no_further(
-    demo_model_path: Path,
-) -> None:
-    engine = Engine(Limits(prefill_chunk=4))
-    info = await engine.load(demo_model_path)
-    choices = await engine.generate_together([asked(ids(info.context_length))] * 5)
-    async for event in choices[0].events():
-        if isinstance(event, PromptScores):
-            break
-    # Cancels all of them between two steps, and waits until nothing runs.
-    await engine.unload(cancels_running=True)
-    for events in [[event async for event in one.events()] for one in choices[1:]]:
-        assert _end(events).stop.kind is StopKind.CANCELLED
-    await engine.aclose()
-
-
 def _end(events: Sequence[Event]) -> Finished:
     assert isinstance(events[-1], Finished)
     return events[-1]
-
-
-def _scored(events: Sequence[Event]) -> list[PromptScores]:
-    return [one for one in events if isinstance(one, PromptScores) and one.logprobs]
-
-
-def _text(events: Sequence[Event]) -> str:
-    return "".join(getattr(event, "text", "") for event in events)

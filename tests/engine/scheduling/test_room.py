@@ -1,6 +1,5 @@
 """Requests whose context cannot fit into memory are refused, and those that fit later wait."""
 
-import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -166,19 +165,6 @@ async def test_request_waits_for_memory_of_running_answers(tmp_path: Path) -> No
         assert max(rows for rows, _ in stage.model.calls) == 1
 
 
-async def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.001)
-
-    async with loaded_engine(
-        tmp_path, Limits(context_bytes=1024 * TOKEN), loader=stage.load
-    ) as engine:
-        first = await engine.generate(request("long", max_tokens=400))
-        large = await engine.generate(request("short", max_tokens=600))
-        first.cancel()
-        assert (await large.collect()).text == "yes"
-        assert (await first.collect()).finished.stop.kind is StopKind.CANCELLED
-
-
 async def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=100_000)
 
@@ -270,21 +256,3 @@ async def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
         assert (await (await engine.generate(large)).collect()).text == "yes"
         [left] = evicted
         assert 0 < left < 200 * mib
-
-
-async def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-
-    def load(folder: Path, **options: Any) -> Any:
-        backend = stage.load(folder, **options)
-        backend.info = replace(backend.info, cache=CacheSize(1 << 40), context_length=1 << 20)
-        return backend
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
-        # No machine has 10,000 TB; one that seems full takes on 4,096 tokens nonetheless.
-        with pytest.raises(InvalidRequest, match="max_tokens"):
-            await engine.generate(request("short", max_tokens=10_000))
-        generation = await asyncio.wait_for(
-            engine.generate(request("short", max_tokens=100)), timeout=60
-        )
-        assert (await generation.collect()).text == "yes"

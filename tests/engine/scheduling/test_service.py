@@ -21,7 +21,7 @@ from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
 from engine.values.request import GenerationRequest, Message, TraceLevel
 from tests.engine.scheduling.stages import stage_of
-from tests.support.asking import ask, loaded_engine, request, run
+from tests.support.asking import ask, loaded_engine, request
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -128,37 +128,6 @@ async def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: P
         await engine.generate(request("short"))
 
 
-def test_two_loops_are_served_at_once(engine: Engine) -> None:
-    texts: list[str] = []
-
-    def other() -> None:
-        texts.append(run(ask(engine, COUNT)).text)
-
-    threads = [threading.Thread(target=other) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(texts) == 4
-    assert len(set(texts)) == 1
-
-
-async def test_decoding_goes_on_while_a_long_prompt_is_read(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, context=100_000, step_s=0.002)
-
-    async with loaded_engine(tmp_path, Limits(prefill_chunk=16), loader=stage.load) as engine:
-        running = await engine.generate(request("long"))
-        reader = asyncio.ensure_future(running.collect())
-        await asyncio.sleep(0.05)
-        long = await engine.generate(request("y" * 1600, max_tokens=1))
-        await long.collect()
-        # 1,600 characters are 100 chunks: had they held up decoding, the other answer would
-        # have stood still while they were read.
-        running.cancel()
-        answer = await reader
-        assert answer.finished.usage.output_tokens > 60
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
 async def test_loading_models_again_and_again_leaves_no_thread_behind(
     demo_model_path: Path,
@@ -205,10 +174,3 @@ def test_program_that_does_not_close_its_engine_exits_normally(
     program = [sys.executable, "-c", _FORGETFUL, str(demo_model_path), how]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (code, "")
-
-
-async def test_engine_is_closed_at_the_end_of_its_block(demo_model_path: Path) -> None:
-    async with Engine() as engine:
-        await engine.load(demo_model_path)
-    with pytest.raises(EngineClosed):
-        await engine.load(demo_model_path)

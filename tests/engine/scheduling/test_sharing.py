@@ -40,19 +40,6 @@ async def test_requests_that_arrive_together_each_get_an_answer_and_count_the_sh
         assert (use.hits, use.hit_tokens) == (3, 3 * shared)
 
 
-async def test_the_choices_of_one_request_count_their_prompt_as_read_once(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-
-    async with loaded_engine(stage.folder, loader=stage.load) as engine:
-        generations = await engine.generate_together([request(BEGINNING + "a")] * 5)
-        answers = [await one.collect() for one in generations]
-        assert {one.text for one in answers} == {"yes"}
-        prompt = answers[0].finished.usage.prompt_tokens
-        cached = [one.finished.usage.cached_tokens for one in answers]
-        assert cached == [0] + [prompt - 1] * 4
-        assert read_tokens(stage) < prompt
-
-
 async def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
     tmp_path: Path,
 ) -> None:
@@ -92,19 +79,3 @@ async def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_one
         assert [one.text for one in answers] == ["", "no", "perhaps"]
         assert answers[1].finished.usage.cached_tokens == 0
         assert answers[2].finished.usage.cached_tokens > 0
-
-
-async def test_the_progress_of_a_request_that_waits_only_grows_to_the_whole(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path)
-
-    async with loaded_engine(stage.folder, loader=stage.load) as engine:
-        generations = await engine.generate_together([request(BEGINNING + one) for one in "ab"])
-        await generations[0].collect()
-        seen = [
-            event async for event in generations[1].events() if isinstance(event, PromptProgress)
-        ]
-        done = [event.processed for event in seen]
-        assert done == sorted(done)
-        assert seen[-1].processed <= seen[-1].total
-        assert seen[0].cached == 0
-        assert seen[-1].cached > 256

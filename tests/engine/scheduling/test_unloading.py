@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
-from engine.errors import EngineError, ModelLoadFailed, NoModel
-from tests.engine.scheduling.stages import Failing, SlowLoading, Waking, stage_of, until
+from engine.errors import ModelLoadFailed, NoModel
+from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 
 
@@ -27,40 +27,6 @@ async def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
         await until(lambda: engine.status.is_unloaded)
         assert len(await engine.tokenize("yes")) > 0
         assert loader.loaded == 3
-
-
-async def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
-    loader = Waking(stage_of(tmp_path))
-    engine = Engine(loader=loader)
-    await engine.load(tmp_path)
-    engine.unload_after(0.01)
-    await until(lambda: engine.status.is_unloaded)
-    asked = asyncio.create_task(engine.generate(request("short")))
-    await until(lambda: engine.status.state == "loading")
-    async with asyncio.timeout(30):
-        await engine.aclose()
-    assert not loader.may_wake.is_set()
-    with pytest.raises(EngineError):
-        await asked
-
-
-async def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
-    tmp_path: Path,
-) -> None:
-    loader = Waking(stage_of(tmp_path))
-    async with loaded_engine(tmp_path, loader=loader) as engine:
-        engine.unload_after(0.2)
-        await until(lambda: engine.status.is_unloaded)
-        asked = asyncio.create_task(engine.generate(request("long")))
-        await until(lambda: engine.status.state == "loading")
-        # It stays the loaded model for everybody who looks meanwhile.
-        assert engine.model is not None
-        asked.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
-        loader.may_wake.set()
-        assert (await ask(engine, "short")).text == "yes"
-        await until(lambda: engine.status.running + engine.status.waiting == 0)
 
 
 async def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
@@ -120,18 +86,6 @@ async def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) 
     assert (await ask(engine, "short")).text == "yes"
     assert loader.loaded == 1
     await engine.aclose()
-
-
-async def test_removing_a_model_that_was_unloaded_while_idle_leaves_no_model(
-    tmp_path: Path,
-) -> None:
-    async with loaded_engine(tmp_path, loader=stage_of(tmp_path).load) as engine:
-        engine.unload_after(0.01)
-        await until(lambda: engine.status.is_unloaded)
-        await engine.unload()
-        assert engine.model is None
-        with pytest.raises(NoModel):
-            await engine.generate(request("short"))
 
 
 async def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(

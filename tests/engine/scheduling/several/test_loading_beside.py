@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel, RequestCancelled
+from engine.errors import ModelLoadFailed, NoModel
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
 from engine.stopping.record import StopKind
@@ -110,22 +110,6 @@ async def test_a_failed_load_only_fails_the_requests_that_wait_for_it(held: Held
     await engine.aclose()
 
 
-async def test_loading_another_default_model_can_be_cancelled_while_others_answer(
-    held: Held,
-) -> None:
-    engine = await opened(held)
-    running = await engine.generate(request("long"))
-    loading = asyncio.ensure_future(engine.load(held.models.offered[1].folder))
-    await until(lambda: held.parts > 0)
-    engine.cancel_load()
-    with pytest.raises(ModelLoadFailed, match="cancelled"):
-        await loading
-    assert (await running.collect()).finished.stop.kind is StopKind.EOS
-    assert engine.model is not None
-    assert engine.model.id == "here"
-    await engine.aclose()
-
-
 async def test_the_model_that_was_loaded_last_is_the_default_one_and_the_other_stays(
     held: Held,
 ) -> None:
@@ -138,13 +122,3 @@ async def test_the_model_that_was_loaded_last_is_the_default_one_and_the_other_s
     assert (await ask(engine, "short")).text == "yes"
     assert held.models.loads == ["here", "slow"]
     await engine.aclose()
-
-
-async def test_closing_does_not_wait_for_a_load(held: Held) -> None:
-    engine = await opened(held)
-    waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
-    await until(lambda: held.parts > 0)
-    await engine.aclose()
-    with pytest.raises(EngineError) as caught:
-        await waiting
-    assert isinstance(caught.value, (EngineClosed, NoModel, RequestCancelled))

@@ -72,22 +72,3 @@ async def test_random_requests_to_five_models_with_room_for_two_are_all_answered
         assert figures[1][1] <= figures[0][1]
         assert len(set(models.loads)) == 5
         assert len(models.loads) >= 10
-
-
-async def test_no_more_models_are_in_memory_than_there_is_room_for(models: StagedModels) -> None:
-    most = need(models.offered[0].folder).total
-    async with offered_engine(
-        models.offered, Limits(memory_bytes=most * 2 + most // 2), models
-    ) as engine:
-        seen: list[int] = []
-
-        async def watch() -> None:
-            while True:
-                seen.append(sum(one.memory_bytes > 0 or one.is_loaded for one in engine.models))
-                await asyncio.sleep(0.001)
-
-        watching = asyncio.create_task(watch())
-        random_ = random.Random(3)
-        await asyncio.gather(*(_asked(engine, random_) for _ in range(15)))
-        watching.cancel()
-        assert max(seen) == 2

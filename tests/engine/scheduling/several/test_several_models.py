@@ -1,7 +1,6 @@
 """Several models at once: chosen by name, loaded when needed, each with its own queue and cache."""
 
 import asyncio
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
-from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, loaded_engine, offered_engine, request
 from tests.support.several.offered_models import write_models
@@ -104,15 +102,6 @@ async def test_an_unknown_name_is_refused_with_the_nearest_names(
             await engine.generate(request(_ASKED))
 
 
-async def test_without_an_offer_one_model_answers_whatever_is_named(
-    models: list[OfferedModel],
-) -> None:
-    async with loaded_engine(models[0].folder) as engine:
-        answer = await ask(engine, _ASKED, max_tokens=24, model="gpt-4o")
-        assert answer.text == await alone(models[0])
-        assert [one.id for one in engine.models] == [models[0].id]
-
-
 async def test_the_least_recently_used_model_is_unloaded_when_room_is_needed(
     models: list[OfferedModel],
 ) -> None:
@@ -199,26 +188,6 @@ async def test_each_model_has_its_own_prompt_cache_status_and_bytes(
         assert state(engine, a) == "ready"
 
 
-async def test_a_constrained_answer_is_held_to_the_form_of_its_own_model(
-    models: list[OfferedModel],
-) -> None:
-    async with offered_engine(models) as engine:
-        await engine.load(models[0].folder)
-        form = OutputConstraint({"type": "object", "properties": {"n": {"type": "integer"}},
-                                 "required": ["n"]})  # fmt: skip
-        answers = await asyncio.gather(
-            *(
-                ask(engine, _ASKED, max_tokens=40, model=one.id, constraint=form)
-                for one in models * 3
-            )
-        )
-        for answer in answers:
-            if answer.finished.stop.kind is StopKind.EOS:
-                assert isinstance(json.loads(answer.text)["n"], int)
-            else:
-                assert answer.text.lstrip().startswith("{")
-
-
 async def test_the_only_model_becomes_one_of_several_when_others_are_offered(
     models: list[OfferedModel],
 ) -> None:
@@ -264,24 +233,6 @@ async def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
         with pytest.raises(NoModel):
             await ask(engine, _ASKED)
         assert (await ask(engine, _ASKED, model=models[0].id)).text
-
-
-async def test_long_requests_leave_a_short_one_its_turn_where_several_models_share_the_memory(
-    models: list[OfferedModel],
-) -> None:
-    a = models[0]
-    async with offered_engine(models, room_for(models, 3)) as engine:
-        for one in models[:3]:
-            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
-        large = [request(_ASKED, max_tokens=9_100, rules=_ENDLESS, model=a.id) for _ in range(6)]
-        running = [await engine.generate(one) for one in large]
-        # What is planned for models that answer nobody is lent to those that do.
-        await until(lambda: status_of(engine, a).running == 6)
-        assert (await ask(engine, _ASKED, max_tokens=4, model=a.id)).text
-        assert not any(one._is_closed for one in running)
-        for generation in running:
-            generation.cancel()
-        await asyncio.gather(*(one.collect() for one in running))
 
 
 async def test_a_request_that_does_not_fit_beside_another_models_answers_waits_for_them(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.errors import EngineClosed, EngineStuck, ModelLoadFailed
+from engine.errors import EngineStuck, ModelLoadFailed
 from engine.generation import Answer
 from engine.inference.backend import OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
@@ -187,36 +187,5 @@ async def test_an_engine_that_is_closed_does_not_wait_for_a_stuck_step(blockade:
     await engine.aclose()
     assert (await running).finished.stop.kind is StopKind.CANCELLED
     assert engine.is_stuck
-    blockade.opened.set()
-    await until(lambda: not engine.is_stuck)
-
-
-async def test_who_waits_for_a_load_that_hangs_learns_that_the_engine_ends(
-    blockade: Blockade,
-) -> None:
-    engine = Engine(loader=blockade)
-    engine.offer(blockade.models.offered)
-    blockade.holds_load_of = "here"
-    load = asyncio.ensure_future(engine.load(blockade.models.offered[0].folder))
-    await asyncio.to_thread(blockade.is_held.wait, 60)
-    await engine.aclose()
-    with pytest.raises(EngineClosed, match="shut down"):
-        await asyncio.wait_for(load, 60)
-    blockade.opened.set()
-    await until(lambda: not engine.is_stuck)
-
-
-async def test_who_waits_for_a_question_that_hangs_learns_that_the_engine_ends(
-    blockade: Blockade, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = Engine(loader=blockade)
-    engine.offer(blockade.models.offered)
-    await engine.load(blockade.models.offered[0].folder)
-    monkeypatch.setattr(MlxBackend, "tokenize", lambda *_: blockade.hold())
-    question = asyncio.ensure_future(engine.tokenize("some text"))
-    await asyncio.to_thread(blockade.is_held.wait, 60)
-    await engine.aclose()
-    with pytest.raises(EngineClosed, match="shut down"):
-        await asyncio.wait_for(question, 60)
     blockade.opened.set()
     await until(lambda: not engine.is_stuck)
