@@ -12,12 +12,12 @@ from app.settings import options
 TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")
 
 
-def test_the_command_line_knows_every_agent() -> None:
+def test_every_agent_is_an_option() -> None:
     assert set(options.AGENTS) == set(AGENTS)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_gets_the_address_the_model_and_the_key(name: str) -> None:
+def test_agent_setup_has_url_model_key(name: str) -> None:
     setup = AGENTS[name].set_up(TARGET)
     told = json.dumps([setup.variables, setup.arguments, setup.files])
     assert TARGET.url in told
@@ -29,7 +29,7 @@ def test_an_agent_gets_the_address_the_model_and_the_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_lines_are_shell_commands_and_never_contain_the_key(name: str) -> None:
+def test_agent_commands_do_not_contain_key(name: str) -> None:
     written = lines(AGENTS[name], TARGET, ("-p", "it's a test"))
     assert TARGET.key not in written
     assert "$FULLSTOP_API_KEY" in written or "export FULLSTOP_API_KEY" in written
@@ -38,7 +38,7 @@ def test_lines_are_shell_commands_and_never_contain_the_key(name: str) -> None:
     assert (words[0], words[-2:]) == (AGENTS[name].program, ["-p", "it's a test"])
 
 
-def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
+def test_agent_files_in_temporary_folder() -> None:
     setup = AGENTS["aider"].set_up(TARGET)
     assert with_folder(setup, "/tmp/x").arguments[-1] == "/tmp/x/fullstop-aider.json"
     assert json.loads(setup.files["fullstop-aider.json"])["openai/owner/some model"]
@@ -48,14 +48,14 @@ def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
     assert '="${TMPDIR:-/tmp}/fullstop-qwen.json"' in lines(AGENTS["qwen"], TARGET)
 
 
-def test_claude_code_compacts_within_the_model_context() -> None:
+def test_claude_code_context_variables() -> None:
     variables = AGENTS["claude"].set_up(TARGET).variables
     assert variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "65536"
     assert variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "16384"
     assert "CLAUDE_CODE_AUTO_COMPACT_WINDOW" not in variables
 
 
-def test_agents_that_read_json_get_settings_that_parse() -> None:
+def test_agent_json_settings_parse() -> None:
     vibe = AGENTS["vibe"].set_up(TARGET).variables
     [model], [provider] = json.loads(vibe["VIBE_MODELS"]), json.loads(vibe["VIBE_PROVIDERS"])
     assert model["alias"] == vibe["VIBE_ACTIVE_MODEL"]

@@ -43,7 +43,7 @@ def test_help_shows_examples(words: list[str], capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     "stop", [" ", "---", "--", "--json", "-", "a,b", r"\n", "\n", "=x", "--stop", "é́", ""]
 )
-def test_a_stop_is_taken_exactly_as_given(stop: str, asked: list[AskOptions]) -> None:
+def test_cli_stop_is_literal(stop: str, asked: list[AskOptions]) -> None:
     code = main(["ask", "hi", "--stop", stop])
     if stop:
         assert asked[0].answer.stops == (stop,)
@@ -52,12 +52,12 @@ def test_a_stop_is_taken_exactly_as_given(stop: str, asked: list[AskOptions]) ->
         assert (code, asked) == (2, [])
 
 
-def test_escapes_are_interpreted_only_on_request(asked: list[AskOptions]) -> None:
+def test_cli_escapes_option(asked: list[AskOptions]) -> None:
     main(["ask", "hi", "--stop", r"\n\u4e2d", "--escapes"])
     assert asked[0].answer.stops == ("\n中",)
 
 
-def test_options_of_an_answer_reach_the_request(asked: list[AskOptions]) -> None:
+def test_cli_answer_options(asked: list[AskOptions]) -> None:
     words = [
         "--max-tokens",
         "7",
@@ -82,7 +82,7 @@ def test_options_before_the_command_apply_to_it(asked: list[AskOptions]) -> None
     assert asked[0].answer.stops == ("x",)
 
 
-def test_words_after_two_dashes_are_the_prompt(asked: list[AskOptions]) -> None:
+def test_cli_prompt_after_two_dashes(asked: list[AskOptions]) -> None:
     main(["ask", "--", "--stop"])
     assert asked[0].prompt == "--stop"
 
@@ -113,7 +113,7 @@ def test_words_after_two_dashes_are_the_prompt(asked: list[AskOptions]) -> None:
         (["frobnicate"], "frobnicate"),
     ],
 )
-def test_wrong_usage_is_named_on_standard_error(
+def test_cli_usage_errors(
     words: list[str],
     named: str,
     capsys: pytest.CaptureFixture[str],
@@ -148,7 +148,7 @@ def test_wrong_usage_is_named_on_standard_error(
         (["run"], "the following arguments are required: MODEL."),
     ],
 )
-def test_a_typo_is_answered_in_one_line_with_the_nearest_word(
+def test_cli_typo_suggestions(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) in (1, 2)
@@ -162,7 +162,7 @@ def test_a_typo_is_answered_in_one_line_with_the_nearest_word(
     ("name", "meant"),
     [("ls", "list"), ("show", "show"), ("pull", "download"), ("rm", "remove")],
 )
-def test_names_that_hands_know_mean_actions_of_models(name: str, meant: str) -> None:
+def test_cli_aliases_of_models(name: str, meant: str) -> None:
     alias = next(one for one in COMMANDS if one.name == name)
     models = next(one for one in COMMANDS if one.name == "models")
     action = next(one for one in models.actions if one.name == meant)
@@ -170,7 +170,7 @@ def test_names_that_hands_know_mean_actions_of_models(name: str, meant: str) -> 
     assert alias.alias_of == f"models {meant}"
 
 
-def test_run_with_a_prompt_answers_it_once(asked: list[AskOptions]) -> None:
+def test_cli_run_with_prompt(asked: list[AskOptions]) -> None:
     main(["run", "demo-model", "Count", "to 3", "--stop", "2", "--max-tokens", "9"])
     assert asked[0].prompt == "Count to 3"
     assert asked[0].model == paths.demo_model()
@@ -178,7 +178,7 @@ def test_run_with_a_prompt_answers_it_once(asked: list[AskOptions]) -> None:
     assert asked[0].answer.conversation.max_tokens == 9
 
 
-def test_run_in_a_terminal_without_a_prompt_chats(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_run_without_prompt_chats(monkeypatch: pytest.MonkeyPatch) -> None:
     chats: list[tuple[ModelOptions, tuple[str, ...]]] = []
     monkeypatch.setattr(terminal_chat, "chat", lambda *given: chats.append(given) or 0)
     parent, terminal = os.openpty()
@@ -191,7 +191,7 @@ def test_run_in_a_terminal_without_a_prompt_chats(monkeypatch: pytest.MonkeyPatc
     assert (options.answer.stops, files) == (("x",), ("a.txt",))
 
 
-def test_the_key_comes_from_the_environment_unless_it_is_given(
+def test_cli_api_key_from_environment(
     served: list[ServeOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FULLSTOP_API_KEY", "from-environment")
@@ -200,7 +200,7 @@ def test_the_key_comes_from_the_environment_unless_it_is_given(
     assert [options.api_key for options in served] == ["from-environment", "given"]
 
 
-def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_window_options(monkeypatch: pytest.MonkeyPatch) -> None:
     options: list[ChatOptions] = []
     monkeypatch.setattr(window, "run", lambda given: options.append(given) or 0)
     assert main(["--stop", "END", "--max-tokens", "9", "--model", "~/m"]) == 0
@@ -209,9 +209,7 @@ def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> N
     assert options[0].model == Path.home() / "m"
 
 
-def test_a_saved_run_as_the_only_argument_is_opened_in_the_window(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cli_saved_run_argument_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     options: list[ChatOptions] = []
     monkeypatch.setattr(window, "run", lambda given: options.append(given) or 0)
     file = tmp_path / "file.run"
@@ -226,7 +224,7 @@ def test_a_saved_run_as_the_only_argument_is_opened_in_the_window(
     assert options[-1].opened is None
 
 
-def test_an_interrupt_ends_with_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cli_interrupt_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: AskOptions) -> int:
         raise KeyboardInterrupt
 

@@ -34,7 +34,7 @@ def names(one: Any) -> list[str] | None:
     return None if one.offered is None else [model.id for model in one.offered]
 
 
-def test_one_model_answers_everything_if_one_is_given_or_only_the_demo_model_is_there(
+def test_served_models_single(
     folder: Path,
 ) -> None:
     only = str(folder / "owner--model-3")
@@ -44,7 +44,7 @@ def test_one_model_answers_everything_if_one_is_given_or_only_the_demo_model_is_
     assert served_models(options(model=(only,))).default == Path(only)
 
 
-def test_given_models_are_offered_and_the_first_is_the_default_one(folder: Path) -> None:
+def test_served_models_first_is_default(folder: Path) -> None:
     given = (str(folder / "owner--model-3"), str(folder / "owner--model-2"))
     served = served_models(
         options(model=given, alias=("haiku=owner--model-2",), pin=("owner--model-3",))
@@ -56,7 +56,7 @@ def test_given_models_are_offered_and_the_first_is_the_default_one(folder: Path)
     assert [one.is_pinned for one in served.offered] == [True, False]
 
 
-def test_a_folder_offers_its_models_beside_the_demo_model(folder: Path) -> None:
+def test_served_models_of_folder(folder: Path) -> None:
     served = served_models(options(models_folder=(str(folder),)))
     assert names(served) == [
         paths.demo_model().name,
@@ -67,9 +67,7 @@ def test_a_folder_offers_its_models_beside_the_demo_model(folder: Path) -> None:
     assert served.default == paths.demo_model()
 
 
-def test_without_options_all_models_on_this_computer_are_offered_unless_one_is_to_answer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_served_models_without_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [look_into(one, Origin.FOLDER) for one in sorted(folder.iterdir())]
     demo = look_into(paths.demo_model(), Origin.BUNDLED)
     monkeypatch.setattr(paths, "local_models", lambda: [demo, *found])
@@ -89,18 +87,14 @@ def test_without_options_all_models_on_this_computer_are_offered_unless_one_is_t
         ({"pin": ("owner--model-9",)}, "the nearest names are owner--model-"),
     ],
 )
-def test_wrong_options_are_refused_with_a_remedy(
-    folder: Path, values: dict[str, Any], said: str
-) -> None:
+def test_served_models_option_errors(folder: Path, values: dict[str, Any], said: str) -> None:
     values = {"models_folder": (str(folder),), **values} if "model" not in values else values
     with pytest.raises(CommandError) as told:
         served_models(options(**values))
     assert said in str(told.value)
 
 
-def test_models_of_the_same_name_are_distinguished_by_their_parent_folders(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_offered_models_of_same_name(folder: Path, tmp_path: Path) -> None:
     second = tmp_path / "elsewhere" / "owner--model-2"
     second.parent.mkdir()
     second.symlink_to(folder / "owner--model-3")

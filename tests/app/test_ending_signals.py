@@ -27,14 +27,12 @@ async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_delivered_on_the_loop(signals: EndingSignals, number: int) -> None:
+def test_signal_is_delivered_on_loop(signals: EndingSignals, number: int) -> None:
     asyncio.run(delivered(signals, number=number))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_before_the_loop_is_delivered_when_it_runs(
-    signals: EndingSignals, number: int
-) -> None:
+def test_signal_before_loop_is_delivered(signals: EndingSignals, number: int) -> None:
     os.kill(os.getpid(), number)
     asyncio.run(delivered(signals))
 
@@ -47,7 +45,7 @@ def test_other_signals_are_not_delivered(signals: EndingSignals) -> None:
         asyncio.run(delivered(signals, within_s=0.05))
 
 
-def test_a_second_signal_ends_the_program_at_once() -> None:
+def test_second_signal_forces_exit() -> None:
     forced: list[bool] = []
     with contextlib.closing(EndingSignals(force=lambda: forced.append(True))):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -56,7 +54,7 @@ def test_a_second_signal_ends_the_program_at_once() -> None:
         assert forced == [True]
 
 
-def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+def test_ignored_sighup_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with contextlib.closing(EndingSignals()):
@@ -66,7 +64,7 @@ def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_the_old_handlers_are_restored() -> None:
+def test_signal_handlers_are_restored() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     EndingSignals().close()

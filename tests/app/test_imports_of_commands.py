@@ -89,20 +89,20 @@ def command(*words: str) -> str:
     [("--help",), ("--version",), ("serve", "--help"), ("ask", "--help"), ("probe", "--help")],
     ids=" ".join,
 )
-def test_help_and_version_load_nothing_but_the_command_line(words: tuple[str, ...]) -> None:
+def test_imports_of_help_and_version(words: tuple[str, ...]) -> None:
     printed, loaded = loaded_of(LIGHT, command(*words))
     assert printed
     assert loaded == []
 
 
-def test_ask_loads_no_window_and_no_server() -> None:
+def test_imports_of_ask() -> None:
     forbidden = (*WINDOW, *SERVER, *UNUSED_OF_MODELS, "pydantic")
     printed, loaded = loaded_of(forbidden, command("ask", "Count to 3", "--max-tokens", "4"))
     assert printed
     assert loaded == []
 
 
-def test_serve_has_loaded_no_window_and_nothing_unused_after_its_first_answer() -> None:
+def test_imports_of_serve() -> None:
     unused = ("opentelemetry", *SEVERAL)
     forbidden = (*WINDOW, *UNUSED_OF_MODELS, *unused)
     printed, loaded = loaded_of(forbidden, SERVE)
@@ -110,21 +110,21 @@ def test_serve_has_loaded_no_window_and_nothing_unused_after_its_first_answer() 
     assert loaded == []
 
 
-def test_listing_models_loads_no_model_no_window_no_server_and_no_client_of_the_hub() -> None:
+def test_imports_of_models() -> None:
     forbidden = (*WINDOW, *MODEL, *UNUSED_OF_MODELS, *SERVER, "pydantic", "huggingface_hub")
     printed, loaded = loaded_of(forbidden, command("models"))
     assert "demo-model" in printed
     assert loaded == []
 
 
-def test_probe_loads_no_model_no_window_and_no_server() -> None:
+def test_imports_of_probe() -> None:
     forbidden = (*WINDOW, *MODEL, *UNUSED_OF_MODELS, "api.server", "pydantic", "psutil")
     _, loaded = loaded_of(forbidden, command("probe", "http://127.0.0.1:9", "--timeout", "5"))
     assert loaded == []
 
 
 @pytest.mark.parametrize("words", [("replay", "/nowhere"), ("inspect", "/nowhere")], ids=" ".join)
-def test_a_command_that_reads_a_file_loads_no_model_no_window_and_no_server(
+def test_imports_of_file_commands(
     words: tuple[str, ...],
 ) -> None:
     assert loaded_of((*WINDOW, *MODEL, *SERVER, "asyncio"), command(*words))[1] == []

@@ -18,7 +18,7 @@ async def ctrl_c() -> None:
     await asyncio.sleep(0.02)  # the loop delivers it on one of its next turns
 
 
-def test_the_innermost_call_gets_ctrl_c_and_the_outer_one_gets_the_next() -> None:
+def test_interrupt_reaches_innermost_handler() -> None:
     got: list[str] = []
 
     async def steps(interrupts: Interrupts) -> None:
@@ -31,7 +31,7 @@ def test_the_innermost_call_gets_ctrl_c_and_the_outer_one_gets_the_next() -> Non
     assert got == ["inner", "outer"]
 
 
-def test_ctrl_c_between_two_calls_goes_to_the_next_one_once() -> None:
+def test_interrupt_between_handlers_is_kept() -> None:
     got: list[str] = []
 
     async def steps(interrupts: Interrupts) -> None:
@@ -45,7 +45,7 @@ def test_ctrl_c_between_two_calls_goes_to_the_next_one_once() -> None:
     assert got == ["first"]
 
 
-def test_the_old_effect_of_ctrl_c_is_restored() -> None:
+def test_interrupt_handler_is_restored() -> None:
     before = signal.getsignal(signal.SIGINT)
 
     async def steps(interrupts: Interrupts) -> None:

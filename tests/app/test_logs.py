@@ -8,7 +8,7 @@ import pytest
 from app.logs import log_as_json_lines, log_to_standard_error
 
 
-def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_log_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     log_as_json_lines()
     log = logging.getLogger("api.server")
     log.info("line %d\nof two", 1, extra={"fields": {"status": 200, "path": "/grün"}})
@@ -24,7 +24,7 @@ def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) 
     assert "ValueError: broken" in second["traceback"]
 
 
-def test_a_pipe_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_to_pipe_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     log_to_standard_error(is_verbose=True)
     logging.getLogger("api.server").info("hello")
     assert "\x1b" not in capsys.readouterr().err

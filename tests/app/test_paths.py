@@ -17,13 +17,11 @@ def _no_models_were_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-def test_a_clone_finds_the_demo_model_in_its_assets() -> None:
+def test_demo_model_of_clone() -> None:
     assert paths.demo_model() == REPOSITORY / "assets" / "demo-model"
 
 
-def test_a_wheel_contains_the_demo_model_and_the_pages_of_help_at_the_expected_places(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_demo_model_and_pages_of_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     packaged = {Path(source).name: REPOSITORY / target for source, target in included.items()}
@@ -40,9 +38,7 @@ def test_a_wheel_contains_the_demo_model_and_the_pages_of_help_at_the_expected_p
         assert paths.page(name) == place
 
 
-def test_a_model_has_the_name_of_its_folder_or_of_its_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_folder_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     folder = tmp_path / "models--makers--some-model" / "snapshots" / "abc"
     shutil.copytree(paths.demo_model(), folder)
@@ -53,9 +49,7 @@ def test_a_model_has_the_name_of_its_folder_or_of_its_repository(
     assert paths.model_folder("makers/none") == Path("makers/none")
 
 
-def test_a_folder_that_was_added_in_the_window_is_searched_by_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_model_folders_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "config"))
     folder = tmp_path / "mine" / "added-model"
     shutil.copytree(paths.demo_model(), folder)

@@ -34,7 +34,7 @@ def open_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("open_umask")
-async def test_the_database_and_its_companions_are_private_from_the_start(tmp_path: Path) -> None:
+async def test_database_files_are_private(tmp_path: Path) -> None:
     file = tmp_path / "data" / "conversations.db"
 
     store = await open_store(file)
@@ -48,7 +48,7 @@ async def test_the_database_and_its_companions_are_private_from_the_start(tmp_pa
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_settings_and_keys_are_private(tmp_path: Path) -> None:
+def test_settings_and_key_files_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     settings = SettingsFile(folder)
     settings.save(Settings())
@@ -58,9 +58,7 @@ def test_settings_and_keys_are_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_logs_are_private_before_and_after_they_are_rotated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     monkeypatch.setattr(logs, "_FILE_SIZE_BYTES", 200)
@@ -80,7 +78,7 @@ def test_logs_are_private_before_and_after_they_are_rotated(
     assert mode(file.parent) == 0o700
 
 
-def test_files_that_an_earlier_version_left_readable_become_private(tmp_path: Path) -> None:
+def test_earlier_files_become_private(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
     elsewhere = tmp_path / "elsewhere"

@@ -43,9 +43,7 @@ def arguments(row: Any) -> list[str]:
     return words
 
 
-def test_each_row_of_the_acceptance_table_gets_its_text_its_reason_and_its_record(
-    ask: Ask, row: Any
-) -> None:
+def test_ask_acceptance_table(ask: Ask, row: Any) -> None:
     answer = ask(*arguments(row))
     stop, usage = answer["stop"], answer["usage"]
     assert (answer["text"], answer["thinking"]) == (row.text, "")
@@ -59,9 +57,7 @@ def test_each_row_of_the_acceptance_table_gets_its_text_its_reason_and_its_recor
     assert {"passes", "guessed", "accepted", "forced"} <= answer["speculation"].keys()
 
 
-def test_a_thinking_budget_ends_the_thinking_and_is_kept_with_the_run(
-    ask: Ask, tmp_path: Path
-) -> None:
+def test_ask_thinking_budget(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     given = ask(
         *("Count from 1 to 5", "--thinking", "--thinking-budget", "6", "--max-tokens", "60"),
@@ -75,7 +71,7 @@ def test_a_thinking_budget_ends_the_thinking_and_is_kept_with_the_run(
     assert forced == [one.token_id for one in saved.tokens[7:10]]
 
 
-def test_the_answer_goes_to_standard_output_and_the_reason_to_standard_error(
+def test_ask_output_streams(
     program: Callable[..., Any],
 ) -> None:
     done = program("ask", "Count from 1 to 10, one number per line", "--stop", "6")
@@ -87,7 +83,7 @@ def test_the_answer_goes_to_standard_output_and_the_reason_to_standard_error(
 @pytest.mark.parametrize(
     ("prompt", "answer"), [("Count from 1 to 3, one number per line\n", "1\n2\n3\n"), (LONG, "")]
 )
-def test_a_prompt_can_come_from_standard_input_and_may_be_too_long(
+def test_ask_prompt_from_stdin(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], prompt: str, answer: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompt.encode())))
@@ -99,7 +95,7 @@ def test_a_prompt_can_come_from_standard_input_and_may_be_too_long(
         assert captured.err.count("\n") == 1
 
 
-def test_a_closed_pipe_ends_the_command_without_a_traceback(headless: dict[str, str]) -> None:
+def test_ask_closed_pipe(headless: dict[str, str]) -> None:
     asked = "-m app ask 'Count from 1 to 100' --ignore-eos 2>/dev/null"
     line = f"'{sys.executable}' {asked} | head -c 4"
     output, code = pexpect.run(
@@ -114,7 +110,7 @@ def test_a_closed_pipe_ends_the_command_without_a_traceback(headless: dict[str, 
     assert code in (0, 141)
 
 
-def test_ctrl_c_ends_the_answer_at_once_and_says_so(headless: dict[str, str]) -> None:
+def test_ask_ctrl_c(headless: dict[str, str]) -> None:
     words = ["-m", "app", "ask", "Count from 1 to 100", "--ignore-eos"]
     child = pexpect.spawn(
         sys.executable, words, cwd=str(REPOSITORY), env=headless, encoding="utf-8", timeout=30

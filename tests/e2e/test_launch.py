@@ -24,7 +24,7 @@ def environment(agent: StandIn, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_without_a_server_one_is_started_that_ends_with_the_agent(tmp_path: Path) -> None:
+def test_launch_starts_own_server(tmp_path: Path) -> None:
     agent = StandIn(tmp_path)
     # The server's modules come from this program, and not from the agent's folder.
     work = tmp_path / "work"
@@ -50,7 +50,7 @@ def test_without_a_server_one_is_started_that_ends_with_the_agent(tmp_path: Path
         urllib.request.urlopen(found["variables"]["ANTHROPIC_BASE_URL"], timeout=60)
 
 
-def test_a_signal_that_ends_the_command_is_passed_on_to_the_agent(tmp_path: Path) -> None:
+def test_launch_forwards_signals(tmp_path: Path) -> None:
     agent = StandIn(tmp_path)
     with scripted_server(context=100_000) as server:
         words = ["launch", "claude", "--url", server.url, "--anyway", "--", "--wait"]

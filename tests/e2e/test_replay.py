@@ -31,13 +31,13 @@ def replayed(saved_run: Path, capfd: pytest.CaptureFixture[str]) -> Callable[...
     return run
 
 
-def test_a_run_with_its_own_stops_ends_as_before(replayed: Callable[..., Any]) -> None:
+def test_replay_with_own_stops(replayed: Callable[..., Any]) -> None:
     again = replayed()
     assert again["text"] == "1\n2\n3\n4\n5\n6\n7\n8\n"
     assert (again["stop"]["kind"], again["stop"]["value"]) == ("stop_string", "9")
 
 
-def test_other_stops_give_the_result_of_a_real_run(
+def test_replay_with_other_stops(
     replayed: Callable[..., Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     again = replayed("--stop", r"3\n4", "--escapes")
@@ -51,7 +51,7 @@ def test_other_stops_give_the_result_of_a_real_run(
     ("content", "reason"),
     [(None, "cannot be read"), (b"{", "not a saved run"), (b"\xff", "UTF-8"), (b"[]", "run.json")],
 )
-def test_a_file_that_is_not_a_saved_run_is_named(
+def test_replay_of_invalid_file(
     content: bytes | None, reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.json"

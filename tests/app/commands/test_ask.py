@@ -26,14 +26,14 @@ Piped = Callable[[bytes], None]
         ("-", b"a long text\n", "a long text"),
     ],
 )
-def test_what_is_piped_is_the_text_that_the_prompt_is_about(
+def test_ask_piped_text_comes_before_prompt(
     piped: Piped, given: str, content: bytes, prompt: str
 ) -> None:
     piped(content)
     assert whole_prompt(given) == prompt
 
 
-def test_a_file_is_read_and_a_terminal_is_not(
+def test_ask_reads_stdin_file_and_no_terminal(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.txt"
@@ -51,9 +51,7 @@ def test_a_file_is_read_and_a_terminal_is_not(
 @pytest.mark.parametrize(
     ("content", "encoding"), [("café".encode("latin-1"), "UTF-8"), (b"\xff\xfea", "UTF-16")]
 )
-def test_standard_input_that_is_not_text_is_refused_by_name(
-    piped: Piped, content: bytes, encoding: str
-) -> None:
+def test_ask_refuses_binary_stdin(piped: Piped, content: bytes, encoding: str) -> None:
     piped(content)
     with pytest.raises(CommandError, match=f"standard input is not {encoding} .*iconv"):
         whole_prompt("Summarise")
@@ -81,7 +79,7 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (b"%PDF-1.4 nonsense", "a.pdf", "is damaged"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_and_nothing_is_asked(
+def test_ask_unreadable_file_is_named(
     prompts: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -95,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_asked(
     assert prompts == []
 
 
-def test_a_pdf_and_a_word_document_are_read(prompts: list[str], tmp_path: Path) -> None:
+def test_ask_reads_pdf_and_docx(prompts: list[str], tmp_path: Path) -> None:
     files = pdf(tmp_path / "a.pdf", ["Sales rose."]), word(tmp_path / "b.docx")
     assert main(["ask", "Why?", "--file", str(files[0]), "--file", str(files[1])]) == 0
     [sent] = prompts

@@ -33,7 +33,7 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_round")
-def test_the_demo_model_answers_as_the_plain_loop_and_each_source_is_measured(run: Run) -> None:
+def test_check_demo_model_comparison_and_measurements(run: Run) -> None:
     code, out, _ = run("demo-model", "--tokens", "24", "--json")
     said = json.loads(out)
     assert (code, said["model"], said["is_right"]) == (0, "demo-model", True)
@@ -61,7 +61,7 @@ def test_the_demo_model_answers_as_the_plain_loop_and_each_source_is_measured(ru
     ],
 )
 @pytest.mark.usefixtures("one_round")
-def test_a_difference_is_told_and_fails_unless_rounding_decides(
+def test_check_difference_fails_unless_near_tie(
     run: Run, monkeypatch: pytest.MonkeyPatch, difference: Difference, code: int, words: str
 ) -> None:
     def compared(_folder: Path, answers: Any, *_: Any) -> list[Comparison]:
@@ -73,15 +73,13 @@ def test_a_difference_is_told_and_fails_unless_rounding_decides(
     assert ("does not answer here as" in out) == bool(code)
 
 
-def test_a_model_that_is_not_here_is_refused_with_the_nearest_name(run: Run) -> None:
+def test_check_unknown_model_suggests_nearest_name(run: Run) -> None:
     code, out, err = run("demo-modle")
     assert (code, out) == (1, "")
     assert "there is no model demo-modle on this computer. Did you mean demo-model?" in err
 
 
-def test_a_model_that_cannot_be_loaded_is_refused_in_words(
-    run: Run, demo_model_path: Path, tmp_path: Path
-) -> None:
+def test_check_unloadable_model_error(run: Run, demo_model_path: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(demo_model_path, broken, ignore=shutil.ignore_patterns("training"))
     (broken / "model.safetensors").write_bytes(b"nothing")

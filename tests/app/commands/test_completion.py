@@ -75,9 +75,7 @@ def run_shell(shell: str, script: str, folder: Path, printed: str, typed: str = 
     return done.stdout + done.stderr
 
 
-def test_bash_completes_commands_options_values_and_models(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_completion_in_bash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     typed = "".join(f"{line}\n" for line in _LINES)
     told = run_shell("bash", _COMPLETE_IN_BASH, tmp_path, capsys.readouterr().out, typed)
@@ -85,7 +83,7 @@ def test_bash_completes_commands_options_values_and_models(
 
 
 @pytest.mark.parametrize("shell", _IN_OTHERS)
-def test_other_shells_complete_models(
+def test_completion_in_zsh_and_fish(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["completion", shell]) == 0

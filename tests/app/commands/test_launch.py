@@ -42,7 +42,7 @@ def port_of(server: Server) -> str:
     return server.url.rpartition(":")[2]
 
 
-def test_an_agent_uses_the_server_that_runs_and_gives_its_exit_code(
+def test_launch_uses_running_server_and_agent_exit_code(
     server: Server, agent: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FULLSTOP_PORT", port_of(server))
@@ -57,7 +57,7 @@ def test_an_agent_uses_the_server_that_runs_and_gives_its_exit_code(
     assert "127.0.0.1" in variables["no_proxy"]
 
 
-def test_the_windows_port_is_tried_too(
+def test_launch_tries_the_port_of_the_window(
     server: Server, agent: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep_window_port(tmp_path, int(port_of(server)))
@@ -68,9 +68,7 @@ def test_the_windows_port_is_tried_too(
     assert not agent.has_asked
 
 
-def test_a_model_that_is_too_small_is_refused_with_a_remedy(
-    agent: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launch_refuses_too_small_model(agent: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     with scripted_server(context=4_096, key="right") as small:
         assert main(["launch", "claude", "--url", small.url]) == 1
     said = capsys.readouterr().err
@@ -89,7 +87,7 @@ def test_a_model_that_is_too_small_is_refused_with_a_remedy(
         (["claude", "--model", "other"], "does not serve other; it serves: "),
     ],
 )
-def test_a_missing_program_server_or_model_is_reported_in_words(
+def test_launch_errors_for_missing_program_server_model(
     words: list[str],
     said: str,
     server: Server,
@@ -102,7 +100,7 @@ def test_a_missing_program_server_or_model_is_reported_in_words(
     assert not agent.has_asked
 
 
-def test_an_unknown_key_is_asked_for(
+def test_launch_unknown_api_key_error(
     server: Server,
     agent: StandIn,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,9 +116,7 @@ def test_an_unknown_key_is_asked_for(
     assert not agent.has_asked
 
 
-def test_lines_are_printed_without_a_server_and_without_the_agent(
-    agent: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launch_print_without_server(agent: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     for name in AGENTS:
         assert main(["launch", name, "--model", "owner/m", "--print"]) == 0
         printed = capsys.readouterr().out

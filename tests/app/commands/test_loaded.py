@@ -57,7 +57,7 @@ def test_stop_unloads_a_model_by_any_of_its_names(
     assert json.loads(body) == {"model": "makers/small", "keep_alive": 0}
 
 
-def test_stop_of_what_is_not_loaded_suggests_what_is(
+def test_stop_unloaded_model_suggests_loaded_one(
     server: RawServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stop", "smal"]) == 1
@@ -67,7 +67,7 @@ def test_stop_of_what_is_not_loaded_suggests_what_is(
 
 
 @pytest.mark.parametrize("words", [["ps"], ["stop", "small"]])
-def test_without_a_server_one_is_suggested(
+def test_ps_and_stop_without_server(
     words: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -70,7 +70,7 @@ def spawn(*words: str) -> pexpect.spawn:
     )
 
 
-def test_a_downloaded_model_is_listed_answers_by_its_name_and_is_removed(
+def test_models_download_list_ask_remove(
     site: Hub, run: Run, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run("download", NAME)
@@ -93,7 +93,7 @@ def test_a_downloaded_model_is_listed_answers_by_its_name_and_is_removed(
     assert NAME not in run()[1]
 
 
-def test_a_folder_that_the_window_added_is_listed(
+def test_models_lists_added_folders(
     site: Hub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
 ) -> None:
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
@@ -104,7 +104,7 @@ def test_a_folder_that_the_window_added_is_listed(
     assert run("list", "--names") == (0, "demo-model\nadded-model\n", "")
 
 
-def test_a_search_shows_each_model_and_whether_it_fits(site: Hub, run: Run) -> None:
+def test_models_search_shows_fit(site: Hub, run: Run) -> None:
     site.add_model("a/Qwen-small", CONFIG, safetensors=SMALL, downloads=4321)
     large = {"parameters": {"U32": 10**12}}
     site.add_model("b/Qwen-large", CONFIG, safetensors=large, tags=["mlx", "license:mit"])
@@ -120,7 +120,7 @@ def test_a_search_shows_each_model_and_whether_it_fits(site: Hub, run: Run) -> N
     assert found["models"][0]["needed_bytes"] > 4_000_000
 
 
-def test_without_words_models_are_suggested_with_the_sizes_of_the_hub(site: Hub, run: Run) -> None:
+def test_models_search_suggestions(site: Hub, run: Run) -> None:
     for one in SUGGESTIONS:
         site.add_model(one.name, CONFIG)
         site.files[one.name]["model.safetensors"] = b"w" * 1_230_000
@@ -132,9 +132,7 @@ def test_without_words_models_are_suggested_with_the_sizes_of_the_hub(site: Hub,
     assert "to download one" in err
 
 
-def test_a_hub_that_cannot_be_reached_is_a_failure_that_names_what_works(
-    site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_search_without_hub(site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     code, out, err = run("search", "qwen")
     assert (code, out) == (1, "")
@@ -153,7 +151,7 @@ def test_a_hub_that_cannot_be_reached_is_a_failure_that_names_what_works(
         (("remove",), 2, "MODEL"),
     ],
 )
-def test_a_command_that_cannot_be_carried_out_is_explained(
+def test_models_command_errors(
     site: Hub, run: Run, words: tuple[str, ...], expected: int, said: str
 ) -> None:
     code, out, err = run(*words)
@@ -161,7 +159,7 @@ def test_a_command_that_cannot_be_carried_out_is_explained(
     assert said in err
 
 
-def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
+def test_models_download_warns_of_size(
     site: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from app.commands import models
@@ -172,7 +170,7 @@ def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
 
 
 @pytest.mark.parametrize(("answer", "code", "is_left"), [("y", 0, False), ("", 1, True)])
-def test_a_person_is_asked_before_a_model_is_removed(
+def test_models_remove_asks_for_confirmation(
     site: Hub, run: Run, cache: Path, answer: str, code: int, is_left: bool
 ) -> None:
     run("download", NAME)
@@ -185,6 +183,6 @@ def test_a_person_is_asked_before_a_model_is_removed(
     assert (cache / "models--makers--demo-model").exists() is is_left
 
 
-def test_a_search_has_the_same_bounds_as_the_engine() -> None:
+def test_models_search_limit_bounds() -> None:
     assert options.USUAL_RESULTS == USUAL_RESULTS
     assert options.MAX_RESULTS == MAX_RESULTS

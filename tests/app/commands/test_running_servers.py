@@ -15,7 +15,7 @@ from tests.support.outside.raw_server import answering, raw_server
 _MODEL = ServedModel("m", None, True)
 
 
-def test_a_key_follows_no_redirect() -> None:
+def test_running_server_key_follows_no_redirect() -> None:
     with raw_server(lambda _: [answering(b'{"data": []}')]) as other:
         where = f"location: {other.url}/v1/models"
         with raw_server(lambda _: [answering(b"", where, status="302 Found")]) as server:
@@ -25,7 +25,7 @@ def test_a_key_follows_no_redirect() -> None:
         assert other.requests == []
 
 
-def test_keys_are_sent_only_to_servers_that_ask_for_one() -> None:
+def test_running_server_key_only_when_required() -> None:
     refused = answering(b"{}", status="401 Unauthorized")
     with raw_server(lambda _: [refused]) as server:
         with pytest.raises(KeyRefused) as caught:

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[3]
 ASKED = {"model": "m", "max_tokens": 3, "messages": [{"role": "user", "content": "Count to 9"}]}
 
 
-def test_serve_sends_telemetry_to_the_collector() -> None:
+def test_serve_sends_telemetry() -> None:
     with collecting() as collector:
         named = {**os.environ, **AT_ONCE}
         named["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.url

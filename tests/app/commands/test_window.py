@@ -13,7 +13,7 @@ def without_display(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @linux_only
-def test_a_missing_display_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_display_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     without_display(monkeypatch)
     problem = window.display_problem()
     assert problem is not None
@@ -21,14 +21,14 @@ def test_a_missing_display_is_reported_in_words(monkeypatch: pytest.MonkeyPatch)
 
 
 @linux_only
-def test_the_offscreen_platform_needs_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offscreen_platform_needs_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
     without_display(monkeypatch)
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     assert window.display_problem() is None
     assert window.qt_problem() is None
 
 
-def test_a_qt_that_cannot_be_imported_is_reported_in_words(
+def test_unimportable_qt_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "PySide6.QtWidgets", None)

@@ -31,7 +31,7 @@ def ask_to_open(application: Application, path: Path) -> None:
     QCoreApplication.sendEvent(application, QFileOpenEvent(str(path)))
 
 
-def test_files_that_arrive_before_the_window_wait_for_it(
+def test_file_open_events_before_window_are_queued(
     application: Application, tmp_path: Path
 ) -> None:
     opened: list[Path] = []
@@ -41,7 +41,7 @@ def test_files_that_arrive_before_the_window_wait_for_it(
     assert opened == [tmp_path / "early.json", tmp_path / "late.json"]
 
 
-def test_a_request_to_quit_closes_the_window_and_leaves_the_loop_running(
+def test_quit_event_closes_window(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -51,7 +51,7 @@ def test_a_request_to_quit_closes_the_window_and_leaves_the_loop_running(
     assert asked == ["window"]
 
 
-def test_an_opened_run_is_shown_in_the_inspector(
+def test_opened_run_is_shown_in_inspector(
     qapp: Application, engine: Engine, tmp_path: Path
 ) -> None:
     async def saved() -> str:

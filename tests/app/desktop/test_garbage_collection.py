@@ -19,7 +19,7 @@ class Ring:
         self.freed_on.append(threading.current_thread())
 
 
-async def test_work_on_another_thread_never_collects_garbage() -> None:
+async def test_gc_never_runs_on_other_threads() -> None:
     freed_on: list[threading.Thread] = []
 
     def work() -> None:
@@ -35,7 +35,7 @@ async def test_work_on_another_thread_never_collects_garbage() -> None:
     assert set(freed_on) == {threading.main_thread()}
 
 
-def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gc_runs_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.desktop.garbage_collection._INTERVAL_S", 0.01)
     freed_on: list[threading.Thread] = []
 

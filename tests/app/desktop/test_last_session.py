@@ -30,9 +30,7 @@ def window(qapp: QApplication) -> Iterator[MainWindow]:
     QCoreApplication.sendPostedEvents(made, int(QEvent.Type.DeferredDelete))
 
 
-def test_a_second_start_brings_the_first_window_forward_and_says_so(
-    window: MainWindow, qtbot: QtBot
-) -> None:
+def test_second_start_brings_window_forward(window: MainWindow, qtbot: QtBot) -> None:
     with only_instance() as first:
         assert first is not None
         with shown_on_demand(window, first, lambda _: None, lambda _: None):
@@ -44,7 +42,7 @@ def test_a_second_start_brings_the_first_window_forward_and_says_so(
         assert next_one is not None
 
 
-async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
+async def test_tray_keeps_program_running_with_server(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.desktop.window, "has_tray", lambda: True)
@@ -62,7 +60,7 @@ async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is
 
 
 @pytest.mark.parametrize("with_tray", [True, False])
-async def test_on_a_mac_closing_the_window_leaves_the_program_running_if_that_is_wanted(
+async def test_mac_program_runs_on_without_window(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, with_tray: bool
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -77,7 +75,7 @@ async def test_on_a_mac_closing_the_window_leaves_the_program_running_if_that_is
         assert not window.runs_in_background()
 
 
-def test_the_last_used_model_is_loaded_unless_another_is_requested(
+def test_last_used_model_is_loaded(
     tmp_path: Path,
 ) -> None:
     stored = StoredPreferences(tmp_path)
@@ -88,9 +86,7 @@ def test_the_last_used_model_is_loaded_unless_another_is_requested(
     assert chosen_model(ChatOptions(tmp_path / "other"), stored) == tmp_path / "other"
 
 
-def test_a_box_says_what_was_wrong_with_the_settings(
-    window: MainWindow, qapp: QApplication
-) -> None:
+def test_settings_notice_is_shown(window: MainWindow, qapp: QApplication) -> None:
     window.show()
     show_notice(window, "")
     assert qapp.activeModalWidget() is None

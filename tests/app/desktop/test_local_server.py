@@ -31,7 +31,7 @@ def status_of(url: str) -> int:
             return int(error.code)
 
 
-async def test_the_server_runs_between_start_and_stop_and_can_start_again() -> None:
+async def test_local_server_start_stop_restart() -> None:
     engine = Engine()
 
     server = LocalServer(engine, port=0)
@@ -46,7 +46,7 @@ async def test_the_server_runs_between_start_and_stop_and_can_start_again() -> N
     engine.close()
 
 
-def test_a_port_that_is_taken_is_an_error_in_words() -> None:
+def test_local_server_taken_port_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         server = LocalServer(Engine(), port=other.getsockname()[1])
         with pytest.raises(OSError, match=r"^Port \d+ is taken by another program") as raised:
@@ -97,7 +97,7 @@ async def streamed(url: str, began: threading.Event, **headers: str) -> str:
     ],
     ids=str,
 )
-async def test_settings_that_change_leave_a_running_answer_alone_and_hold_for_the_next_request(
+async def test_local_server_applies_settings_to_next_request(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     goes_on, began = threading.Event(), threading.Event()
@@ -147,7 +147,7 @@ async def test_settings_that_change_leave_a_running_answer_alone_and_hold_for_th
     assert text.endswith("data: [DONE]\n\n")
 
 
-async def test_a_server_whose_new_port_is_taken_goes_on_at_the_earlier_one() -> None:
+async def test_local_server_keeps_port_if_new_one_is_taken() -> None:
     wanted = ServerPreferences(port=free_port())
     server = LocalServer(Engine(), preferences=lambda: wanted)
     before = await server.start()
@@ -168,14 +168,14 @@ def free_port() -> int:
         return int(other.getsockname()[1])
 
 
-def test_the_server_is_not_visible_on_the_network_without_a_key() -> None:
+def test_local_server_needs_key_on_network() -> None:
     server = LocalServer(Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True))
     with pytest.raises(OSError, match="API key is required"):
         asyncio.run(server.start())
 
 
 @pytest.mark.parametrize("is_key_required", [False, True])
-async def test_on_the_network_programs_of_this_computer_need_the_key_only_where_the_box_says_so(
+async def test_local_server_key_for_loopback_clients(
     is_key_required: bool,
 ) -> None:
     wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required)
@@ -195,7 +195,7 @@ async def test_on_the_network_programs_of_this_computer_need_the_key_only_where_
     await server.stop()
 
 
-def test_a_collector_gets_the_requests_that_the_windows_log_gets(
+def test_local_server_telemetry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Log(RequestObserver):
@@ -234,7 +234,7 @@ def post(url: str) -> int:
         return int(error.code)
 
 
-async def test_background_tasks_are_limited_by_the_preference(tmp_path: Path) -> None:
+async def test_local_server_task_max_tokens(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"### Task:\nName it": ["word "] * 50})
     engine = Engine(loader=stage.load)
     await engine.load(tmp_path)

@@ -44,7 +44,7 @@ def observed() -> RecordedRun:
     return run
 
 
-def test_everything_observed_arrives_in_the_windows_record() -> None:
+def test_request_feed_converts_records() -> None:
     assert ended_entry_of(ended(began())) == RequestEntry(
         id="req_1",
         began_at=12.5,
@@ -66,7 +66,7 @@ def test_everything_observed_arrives_in_the_windows_record() -> None:
     assert entry_of(began()).is_open
 
 
-async def test_many_requests_of_another_thread_arrive_with_one_wake_up_on_the_loop() -> None:
+async def test_request_feed_batches_wake_ups() -> None:
     batches: list[list[RequestEntry]] = []
     threads: set[threading.Thread] = set()
 
@@ -91,7 +91,7 @@ async def test_many_requests_of_another_thread_arrive_with_one_wake_up_on_the_lo
     assert threads == {threading.main_thread()}
 
 
-def test_a_request_after_the_windows_end_is_ignored() -> None:
+def test_request_feed_after_window_closed() -> None:
     loop = asyncio.new_event_loop()
     feed = RequestFeed(loop, lambda _: None)
     loop.close()

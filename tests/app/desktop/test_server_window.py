@@ -106,7 +106,7 @@ def cell(server: ServerWindow, row: int, column: RequestColumn) -> str:
     return str(server.log.table.index(row, column).data())
 
 
-def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
+def test_server_window_shows_request(use: Use) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         _, answer = await post(server, asked(stream=True), **{"x-api-key": "sk-mine"})
         await shown(server, 1)
@@ -126,7 +126,7 @@ def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
     use(steps)
 
 
-def test_a_request_is_sent_again_with_the_same_body(use: Use, qtbot: QtBot) -> None:
+def test_server_window_sends_request_again(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         await post(server, asked())
         await shown(server, 1)
@@ -141,9 +141,7 @@ def test_a_request_is_sent_again_with_the_same_body(use: Use, qtbot: QtBot) -> N
     use(steps)
 
 
-def test_the_log_can_be_copied_saved_filtered_and_cleared(
-    use: Use, qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_server_window_log_actions(use: Use, qtbot: QtBot, tmp_path: Path) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         await post(server, asked())
         await post(server, {"model": "m"})
@@ -167,7 +165,7 @@ def test_the_log_can_be_copied_saved_filtered_and_cleared(
     use(steps)
 
 
-def test_a_new_key_is_shown_once_and_then_required(use: Use, qtbot: QtBot) -> None:
+def test_server_window_new_key(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         settings = server.settings
         assert not settings.network.isEnabled()

@@ -64,7 +64,7 @@ def several(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> 
         yield engine
 
 
-def test_a_request_is_answered_by_the_model_that_it_names(several: Engine) -> None:
+def test_several_models_chosen_by_name(several: Engine) -> None:
     service = served(several)
     assert service.is_choosing
     assert sorted(model.id for model in service.models) == ["alpha", "beta"]
@@ -79,7 +79,7 @@ def test_a_request_is_answered_by_the_model_that_it_names(several: Engine) -> No
         check_model(service, "claude-of-no-such-name")
 
 
-def test_texts_are_read_and_ids_written_by_the_model_that_a_request_names(
+def test_several_models_tokenizer_of_named_model(
     several: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, names = served(several), []
@@ -102,7 +102,7 @@ def test_texts_are_read_and_ids_written_by_the_model_that_a_request_names(
     assert names == ["alpha", "alpha"]
 
 
-def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(several: Engine) -> None:
+def test_several_models_last_loaded_answers_all(several: Engine) -> None:
     is_on = False
     service = served(several, lambda: is_on)
     assert not service.is_choosing

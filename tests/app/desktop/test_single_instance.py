@@ -12,7 +12,7 @@ from app.desktop.single_instance import SingleInstance
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -> None:
+def test_single_instance_second_start_shows_first(tmp_path: Path, qtbot: QtBot) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     assert not second.claim()
@@ -21,7 +21,7 @@ def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -
     first.release()
 
 
-def test_a_second_start_gives_its_files_to_the_first(tmp_path: Path, qtbot: QtBot) -> None:
+def test_single_instance_passes_files(tmp_path: Path, qtbot: QtBot) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     opened: list[str] = []
     attached: list[str] = []
@@ -35,9 +35,7 @@ def test_a_second_start_gives_its_files_to_the_first(tmp_path: Path, qtbot: QtBo
     assert attached == [str(tmp_path / "a b.txt"), str(tmp_path / "c.pdf")]
 
 
-def test_the_next_start_is_the_first_again_after_the_first_has_ended(
-    tmp_path: Path, qapp: QApplication
-) -> None:
+def test_single_instance_lock_is_released(tmp_path: Path, qapp: QApplication) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     first.release()
@@ -58,9 +56,7 @@ time.sleep(60)
 """
 
 
-def test_the_files_of_a_killed_program_do_not_prevent_a_start(
-    tmp_path: Path, qapp: QApplication
-) -> None:
+def test_single_instance_stale_lock(tmp_path: Path, qapp: QApplication) -> None:
     instance = SingleInstance(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True

@@ -12,11 +12,11 @@ from ui.records.requests import stop_rules
 from ui.records.store import StoreProblem
 
 
-def test_without_options_the_command_line_begins_no_conversation() -> None:
+def test_no_conversation_without_options() -> None:
     assert requested_conversation(ChatOptions()) is None
 
 
-def test_options_of_the_command_line_become_a_conversation() -> None:
+def test_conversation_from_options() -> None:
     answer = AnswerOptions(
         ("END", "\n"),
         NewConversation("Brief.", max_tokens=9, temperature=0.5, is_thinking=True),
@@ -29,7 +29,7 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
     assert (settings.max_tokens, settings.is_thinking) == (9, True)
 
 
-def test_stop_options_of_the_command_line_apply_in_the_window() -> None:
+def test_stop_options_apply_in_window() -> None:
     options = StopOptions(scope=StopScope.ALL, ignore_eos=True, min_tokens=3)
     conversation = requested_conversation(
         ChatOptions(answer=AnswerOptions(stops=("END",), stop_options=options))
@@ -40,7 +40,7 @@ def test_stop_options_of_the_command_line_apply_in_the_window() -> None:
     assert (rules.ignore_eos, rules.min_tokens, rules.include_stop) == (True, 3, False)
 
 
-def test_without_a_usable_folder_the_window_has_memory_and_says_so(
+def test_unusable_folder_gives_memory_store(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -55,9 +55,7 @@ def test_without_a_usable_folder_the_window_has_memory_and_says_so(
     assert told.sentence == "Your conversations are not being saved."
 
 
-def test_conversations_are_kept_in_the_folder_that_the_environment_names(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_data_folder_of_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FULLSTOP_DATA_DIR", str(tmp_path / "data"))
 
     async def kept(conversation: Conversation) -> list[Conversation]:

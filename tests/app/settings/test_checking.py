@@ -31,11 +31,11 @@ def read(values: dict[str, Any]) -> Outer:
     return from_values(Outer, checks_of(Outer).model_validate(values).model_dump())
 
 
-def test_missing_values_become_the_defaults() -> None:
+def test_checks_use_defaults() -> None:
     assert read({}) == Outer()
 
 
-def test_values_have_their_own_types() -> None:
+def test_checks_return_declared_types() -> None:
     values = {"names": ["y"], "place": "~/x", "other": "/o", "inner": {"share": 0.5}, "count": 9}
     assert read(values) == Outer(
         9, "a", ("y",), Path.home() / "x", Path("/o"), inner=Inner(share=0.5)
@@ -57,6 +57,6 @@ def test_values_have_their_own_types() -> None:
         {"counts": 1},
     ],
 )
-def test_an_undeclared_value_is_refused(values: dict[str, Any]) -> None:
+def test_checks_refuse_undeclared_values(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         checks_of(Outer).model_validate(values)

@@ -22,7 +22,7 @@ def opened(folder: Path) -> StoredPreferences:
     return StoredPreferences(folder)
 
 
-def test_every_setting_of_an_earlier_version_is_found(tmp_path: Path) -> None:
+def test_earlier_settings_are_read(tmp_path: Path) -> None:
     stored = opened(tmp_path)
     assert stored.notice == ""
     assert stored.preferences() == Preferences(
@@ -48,7 +48,7 @@ def test_every_setting_of_an_earlier_version_is_found(tmp_path: Path) -> None:
     assert stored.window_layout == b"\0layout\xff"
 
 
-def test_a_change_writes_the_other_settings_as_an_earlier_version_did(tmp_path: Path) -> None:
+def test_earlier_settings_are_written_unchanged(tmp_path: Path) -> None:
     stored = opened(tmp_path)
     stored.keep_last_model(None)
     written = json.loads((tmp_path / FILE_NAME).read_text(encoding="utf-8"))

@@ -45,7 +45,7 @@ class Locked(Drawer):
         raise KeyringError(f"locked, and {password} is not kept")
 
 
-async def test_a_key_is_kept_in_the_keychain_and_read_on_another_thread(tmp_path: Path) -> None:
+async def test_api_key_in_keychain(tmp_path: Path) -> None:
     drawer = Drawer()
 
     store = KeyStore(tmp_path, lambda: drawer)
@@ -61,7 +61,7 @@ async def test_a_key_is_kept_in_the_keychain_and_read_on_another_thread(tmp_path
 
 
 @pytest.mark.parametrize("keychain", [Locked, system_keychain], ids=["locked", "none"])
-def test_without_a_keychain_the_key_is_in_a_file_that_only_its_owner_can_read(
+def test_api_key_in_private_file(
     tmp_path: Path, keychain: type[Locked], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def use() -> str:
@@ -80,7 +80,7 @@ def test_without_a_keychain_the_key_is_in_a_file_that_only_its_owner_can_read(
     assert key not in caplog.text
 
 
-async def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
+async def test_forgotten_api_key_is_deleted(tmp_path: Path) -> None:
     drawer = Drawer()
 
     await KeyStore(tmp_path, Locked).renew()
@@ -95,7 +95,7 @@ async def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_old_key_stays_if_a_new_one_cannot_be_kept(
+async def test_old_api_key_is_kept_on_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = KeyStore(tmp_path, Locked)

@@ -42,7 +42,7 @@ def written(folder: Path, text: str | bytes) -> Path:
     return file
 
 
-def test_the_command_line_takes_precedence_over_the_environment_and_the_file(
+def test_serve_settings_precedence(
     tmp_path: Path,
 ) -> None:
     file = written(tmp_path, "port = 1\nmax_rows = 1\nstrict = true\nkeepalive_s = 1")
@@ -53,7 +53,7 @@ def test_the_command_line_takes_precedence_over_the_environment_and_the_file(
     assert options.max_waiting == Limits().max_waiting
 
 
-def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
+def test_serve_settings_in_every_source(tmp_path: Path) -> None:
     example: dict[str, Any] = {
         "host": "127.0.0.2",
         "port": 5,
@@ -107,7 +107,7 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
     assert all(getattr(from_file, name) == 7 for name in LIMITS)
 
 
-def test_the_default_file_is_read_if_it_exists(tmp_path: Path) -> None:
+def test_serve_settings_default_file(tmp_path: Path) -> None:
     assert resolved().port == 8642
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "serve.toml").write_text("port = 9")
@@ -132,9 +132,7 @@ def test_the_default_file_is_read_if_it_exists(tmp_path: Path) -> None:
         (b"\xff\xfe", ["not UTF-8"]),
     ],
 )
-def test_a_mistake_in_the_file_is_reported_with_file_key_and_remedy(
-    tmp_path: Path, text: str | bytes, named: list[str]
-) -> None:
+def test_serve_settings_file_errors(tmp_path: Path, text: str | bytes, named: list[str]) -> None:
     file = written(tmp_path, text)
     with pytest.raises(CommandError) as told:
         resolved(file=file)
@@ -144,12 +142,12 @@ def test_a_mistake_in_the_file_is_reported_with_file_key_and_remedy(
     assert all(part in str(told.value) for part in named)
 
 
-def test_a_mistake_in_the_environment_names_the_variable() -> None:
+def test_serve_settings_environment_error() -> None:
     with pytest.raises(CommandError, match=r"^FULLSTOP_MAX_ROWS \(environment\): .*integer"):
         resolved(environment={"FULLSTOP_MAX_ROWS": "many"})
 
 
-def test_no_mistake_quotes_the_key(tmp_path: Path) -> None:
+def test_serve_settings_errors_hide_api_key(tmp_path: Path) -> None:
     file = written(tmp_path, 'api_key = ["very-secret"]')
     with pytest.raises(CommandError) as told:
         resolved(file=file)
@@ -157,7 +155,7 @@ def test_no_mistake_quotes_the_key(tmp_path: Path) -> None:
     assert "very-secret" not in str(told.value)
 
 
-def test_the_defaults_match_the_server_and_the_engine(
+def test_serve_settings_defaults(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["serve", "--help"]) == 0
@@ -181,20 +179,20 @@ def test_the_defaults_match_the_server_and_the_engine(
         (["--stop-grace-s", "-1"], "-1 is not between 0 and 86400"),
     ],
 )
-def test_a_number_beyond_its_bounds_names_the_option_and_the_bounds(
+def test_serve_settings_bounds(
     words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", *words]) == 2
     assert f"{words[0]}: {reason}" in capsys.readouterr().err
 
 
-def test_every_example_of_a_setting_is_a_valid_line_of_the_file(tmp_path: Path) -> None:
+def test_serve_settings_examples_are_valid(tmp_path: Path) -> None:
     # The key is in the file of settings or in a file of its own, never in both.
     names = [one.name for one in declared(ServeOptions) if one.name != "api_key_file"]
     assert resolved(file=written(tmp_path, "\n".join(map(_example, names)))).strict
 
 
-def test_the_key_is_the_first_line_of_a_file_that_any_place_may_name(tmp_path: Path) -> None:
+def test_serve_settings_api_key_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("\ufeff  very-secret \t\r\nnot the key\n", encoding="utf-8")
     settings = written(tmp_path, f"api_key_file = '{file}'")
@@ -217,7 +215,7 @@ def test_the_key_is_the_first_line_of_a_file_that_any_place_may_name(tmp_path: P
         (b"very-secret" * 10_000, "is too large for a key"),
     ],
 )
-def test_a_file_without_a_key_is_refused_and_never_quoted(
+def test_serve_settings_invalid_api_key_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, reason: str
 ) -> None:
     file = tmp_path / "key"

@@ -15,7 +15,7 @@ def broken(folder: Path) -> list[Path]:
     return list(folder.glob(f"{FILE_NAME}.broken-*"))
 
 
-def test_saved_settings_are_read_back(tmp_path: Path) -> None:
+def test_settings_round_trip(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path / "made" / "when needed")
     server = ServerPreferences(port=9000, allowed_origins=("https://example.org",))
     settings = Settings(theme="dark", server=server, last_model="/models/ü")
@@ -42,9 +42,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_file_that_cannot_be_used_is_set_aside_whole_with_a_reason(
-    tmp_path: Path, name: str
-) -> None:
+def test_unusable_settings_file_is_set_aside(tmp_path: Path, name: str) -> None:
     make, reason = UNUSABLE[name]
     file = SettingsFile(tmp_path)
     make(file.path)
@@ -60,7 +58,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_whole_with_a_reason(
     assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
 
 
-def test_settings_that_cannot_be_set_aside_are_not_written_over(
+def test_damaged_settings_are_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = SettingsFile(tmp_path)

@@ -6,7 +6,7 @@ from ui.preferences import NewConversation, Preferences, ServerPreferences
 from ui.preferences_state import PreferencesState
 
 
-def test_every_preference_survives_a_restart(tmp_path: Path) -> None:
+def test_preferences_round_trip(tmp_path: Path) -> None:
     wanted = Preferences(
         theme="dark",
         has_high_contrast=True,
@@ -26,11 +26,11 @@ def test_every_preference_survives_a_restart(tmp_path: Path) -> None:
     assert StoredPreferences(tmp_path).preferences() == wanted
 
 
-def test_the_default_preferences_agree_in_file_and_window(tmp_path: Path) -> None:
+def test_default_preferences_agree(tmp_path: Path) -> None:
     assert StoredPreferences(tmp_path).preferences() == Preferences()
 
 
-async def test_a_change_that_cannot_be_kept_takes_effect_and_is_reported(tmp_path: Path) -> None:
+async def test_unsaved_preference_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no folder").write_text("")
     state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
     said: list[str] = []
@@ -41,7 +41,7 @@ async def test_a_change_that_cannot_be_kept_takes_effect_and_is_reported(tmp_pat
     assert said[0].startswith("Your settings could not be saved: ")
 
 
-def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> None:
+def test_layout_and_last_model_are_stored(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
     stored.keep_window_layout(b"\x00\xff layout")
     stored.keep_last_model(tmp_path)
@@ -50,7 +50,7 @@ def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> Non
     assert (again.window_layout, again.last_model) == (b"\x00\xff layout", tmp_path)
 
 
-def test_a_model_that_no_longer_exists_is_not_the_last_one(tmp_path: Path) -> None:
+def test_missing_last_model_is_ignored(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
     stored.keep_last_model(tmp_path / "gone")
     assert stored.last_model is None

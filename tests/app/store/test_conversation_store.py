@@ -25,7 +25,7 @@ async def read(path: Path) -> list[Conversation]:
         return conversations
 
 
-async def test_a_conversation_is_read_back_unchanged(path: Path) -> None:
+async def test_store_conversation_round_trip(path: Path) -> None:
     written = conversation("Count\x00é😀")
     written.is_pinned = True
     await kept(path, written)
@@ -38,7 +38,7 @@ async def test_a_conversation_is_read_back_unchanged(path: Path) -> None:
     ]
 
 
-async def test_a_run_is_read_back_with_its_reason_figures_and_stops(path: Path) -> None:
+async def test_store_run_round_trip(path: Path) -> None:
     written = conversation()
     await kept(path, written)
     (found,) = await read(path)
@@ -50,7 +50,7 @@ async def test_a_run_is_read_back_with_its_reason_figures_and_stops(path: Path) 
             assert getattr(after, field.name) == getattr(before, field.name), field.name
 
 
-async def test_versions_and_the_shown_one_are_read_back(path: Path) -> None:
+async def test_store_versions_round_trip(path: Path) -> None:
     written = conversation()
     question, first = written.messages
     written.tree.add(ConversationMessage("assistant", "two", finished_run("two")), question)
@@ -63,7 +63,7 @@ async def test_versions_and_the_shown_one_are_read_back(path: Path) -> None:
     assert [m.said for m in found.tree.versions(found.messages[0])] == ["Count", "edited"]
 
 
-async def test_only_the_newest_conversation_is_read_at_the_start(path: Path) -> None:
+async def test_store_loads_newest_conversation_at_start(path: Path) -> None:
     old, new = conversation("old", "the last words"), conversation()
     old.updated_at, new.updated_at = 1, 2
     await kept(path, old, new)
@@ -77,7 +77,7 @@ async def test_only_the_newest_conversation_is_read_at_the_start(path: Path) -> 
         assert len(second.messages) == 2
 
 
-async def test_the_preview_after_a_restart_shows_the_shown_version(path: Path) -> None:
+async def test_store_preview_of_shown_version(path: Path) -> None:
     branched = conversation("old", "the shown answer")
     question, shown = branched.messages
     branched.tree.add(ConversationMessage("assistant", "a later version"), question)
@@ -103,7 +103,7 @@ async def test_the_preview_after_a_restart_shows_the_shown_version(path: Path) -
         assert previews[3].startswith("ü.txt")
 
 
-async def test_a_running_answer_counts_as_interrupted_after_a_restart(path: Path) -> None:
+async def test_store_running_answer_becomes_interrupted(path: Path) -> None:
     written = conversation()
     run = Run(rules=StopRules.of("x"), state=RunState.STREAMING, text="half of")
     written.add(ConversationMessage("user", "more"))
@@ -117,7 +117,7 @@ async def test_a_running_answer_counts_as_interrupted_after_a_restart(path: Path
     assert answer.can_be_continued
 
 
-async def test_a_growing_answer_replaces_its_earlier_text(path: Path) -> None:
+async def test_store_growing_answer_is_replaced(path: Path) -> None:
     written = conversation()
     run = Run(state=RunState.STREAMING, text="one")
     answer = ConversationMessage("assistant", run=run)
@@ -132,7 +132,7 @@ async def test_a_growing_answer_replaces_its_earlier_text(path: Path) -> None:
     assert [m.said for m in found.messages] == ["Count", "1 2 3", "one two"]
 
 
-async def test_a_deletion_can_be_undone_until_the_program_ends(path: Path) -> None:
+async def test_store_deletion_can_be_undone(path: Path) -> None:
     gone, back = conversation("secret words"), conversation()
     await kept(path, gone, back)
 
@@ -145,7 +145,7 @@ async def test_a_deletion_can_be_undone_until_the_program_ends(path: Path) -> No
     assert b"secret words" not in path.read_bytes()
 
 
-async def test_presets_are_kept_by_name(path: Path) -> None:
+async def test_store_presets(path: Path) -> None:
     first = Preset(
         "Terse", ConversationSettings("Be brief.", temperature=0.2), (StopEntry.of("\n"),)
     )
@@ -159,14 +159,14 @@ async def test_presets_are_kept_by_name(path: Path) -> None:
         assert store.load_presets() == [first]
 
 
-async def test_half_of_a_surrogate_pair_does_not_prevent_saving(path: Path) -> None:
+async def test_store_lone_surrogate_is_replaced(path: Path) -> None:
     written = Conversation("a\ud83d", [ConversationMessage("user", "b\ude00c")])
     await kept(path, written)
     (found,) = await read(path)
     assert found.messages[0].text == "b\ufffdc"
 
 
-async def test_the_newest_answers_of_all_conversations_are_listed_with_their_questions(
+async def test_store_recent_runs(
     path: Path,
 ) -> None:
     older, newer, gone = conversation("first?"), conversation("second?"), conversation("gone?")
@@ -196,7 +196,7 @@ async def kept_texts(path: Path) -> list[str]:
         return [message.text for message in found.messages]
 
 
-async def test_deleted_messages_are_gone_after_a_restart_unless_they_were_restored(
+async def test_store_deleted_messages(
     path: Path,
 ) -> None:
     said = conversation()

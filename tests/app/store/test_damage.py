@@ -23,16 +23,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("first", few_of(range(len(database_attacks.HARMS)), 4))
-def test_a_damaged_database_is_opened_or_set_aside_and_nothing_of_it_is_lost(
-    sound: Path, tmp_path: Path, first: int
-) -> None:
+def test_damaged_database_is_opened_or_set_aside(sound: Path, tmp_path: Path, first: int) -> None:
     for seed in range(first, _CASES, len(database_attacks.HARMS)):
         place = tmp_path / str(seed)
         place.mkdir()
         database_attacks.attack(seed, sound, place)
 
 
-async def test_a_bad_byte_in_a_title_damages_only_that_byte(path: Path) -> None:
+async def test_damaged_title_byte_is_replaced(path: Path) -> None:
     await write(path)
     changed(path, "UPDATE conversations SET title = CAST(x'41ff42' AS TEXT) WHERE title = 'Talk 1'")
 
@@ -42,7 +40,7 @@ async def test_a_bad_byte_in_a_title_damages_only_that_byte(path: Path) -> None:
         assert titles == ["A\ufffdB", "Talk 0", "Talk 2"]
 
 
-async def test_a_damaged_search_index_is_rebuilt_at_the_next_write(path: Path) -> None:
+async def test_damaged_search_index_is_rebuilt(path: Path) -> None:
     await write(path)
 
     async with opened(path) as store:

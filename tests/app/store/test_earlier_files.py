@@ -19,7 +19,7 @@ from ui.records.store import Recovered
 EARLIER = Path(__file__).parent / "earlier"
 
 
-async def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
+async def test_database_version_2_is_migrated(
     path: Path,
 ) -> None:
     path.parent.mkdir()
@@ -58,7 +58,7 @@ async def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folder
     connection.close()
 
 
-async def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
+async def test_damaged_database_version_2_is_recovered(
     path: Path,
 ) -> None:
     path.parent.mkdir()
@@ -79,7 +79,7 @@ async def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_column
         assert {one.title for one in store.load_all()} == {"Counting", "Plain"}
 
 
-async def test_messages_of_a_file_of_version_2_can_be_pinned_and_summarized(path: Path) -> None:
+async def test_database_version_2_accepts_pins_and_summaries(path: Path) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
 

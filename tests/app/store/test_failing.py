@@ -54,9 +54,7 @@ class Trouble:
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
-async def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
-    path: Path, kind: str
-) -> None:
+async def test_failed_write_is_retried_in_order(path: Path, kind: str) -> None:
     asked = Conversation("Counting", [ConversationMessage("user", "x" * 100_000)])
     answer = ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
 
@@ -81,7 +79,7 @@ async def test_a_question_that_could_not_be_written_reaches_the_file_with_its_an
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
-async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, kind: str) -> None:
+async def test_failed_writes_reach_last_state(path: Path, kind: str) -> None:
     gone, back, renamed = conversation("gone"), conversation("back"), conversation("kept")
     new = conversation("new")
 
@@ -125,9 +123,7 @@ async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, 
         (LOCKED, "another program has locked the file"),
     ],
 )
-async def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
-    path: Path, kind: str, cause: str
-) -> None:
+async def test_write_failure_is_reported_once(path: Path, kind: str, cause: str) -> None:
     async with opened(path) as store:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
@@ -144,7 +140,7 @@ async def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
         assert trouble.told[1:] == [None]
 
 
-async def test_pending_changes_are_written_when_the_store_is_closed(path: Path) -> None:
+async def test_pending_writes_are_flushed_on_close(path: Path) -> None:
     one = conversation()
 
     async with opened(path) as store:
@@ -158,7 +154,7 @@ async def test_pending_changes_are_written_when_the_store_is_closed(path: Path) 
     assert len(stored(path)) == 2
 
 
-async def test_a_change_that_cannot_be_stored_does_not_delay_the_others(path: Path) -> None:
+async def test_bad_write_does_not_delay_others(path: Path) -> None:
     one = conversation()
     one.messages[0].shown_rank = 1 << 80
 

@@ -46,7 +46,7 @@ def killed_once(path: Path, is_due: Callable[[int], bool]) -> str:
 
 
 @pytest.mark.parametrize("least", [0, 1, 500], ids=["at once", "after a save", "after several"])
-async def test_after_a_kill_all_saved_text_is_in_the_file(path: Path, least: int) -> None:
+async def test_saved_text_survives_kill(path: Path, least: int) -> None:
     seen = 0
 
     def is_due(kept: int) -> bool:
@@ -69,5 +69,5 @@ async def test_after_a_kill_all_saved_text_is_in_the_file(path: Path, least: int
     assert len(run.text) >= seen
 
 
-def test_a_running_answer_is_saved_twice_a_second() -> None:
+def test_running_answer_save_interval() -> None:
     assert SAVE_MS <= 500

@@ -34,12 +34,12 @@ def others(path: Path) -> list[Path]:
     return sorted(found for found in path.parent.iterdir() if "set-aside" in found.name)
 
 
-async def test_a_new_file_is_opened_without_a_problem(path: Path) -> None:
+async def test_new_database_has_no_problem(path: Path) -> None:
     assert await problem_of(path) is None
 
 
 @pytest.mark.parametrize("damage", ["middle", "end", "tables"])
-async def test_a_damaged_file_is_set_aside(path: Path, damage: str) -> None:
+async def test_damaged_database_is_set_aside(path: Path, damage: str) -> None:
     await write_many(path)
     content = path.read_bytes()
     match damage:
@@ -59,7 +59,7 @@ async def test_a_damaged_file_is_set_aside(path: Path, damage: str) -> None:
     assert others(path)[0].read_bytes() == content
 
 
-async def test_another_programs_database_is_set_aside_untouched(path: Path) -> None:
+async def test_foreign_database_is_set_aside(path: Path) -> None:
     path.parent.mkdir()
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE bookmarks (url TEXT)")
@@ -74,7 +74,7 @@ async def test_another_programs_database_is_set_aside_untouched(path: Path) -> N
     again.close()
 
 
-async def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_to_use_it(
+async def test_newer_database_is_set_aside(
     path: Path,
 ) -> None:
     await write_many(path)
@@ -87,7 +87,7 @@ async def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_t
 
 
 @pytest.mark.parametrize("version", range(VERSION))
-async def test_a_file_of_an_earlier_version_is_brought_up_to_date(path: Path, version: int) -> None:
+async def test_earlier_database_is_migrated(path: Path, version: int) -> None:
     path.parent.mkdir()
     earlier = sqlite3.connect(path, isolation_level=None)
     for number in range(version):
@@ -109,9 +109,7 @@ async def test_a_file_of_an_earlier_version_is_brought_up_to_date(path: Path, ve
         assert len(await store.search("earlier")) == (1 if version else 0)
 
 
-async def test_a_step_that_fails_leaves_the_file_as_it_was(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_migration_is_rolled_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await write_many(path)
     broken_step = "CREATE TABLE more (x); INSERT INTO nowhere VALUES (1);"
     monkeypatch.setattr(schema, "STEPS", (*STEPS, broken_step))
@@ -127,7 +125,9 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
     again.close()
 
 
-async def test_a_locked_file_stays_in_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_locked_database_is_not_set_aside(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await write_many(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -9,7 +9,7 @@ from ui.records.conversations import Conversation
 from ui.records.store import Recovered
 
 
-async def test_a_file_with_a_bad_byte_in_the_schema_is_set_aside_and_fully_recovered(
+async def test_recovery_of_damaged_schema(
     path: Path,
 ) -> None:
     await write(path)
@@ -28,7 +28,7 @@ async def test_a_file_with_a_bad_byte_in_the_schema_is_set_aside_and_fully_recov
         assert [one.settings for one in found] == [conversation().settings] * 3
 
 
-async def test_recovered_conversations_are_stored_and_never_recovered_twice(path: Path) -> None:
+async def test_recovery_is_idempotent(path: Path) -> None:
     await write(path)
     changed(path, BAD_SCHEMA)
 
@@ -42,7 +42,7 @@ async def test_recovered_conversations_are_stored_and_never_recovered_twice(path
         assert len(await store.search("question")) == 3
 
 
-async def test_messages_whose_conversation_was_lost_get_a_new_one(path: Path) -> None:
+async def test_recovery_of_orphaned_messages(path: Path) -> None:
     await write(path)
     changed(path, "DELETE FROM conversations", BAD_SCHEMA)
 
@@ -52,7 +52,7 @@ async def test_messages_whose_conversation_was_lost_get_a_new_one(path: Path) ->
         assert {one.title for one in found} == {"Recovered conversation"}
 
 
-async def test_the_messages_after_a_lost_one_follow_those_before_it(path: Path) -> None:
+async def test_recovery_relinks_messages(path: Path) -> None:
     async with opened(path) as store:
         one = conversation("first")
         for text in ("second", "third", "fourth"):
@@ -81,7 +81,7 @@ async def test_cancelled_recovery_can_be_completed(path: Path) -> None:
         assert (outcome.conversations + whole.conversations, whole.messages) == (3, 6)
 
 
-async def test_files_in_the_message_field_are_recovered_once_with_the_draft(path: Path) -> None:
+async def test_recovery_of_attached_files(path: Path) -> None:
     file = Attachment("notes.txt", "all of the notes")
 
     async with opened(path) as store:

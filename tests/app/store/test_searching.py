@@ -57,20 +57,20 @@ async def found(store: SqliteConversationStore, query: str) -> list[str]:
         ("*", False),
     ],
 )
-async def test_words_are_found_anywhere_in_a_text(path: Path, query: str, is_found: bool) -> None:
+async def test_search_finds_substrings(path: Path, query: str, is_found: bool) -> None:
     async with opened(path) as store:
         await keep(store, 'Stopping of the answer: say "where", 停止序列, ändern, 100% sure')
         assert bool(await store.search(query)) is is_found
 
 
-async def test_an_empty_query_finds_nothing(path: Path) -> None:
+async def test_search_empty_query(path: Path) -> None:
     async with opened(path) as store:
         await keep(store, "words")
         assert await store.search("  ") == []
         assert await store.search('""') == []
 
 
-async def test_a_title_comes_first_and_has_no_message(path: Path) -> None:
+async def test_search_title_comes_first(path: Path) -> None:
     async with opened(path) as store:
         await keep(store, "about cats")
         named = await keep(store, "nothing", title="Cats and dogs")
@@ -83,7 +83,7 @@ async def test_a_title_comes_first_and_has_no_message(path: Path) -> None:
         assert [hit.role for hit in hits] == ["title", "user"]
 
 
-async def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(path: Path) -> None:
+async def test_search_finds_ended_answers_and_hidden_versions(path: Path) -> None:
     async with opened(path) as store:
         written = conversation("Count", "alpha beta")
         run = Run(state=RunState.STREAMING, text="gamma del")
@@ -99,7 +99,7 @@ async def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(
         assert await found(store, "gamma") == ["gamma delta"]
 
 
-async def test_deleted_messages_are_not_found(path: Path) -> None:
+async def test_search_omits_deleted_messages(path: Path) -> None:
 
     async with opened(path) as store:
         gone = await keep(store, "a needle")
@@ -113,7 +113,7 @@ async def test_deleted_messages_are_not_found(path: Path) -> None:
         assert await found(store, "needle") == []
 
 
-async def test_a_message_that_follows_two_versions_is_found_only_once(
+async def test_search_finds_shared_message_once(
     path: Path,
 ) -> None:
     asked = conversation("Count", "1 2 3")
@@ -171,7 +171,7 @@ async def roles(
         ("color", "user"),
     ],
 )
-async def test_reasoning_and_tool_calls_are_searched_too(
+async def test_search_in_reasoning_and_tool_calls(
     path: Path, query: str, role: str, is_in_memory: bool
 ) -> None:
     async with opened(path) as file:
@@ -184,9 +184,7 @@ async def test_reasoning_and_tool_calls_are_searched_too(
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-async def test_a_search_is_narrowed_to_folder_time_and_speaker(
-    path: Path, is_in_memory: bool
-) -> None:
+async def test_search_filter(path: Path, is_in_memory: bool) -> None:
     async with opened(path) as file:
         store = MemoryConversationStore() if is_in_memory else file
         written = await keep_worked(store, title="the first")

@@ -31,7 +31,7 @@ def with_calls() -> Conversation:
     return conversation
 
 
-async def test_results_and_tools_are_stored_with_the_conversation(path: Path) -> None:
+async def test_tool_results_round_trip(path: Path) -> None:
     async with opened(path) as store:
         keep(store, with_calls())
     async with opened(path) as store:
@@ -42,7 +42,7 @@ async def test_results_and_tools_are_stored_with_the_conversation(path: Path) ->
     assert (run.results, run.paused_at, found.tools) == (RESULTS, 20, IN_USE)
 
 
-def test_an_archive_has_the_results_and_switches_no_tool_on() -> None:
+def test_archive_enables_no_tool() -> None:
     [found] = conversations_from_json(conversations_json([with_calls()]))
     run = found.messages[-1].run
     assert run is not None
@@ -50,10 +50,10 @@ def test_an_archive_has_the_results_and_switches_no_tool_on() -> None:
     assert found.tools == ToolsInUse()
 
 
-def test_markdown_has_the_calls_and_their_results() -> None:
+def test_markdown_has_tool_calls() -> None:
     text = conversation_markdown(with_calls())
     assert 'Called `add`:\n\n    {"a": 2}\n    → 5\n' in text
 
 
-def test_a_copy_of_a_conversation_may_use_the_same_tools() -> None:
+def test_copied_conversation_keeps_tools() -> None:
     assert with_calls().duplicate().tools == IN_USE

@@ -38,7 +38,7 @@ def parent(qtbot: QtBot) -> QWidget:
     return parent
 
 
-def test_json_that_is_refused_stays_in_its_field_with_the_reason(
+def test_tool_servers_refused_json_stays_in_dialog(
     theme: Theme, parent: QWidget, run: RunOnLoop
 ) -> None:
     async def refuse(text: str) -> None:
@@ -58,9 +58,7 @@ def test_json_that_is_refused_stays_in_its_field_with_the_reason(
     run(steps())
 
 
-def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
-    theme: Theme, parent: QWidget
-) -> None:
+def test_tool_server_form_round_trip(theme: Theme, parent: QWidget) -> None:
     config = ToolServerConfig(
         "files",
         "npx",
@@ -91,7 +89,7 @@ def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
     form.deleteLater()
 
 
-async def test_the_window_shows_each_server_and_switches_it(theme: Theme, parent: QWidget) -> None:
+async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWidget) -> None:
     host = DictatedHost()
     window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
     window.show()
@@ -107,9 +105,7 @@ async def test_the_window_shows_each_server_and_switches_it(theme: Theme, parent
     window.close()
 
 
-async def test_the_card_switches_servers_and_tools_of_a_conversation(
-    theme: Theme, parent: QWidget
-) -> None:
+async def test_tools_popover_switches_servers_and_tools(theme: Theme, parent: QWidget) -> None:
     edited: list[Any] = []
     host = DictatedHost()
     tasks = object()
@@ -128,9 +124,7 @@ async def test_the_card_switches_servers_and_tools_of_a_conversation(
     card.deleteLater()
 
 
-async def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
-    theme: Theme, parent: QWidget
-) -> None:
+async def test_tools_popover_revokes_approval(theme: Theme, parent: QWidget) -> None:
     edited: list[ToolsInUse] = []
     allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
     tasks = object()
@@ -148,9 +142,7 @@ async def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_
     card.deleteLater()
 
 
-async def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_is_there(
-    theme: Theme, parent: QWidget
-) -> None:
+async def test_tools_popover_starts_servers(theme: Theme, parent: QWidget) -> None:
     stopped = replace(SUMS, stage=ServerStage.STOPPED, tools=())
     unused = replace(stopped, config=replace(SUMS.config, name="unused"))
     host = DictatedHost(unused, stopped)
@@ -174,9 +166,7 @@ class Offering(DictatedHost):
         return f"{name} {arguments}"
 
 
-async def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
-    engine: Engine, theme: Theme
-) -> None:
+async def test_mcp_resource_and_prompt_are_attached(engine: Engine, theme: Theme) -> None:
     async with shown(main_window(engine, theme, tool_host=Offering())) as window:
         tools, composer = window.chat.tools, window.chat.composer
         tools.popover.resource_requested.emit(ResourceInfo("sums", "sums://1", "Table"))
@@ -187,9 +177,7 @@ async def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
         await eventually(lambda: composer.text == "review {}")
 
 
-def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
-    theme: Theme, qtbot: QtBot
-) -> None:
+def test_tool_servers_window_shows_log_of_failed_server(theme: Theme, qtbot: QtBot) -> None:
     detail = ServerDetail()
     qtbot.addWidget(detail)
     off = ServerState(ToolServerConfig("sums", "python"))
@@ -209,9 +197,7 @@ def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
 
 
-async def test_a_server_that_new_conversations_use_is_on_in_them_until_it_is_deleted(
-    theme: Theme, engine: Engine
-) -> None:
+async def test_tool_server_in_new_conversations(theme: Theme, engine: Engine) -> None:
     host = DictatedHost()
     async with shown(main_window(engine, theme, tool_host=host)) as window:
         window.others.show_tool_servers()
@@ -230,7 +216,7 @@ async def test_a_server_that_new_conversations_use_is_on_in_them_until_it_is_del
         assert window.preferences.now.tools.in_new_conversations == ()
 
 
-async def test_a_server_that_wants_a_sign_in_has_a_button_that_opens_its_page(
+async def test_tool_server_sign_in_button(
     theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Asking(DictatedHost):
