@@ -212,13 +212,13 @@ def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
 
 def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
     """Return a program that uses the vendor's own package, if there is one."""
-    asked = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
+    fields = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
     match path:
         case "/v1/messages":
             return (
                 "import os\n\nimport anthropic\n\n"
                 f"client = anthropic.Anthropic(base_url={base_url!r}, {_KEY})\n"
-                f"message = client.messages.create({_arguments(asked, _MESSAGES_OWN)})\n"
+                f"message = client.messages.create({_arguments(fields, _MESSAGES_OWN)})\n"
                 "print(message.content, message.stop_reason, message.stop_sequence)\n"
             )
         case "/v1/chat/completions" | "/v1/completions":
@@ -227,27 +227,27 @@ def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
             text = "message.content" if is_chat else "text"
             return (
                 f"{_openai(base_url)}"
-                f"answer = client.{call}({_arguments(asked, _OPENAI_OWN[path])})\n"
+                f"answer = client.{call}({_arguments(fields, _OPENAI_OWN[path])})\n"
                 "choice = answer.choices[0]\n"
                 f"print(choice.{text}, choice.finish_reason, choice.matched_stop)\n"
             )
         case "/v1/responses":
             return (
                 f"{_openai(base_url)}"
-                f"response = client.responses.create({_arguments(asked, _OPENAI_OWN[path])})\n"
+                f"response = client.responses.create({_arguments(fields, _OPENAI_OWN[path])})\n"
                 "print(response.output_text, response.status)\n"
             )
         case "/api/chat":
             return (
                 "import ollama\n\n"
                 f"client = ollama.Client(host={base_url!r})\n"
-                f"answer = client.chat({_arguments(asked, frozenset(asked))})\n"
+                f"answer = client.chat({_arguments(fields, frozenset(fields))})\n"
                 "print(answer.message.content, answer.done_reason)\n"
             )
         case _:
             return (
                 "import json\nimport urllib.request\n\n"
-                f"body = {_literal(asked)}\n"
+                f"body = {_literal(fields)}\n"
                 "request = urllib.request.Request(\n"
                 f"    {base_url + path!r},\n"
                 "    data=json.dumps(body).encode(),\n"
@@ -367,10 +367,10 @@ async def _prompt(engine: Engine, request: GenerationRequest) -> str:
         return "\n\n".join(message.content for message in request.messages)
 
 
-def _view(dialect: Dialect, asked: dict[str, Any], port: int, base_url: str) -> WireView:
+def _view(dialect: Dialect, fields: dict[str, Any], port: int, base_url: str) -> WireView:
     path = dialect.answers[0].path
-    whole = {**asked, "stream": False}
-    streamed = {**asked, **dialect.stream_fields, "stream": True}
+    whole = {**fields, "stream": False}
+    streamed = {**fields, **dialect.stream_fields, "stream": True}
     return WireView(
         name=dialect.title,
         path=path,

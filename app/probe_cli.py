@@ -16,17 +16,17 @@ from app.settings.probe_options import add_options
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return the exit code."""
-    words = sys.argv[1:] if argv is None else list(argv)
-    return run_cli("fullstop-probe", lambda: _run(words))
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    return run_cli("fullstop-probe", lambda: _run(arguments))
 
 
-def _run(words: list[str]) -> int:
-    if words[:1] == ["inspect"]:
-        options: Any = _inspect_parser().parsed(words[1:])
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["inspect"]:
+        options: Any = _inspect_parser().parsed(arguments[1:])
         from app.commands import inspect
 
         return inspect.run(options)
-    given = _parser().parsed(words)
+    given = _parser().parsed(arguments)
     from app.commands import probe
 
     return probe.run_arguments(given)

@@ -103,14 +103,14 @@ def _add_checks(probe: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the most telling checks only, with short answers: 2 minutes at 8 tokens/s",
     )
-    for option, words in (("--only", "run only these checks"), ("--skip", "skip these checks")):
+    for option, purpose in (("--only", "run only these checks"), ("--skip", "skip these checks")):
         probe.add_argument(
             option,
             type=_patterns,
             action="extend",
             default=[],
             metavar="ID",
-            help=f"{words}: ids, or patterns such as stop.*; repeatable, or separated by commas",
+            help=f"{purpose}: ids, or patterns such as stop.*; repeatable, or separated by commas",
         )
     probe.add_argument(
         "--level",
@@ -133,7 +133,7 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print one JSON object instead of the table, even if the probe cannot begin",
     )
-    for name, words in (
+    for name, purpose in (
         ("html", "as a page"),
         ("markdown", "as Markdown, with the raw answers folded"),
         ("junit", "as JUnit's XML"),
@@ -144,7 +144,7 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
             f"--{name}",
             type=Path,
             metavar="FILE",
-            help=f"write the report {words} to this file too",
+            help=f"write the report {purpose} to this file too",
         )
     probe.add_argument(
         "--diff",

@@ -1,1 +1,1 @@
-"""Reads saved or pasted answers of any server tolerantly, and reports what is wrong in them."""
+"""Reads saved or pasted answers of any server tolerantly, and reports their faults."""

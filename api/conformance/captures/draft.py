@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from api.conformance.captures.frames import Framed, count, mapping
-from api.conformance.captures.schema import mismatches, schema_of
+from api.conformance.captures.kinds import mismatches
+from api.conformance.captures.schema import schema_of
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,

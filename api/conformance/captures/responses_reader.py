@@ -174,7 +174,7 @@ class _ResponsesStream:
             draft.find("created_changes", f"{subject}: {first}, then {last}.", index)
 
     def _check_output(self, index: int, kind: str, output: list[dict[str, Any]]) -> None:
-        """Compare the items of the last event with those that were streamed."""
+        """Compare the items of the last event with the streamed ones."""
         draft = self._draft
         streamed = list(self._items.values())
         if not streamed:

@@ -3,178 +3,73 @@
 Only fields that the vendors' references require are named. Pure; any thread.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import Any
 
+from api.conformance.captures.kinds import (
+    ANY_SECONDS,
+    ARGUMENTS,
+    COUNT,
+    FLAG,
+    INDEX,
+    ISO_TIME,
+    LOGPROB,
+    NAME,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Fields,
+    Kind,
+    array_of,
+    is_whole,
+    object_of,
+    one_of,
+)
 from api.conformance.captures.values import WireDialect
 
-_SHOWN_CHARS = 60
-# From 2001 to 2286: smaller numbers count from another moment, larger ones milliseconds.
-_SECONDS_RANGE = (1_000_000_000, 10_000_000_000)
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
-
-Fields = Mapping[str, "Kind"]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of value.
-
-    Attributes:
-        name: The kind in a message, as in "a whole number".
-        fits: Whether a value is of this kind, apart from its inner values.
-        fields: The fields of an object; an optional one has a name that ends with "?".
-        item: The kind of each item of an array.
-        variants: More fields of an object by its ``type``.
-    """
-
-    name: str
-    fits: Callable[[Any], bool]
-    fields: Fields = field(default_factory=dict)
-    item: "Kind | None" = None
-    variants: Mapping[str, Fields] = field(default_factory=dict)
-
-    @property
-    def or_null(self) -> "Kind":
-        """The same kind, or null."""
-        fits = self.fits
-        return replace(self, name=f"{self.name} or null", fits=lambda v: v is None or fits(v))
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A value of another kind than its field requires; an absent one is missing or null."""
-
-    sentence: str
-    is_absent: bool
-
-
-def mismatches(value: Any, kind: Kind, path: str = "") -> Iterator[Mismatch]:
-    """Yield the values that are not of the kind that is required, the outermost first."""
-    if not kind.fits(value):
-        text = json.dumps(value, ensure_ascii=False)
-        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} …"
-        yield _mismatch(path, shown, kind)
-    elif isinstance(value, dict):
-        of_type = value.get("type")
-        more = kind.variants.get(of_type, {}) if isinstance(of_type, str) else {}
-        for name, inner in {**kind.fields, **more}.items():
-            bare = name.removesuffix("?")
-            inner_path = f"{path}.{bare}".removeprefix(".")
-            if bare in value:
-                yield from mismatches(value[bare], inner, inner_path)
-            elif bare == name:
-                yield _mismatch(inner_path, "missing", inner)
-    elif kind.item is not None and isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from mismatches(item, kind.item, f"{path}[{index}]")
-
-
-def _mismatch(path: str, shown: str, kind: Kind) -> Mismatch:
-    sentence = f"{path or 'The event'} is {shown}, where {kind.name} is due."
-    return Mismatch(sentence, shown in ("missing", "null"))
-
-
-def schema_of(dialect: WireDialect, value: dict[str, Any], *, is_streamed: bool) -> Kind | None:
-    """Return the schema of an answer or event; None where the dialect prescribes none."""
-    if value.get("error") is not None:
-        return None
-    if dialect is WireDialect.OLLAMA and "response" in value:
-        return _OLLAMA_GENERATE
-    # Some vendors send a chunk of their own before those of the answer.
-    if is_streamed and value.get("choices") == [] and not value.get("usage"):
-        return None
-    return _SCHEMAS[dialect][is_streamed]
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_time(value: Any) -> bool:
-    return _is_number(value) and _SECONDS_RANGE[0] <= value < _SECONDS_RANGE[1]
-
-
-def _one_of(*values: str | None) -> Kind:
-    name = " or ".join("null" if value is None else f'"{value}"' for value in values)
-    return Kind(name, lambda v: (v is None or isinstance(v, str)) and v in values)
-
-
-def _object(fields: Fields | None = None, **variants: Fields) -> Kind:
-    return Kind("an object", lambda v: isinstance(v, dict), fields or {}, None, variants)
-
-
-def _array(item: Kind | None = None) -> Kind:
-    return Kind("an array", lambda v: isinstance(v, list), item=item)
-
-
-_TEXT = Kind("a string", lambda v: isinstance(v, str))
-_NAME = Kind("a string that is not empty", lambda v: isinstance(v, str) and bool(v.strip()))
-_WHOLE = Kind("a whole number", _is_whole)
-# Counts of another kind, or below 0, have a finding of their own.
-_COUNT = Kind("a whole number", lambda v: v is not None)
-_INDEX = Kind("a whole number from 0", lambda v: _is_whole(v) and v >= 0)
-_FLAG = Kind("true or false", lambda v: isinstance(v, bool))
-# Rounding may lift it above 0.
-_LOGPROB = Kind("a number of at most 0", lambda v: _is_number(v) and v < 0.01)
-_SECONDS = Kind("a time in whole seconds since 1970", lambda v: _is_whole(v) and _is_time(v))
-_ANY_SECONDS = Kind("a time in seconds since 1970", _is_time)
-_ISO_TIME = Kind(
-    "a time such as 2026-01-31T12:00:00Z",
-    lambda v: isinstance(v, str) and _ISO.fullmatch(v) is not None,
-)
-# Arguments of the wrong form have a finding of their own.
-_ARGUMENTS = Kind("JSON in a string", lambda v: isinstance(v, str | dict | list))
-_OPEN_OBJECT, _REASON, _NULL = _object(), _TEXT.or_null, _one_of(None)
+_OPEN_OBJECT, _REASON, _NULL = object_of(), TEXT.or_null, one_of(None)
 
 
 def _details(name: str) -> Kind:
-    return _object({f"{name}?": _WHOLE.or_null}).or_null
+    return object_of({f"{name}?": WHOLE.or_null}).or_null
 
 
 # Chat Completions and Completions.
 
-_OPENAI_USAGE = _object(
+_OPENAI_USAGE = object_of(
     {
-        **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), _COUNT),
+        **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), COUNT),
         "prompt_tokens_details?": _details("cached_tokens"),
         "completion_tokens_details?": _details("reasoning_tokens"),
     }
 )
-_LOGGED_TOKEN = _object(
+_LOGGED_TOKEN = object_of(
     {
-        "logprob": _LOGPROB,
-        "token?": _TEXT,
-        "bytes?": _array(_WHOLE).or_null,
-        "top_logprobs?": _array(_object({"logprob": _LOGPROB, "token?": _TEXT})).or_null,
+        "logprob": LOGPROB,
+        "token?": TEXT,
+        "bytes?": array_of(WHOLE).or_null,
+        "top_logprobs?": array_of(object_of({"logprob": LOGPROB, "token?": TEXT})).or_null,
     }
 )
-_CHAT_LOGPROBS = _object({"content?": _array(_LOGGED_TOKEN).or_null}).or_null
-_COMPLETIONS_LOGPROBS = _object(
+_CHAT_LOGPROBS = object_of({"content?": array_of(_LOGGED_TOKEN).or_null}).or_null
+_COMPLETIONS_LOGPROBS = object_of(
     {
-        "tokens?": _array().or_null,
-        "token_logprobs?": _array(_LOGPROB.or_null).or_null,
-        "text_offset?": _array(_INDEX).or_null,
-        "top_logprobs?": _array(_OPEN_OBJECT.or_null).or_null,
+        "tokens?": array_of().or_null,
+        "token_logprobs?": array_of(LOGPROB.or_null).or_null,
+        "text_offset?": array_of(INDEX).or_null,
+        "top_logprobs?": array_of(_OPEN_OBJECT.or_null).or_null,
     }
 ).or_null
-_CALL = _object(
-    {"id": _NAME, "type": _one_of("function", "custom"), "index?": _INDEX.or_null},
-    function={"function": _object({"arguments": _ARGUMENTS})},
+_CALL = object_of(
+    {"id": NAME, "type": one_of("function", "custom"), "index?": INDEX.or_null},
+    function={"function": object_of({"arguments": ARGUMENTS})},
 )
-_CALL_DELTA = _object(
+_CALL_DELTA = object_of(
     {
-        "index": _INDEX,
-        "id?": _TEXT.or_null,
-        "type?": _one_of("function", "custom", "", None),
-        "function?": _object({"name?": _TEXT.or_null, "arguments?": _ARGUMENTS.or_null}).or_null,
+        "index": INDEX,
+        "id?": TEXT.or_null,
+        "type?": one_of("function", "custom", "", None),
+        "function?": object_of({"name?": TEXT.or_null, "arguments?": ARGUMENTS.or_null}).or_null,
     }
 )
 # Some vendors send an answer's text in parts.
@@ -188,29 +83,29 @@ def _openai(name: str, choice: Fields, logprobs: Kind) -> Kind:
     choices = Kind(
         "an array that is not empty",
         lambda v: isinstance(v, list) and (bool(v) or may_be_empty),
-        item=_object({"index": _INDEX, **choice, **more}),
+        item=object_of({"index": INDEX, **choice, **more}),
     )
-    return _object(
+    return object_of(
         {
-            "id": _NAME,
-            "object": _one_of(name),
-            "created": _SECONDS,
-            "model": _TEXT,
+            "id": NAME,
+            "object": one_of(name),
+            "created": SECONDS,
+            "model": TEXT,
             "choices": choices,
             "usage?": _OPENAI_USAGE.or_null,
-            "system_fingerprint?": _TEXT.or_null,
+            "system_fingerprint?": TEXT.or_null,
         }
     )
 
 
 def _chat_message(call: Kind, *roles: str | None) -> Kind:
-    return _object(
+    return object_of(
         {
-            "role?": _one_of(*roles),
+            "role?": one_of(*roles),
             "content?": _CONTENT,
-            "tool_calls?": _array(call).or_null,
-            "reasoning_content?": _TEXT.or_null,
-            "reasoning?": _TEXT.or_null,
+            "tool_calls?": array_of(call).or_null,
+            "reasoning_content?": TEXT.or_null,
+            "reasoning?": TEXT.or_null,
         }
     )
 
@@ -221,155 +116,155 @@ _CHUNK = _openai(
     {"delta": _chat_message(_CALL_DELTA, "assistant", "", None)},
     _CHAT_LOGPROBS,
 )
-_COMPLETION = _openai("text_completion", {"text": _TEXT}, _COMPLETIONS_LOGPROBS)
+_COMPLETION = _openai("text_completion", {"text": TEXT}, _COMPLETIONS_LOGPROBS)
 
 
 # Messages.
 
 
 def _block(arguments: Kind) -> Kind:
-    return _object(
-        {"type": _NAME},
-        text={"text": _TEXT},
-        thinking={"thinking": _TEXT, "signature?": _TEXT},
-        tool_use={"id": _NAME, "name": _TEXT, "input": arguments},
+    return object_of(
+        {"type": NAME},
+        text={"text": TEXT},
+        thinking={"thinking": TEXT, "signature?": TEXT},
+        tool_use={"id": NAME, "name": TEXT, "input": arguments},
     )
 
 
 _MESSAGE_HEAD = {
-    "id": _NAME,
-    "type": _one_of("message"),
-    "role": _one_of("assistant"),
-    "model": _TEXT,
+    "id": NAME,
+    "type": one_of("message"),
+    "role": one_of("assistant"),
+    "model": TEXT,
 }
-_MESSAGE = _object(
+_MESSAGE = object_of(
     {
         **_MESSAGE_HEAD,
         # Arguments in a string have a finding of their own.
-        "content": _array(_block(Kind("an object", lambda v: isinstance(v, dict | str)))),
-        "usage?": _object(
+        "content": array_of(_block(Kind("an object", lambda v: isinstance(v, dict | str)))),
+        "usage?": object_of(
             {
-                "input_tokens": _COUNT,
-                "output_tokens": _COUNT,
-                "cache_read_input_tokens?": _WHOLE.or_null,
-                "cache_creation_input_tokens?": _WHOLE.or_null,
+                "input_tokens": COUNT,
+                "output_tokens": COUNT,
+                "cache_read_input_tokens?": WHOLE.or_null,
+                "cache_creation_input_tokens?": WHOLE.or_null,
             }
         ),
         "stop_reason?": _REASON,
-        "stop_sequence?": _TEXT.or_null,
+        "stop_sequence?": TEXT.or_null,
     }
 )
-_EMPTY_MESSAGE = _object(
+_EMPTY_MESSAGE = object_of(
     {
         **_MESSAGE_HEAD,
         "content": Kind("an empty array", lambda v: v == []),
-        "usage?": _object({"input_tokens": _WHOLE, "output_tokens": _INDEX}),
+        "usage?": object_of({"input_tokens": WHOLE, "output_tokens": INDEX}),
         "stop_reason?": _NULL,
         "stop_sequence?": _NULL,
     }
 )
-_BLOCK_DELTA = _object(
-    {"type": _NAME},
-    text_delta={"text": _TEXT},
-    thinking_delta={"thinking": _TEXT},
-    signature_delta={"signature": _TEXT},
-    input_json_delta={"partial_json": _TEXT},
+_BLOCK_DELTA = object_of(
+    {"type": NAME},
+    text_delta={"text": TEXT},
+    thinking_delta={"thinking": TEXT},
+    signature_delta={"signature": TEXT},
+    input_json_delta={"partial_json": TEXT},
 )
 _NEW_BLOCK = _block(Kind("an empty object, to which deltas add", lambda v: v == {}))
-_MESSAGES_EVENT = _object(
-    {"type": _NAME},
+_MESSAGES_EVENT = object_of(
+    {"type": NAME},
     message_start={"message": _EMPTY_MESSAGE},
-    content_block_start={"index": _INDEX, "content_block": _NEW_BLOCK},
-    content_block_delta={"index": _INDEX, "delta": _BLOCK_DELTA},
-    content_block_stop={"index": _INDEX},
+    content_block_start={"index": INDEX, "content_block": _NEW_BLOCK},
+    content_block_delta={"index": INDEX, "delta": _BLOCK_DELTA},
+    content_block_stop={"index": INDEX},
     message_delta={
         # Clients read a missing stop_sequence as null.
-        "delta": _object({"stop_reason": _REASON, "stop_sequence?": _TEXT.or_null}),
-        "usage?": _object({"output_tokens": _COUNT, "input_tokens?": _WHOLE.or_null}),
+        "delta": object_of({"stop_reason": _REASON, "stop_sequence?": TEXT.or_null}),
+        "usage?": object_of({"output_tokens": COUNT, "input_tokens?": WHOLE.or_null}),
     },
 )
 
 
 # Responses.
 
-_STATUS = _one_of("in_progress", "completed", "incomplete")
+_STATUS = one_of("in_progress", "completed", "incomplete")
 _PARTS: Mapping[str, Fields] = {
-    "output_text": {"text": _TEXT, "annotations": _array()},
-    "reasoning_text": {"text": _TEXT},
-    "summary_text": {"text": _TEXT},
-    "refusal": {"refusal": _TEXT},
+    "output_text": {"text": TEXT, "annotations": array_of()},
+    "reasoning_text": {"text": TEXT},
+    "summary_text": {"text": TEXT},
+    "refusal": {"refusal": TEXT},
 }
 
 
 def _part(*types: str) -> Kind:
-    return _object({"type": _one_of(*(types or _PARTS))}, **_PARTS)
+    return object_of({"type": one_of(*(types or _PARTS))}, **_PARTS)
 
 
-_ITEM = _object(
-    {"type": _NAME},
+_ITEM = object_of(
+    {"type": NAME},
     message={
-        "id": _NAME,
-        "role": _one_of("assistant"),
+        "id": NAME,
+        "role": one_of("assistant"),
         "status": _STATUS,
-        "content": _array(_part("output_text", "refusal")),
+        "content": array_of(_part("output_text", "refusal")),
     },
     function_call={
-        "call_id": _NAME,
-        "name": _TEXT,
-        "arguments": _ARGUMENTS,
-        "id?": _NAME.or_null,
+        "call_id": NAME,
+        "name": TEXT,
+        "arguments": ARGUMENTS,
+        "id?": NAME.or_null,
         "status?": _STATUS.or_null,
     },
     reasoning={
-        "id": _NAME,
-        "summary?": _array(_part("summary_text")).or_null,
-        "content?": _array(_part("reasoning_text")).or_null,
+        "id": NAME,
+        "summary?": array_of(_part("summary_text")).or_null,
+        "content?": array_of(_part("reasoning_text")).or_null,
         "status?": _STATUS.or_null,
     },
 )
-_RESPONSES_USAGE = _object(
+_RESPONSES_USAGE = object_of(
     {
-        **dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), _COUNT),
+        **dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), COUNT),
         "input_tokens_details?": _details("cached_tokens"),
         "output_tokens_details?": _details("reasoning_tokens"),
     }
 )
-_RESPONSE = _object(
+_RESPONSE = object_of(
     {
-        "id": _NAME,
-        "object": _one_of("response"),
-        "created_at": _ANY_SECONDS,
-        "status": _NAME,
-        "model": _TEXT,
-        "output": _array(_ITEM),
+        "id": NAME,
+        "object": one_of("response"),
+        "created_at": ANY_SECONDS,
+        "status": NAME,
+        "model": TEXT,
+        "output": array_of(_ITEM),
         "error?": _OPEN_OBJECT.or_null,
-        "incomplete_details?": _object({"reason?": _TEXT.or_null}).or_null,
+        "incomplete_details?": object_of({"reason?": TEXT.or_null}).or_null,
         "usage?": _RESPONSES_USAGE.or_null,
     }
 )
-_IN_ITEM = {"item_id": _NAME, "output_index": _INDEX}
-_IN_PART = {**_IN_ITEM, "content_index": _INDEX}
-_IN_SUMMARY = {**_IN_ITEM, "summary_index": _INDEX}
+_IN_ITEM = {"item_id": NAME, "output_index": INDEX}
+_IN_PART = {**_IN_ITEM, "content_index": INDEX}
+_IN_SUMMARY = {**_IN_ITEM, "summary_index": INDEX}
 _RESPONSES_EVENTS: Mapping[str, Fields] = {
     **{
         name: {"response": _RESPONSE}
         for name in ("created", "in_progress", "completed", "incomplete", "failed")
     },
-    "output_item.added": {"output_index": _INDEX, "item": _ITEM},
-    "output_item.done": {"output_index": _INDEX, "item": _ITEM},
+    "output_item.added": {"output_index": INDEX, "item": _ITEM},
+    "output_item.done": {"output_index": INDEX, "item": _ITEM},
     "content_part.added": {**_IN_PART, "part": _part()},
     "content_part.done": {**_IN_PART, "part": _part()},
-    "output_text.delta": {**_IN_PART, "delta": _TEXT},
-    "output_text.done": {**_IN_PART, "text": _TEXT},
-    "reasoning_text.delta": {**_IN_PART, "delta": _TEXT},
-    "reasoning_text.done": {**_IN_PART, "text": _TEXT},
-    "reasoning_summary_text.delta": {**_IN_SUMMARY, "delta": _TEXT},
-    "reasoning_summary_text.done": {**_IN_SUMMARY, "text": _TEXT},
-    "function_call_arguments.delta": {**_IN_ITEM, "delta": _TEXT},
-    "function_call_arguments.done": {**_IN_ITEM, "arguments": _TEXT},
+    "output_text.delta": {**_IN_PART, "delta": TEXT},
+    "output_text.done": {**_IN_PART, "text": TEXT},
+    "reasoning_text.delta": {**_IN_PART, "delta": TEXT},
+    "reasoning_text.done": {**_IN_PART, "text": TEXT},
+    "reasoning_summary_text.delta": {**_IN_SUMMARY, "delta": TEXT},
+    "reasoning_summary_text.done": {**_IN_SUMMARY, "text": TEXT},
+    "function_call_arguments.delta": {**_IN_ITEM, "delta": TEXT},
+    "function_call_arguments.done": {**_IN_ITEM, "arguments": TEXT},
 }
-_RESPONSES_EVENT = _object(
-    {"type": _NAME, "sequence_number": _INDEX},
+_RESPONSES_EVENT = object_of(
+    {"type": NAME, "sequence_number": INDEX},
     **{f"response.{name}": fields for name, fields in _RESPONSES_EVENTS.items()},
 )
 
@@ -377,40 +272,40 @@ _RESPONSES_EVENT = _object(
 # SGLang's /generate, and Ollama.
 
 _MATCHED = Kind(
-    "a string, a token's id or null", lambda v: v is None or isinstance(v, str) or _is_whole(v)
+    "a string, a token's id or null", lambda v: v is None or isinstance(v, str) or is_whole(v)
 )
-_GENERATE_REASON = _object({"type": _NAME, "length?": _WHOLE.or_null, "matched?": _MATCHED}).or_null
+_GENERATE_REASON = object_of({"type": NAME, "length?": WHOLE.or_null, "matched?": _MATCHED}).or_null
 _META = {
-    "id": _NAME,
-    "prompt_tokens": _WHOLE,
-    "completion_tokens": _WHOLE,
+    "id": NAME,
+    "prompt_tokens": WHOLE,
+    "completion_tokens": WHOLE,
     "finish_reason?": _GENERATE_REASON,
-    "cached_tokens?": _WHOLE.or_null,
+    "cached_tokens?": WHOLE.or_null,
 }
-_GENERATED = _object(
-    {"text": _TEXT, "meta_info": _object(_META), "output_ids?": _array(_WHOLE).or_null}
+_GENERATED = object_of(
+    {"text": TEXT, "meta_info": object_of(_META), "output_ids?": array_of(WHOLE).or_null}
 )
 _DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 _OLLAMA = {
-    "model": _NAME,
-    "done": _FLAG,
-    "created_at?": _ISO_TIME,
-    "done_reason?": _TEXT.or_null,
-    "prompt_eval_count?": _WHOLE,
-    "eval_count?": _WHOLE,
-    **{f"{name}?": _INDEX for name in _DURATIONS},
+    "model": NAME,
+    "done": FLAG,
+    "created_at?": ISO_TIME,
+    "done_reason?": TEXT.or_null,
+    "prompt_eval_count?": WHOLE,
+    "eval_count?": WHOLE,
+    **{f"{name}?": INDEX for name in _DURATIONS},
 }
-_OLLAMA_CALL = _object({"function": _object({"arguments?": _ARGUMENTS})})
-_OLLAMA_MESSAGE = _object(
+_OLLAMA_CALL = object_of({"function": object_of({"arguments?": ARGUMENTS})})
+_OLLAMA_MESSAGE = object_of(
     {
-        "role": _one_of("assistant"),
-        "content?": _TEXT,
-        "thinking?": _TEXT.or_null,
-        "tool_calls?": _array(_OLLAMA_CALL).or_null,
+        "role": one_of("assistant"),
+        "content?": TEXT,
+        "thinking?": TEXT.or_null,
+        "tool_calls?": array_of(_OLLAMA_CALL).or_null,
     }
 )
-_OLLAMA_CHAT = _object({**_OLLAMA, "message": _OLLAMA_MESSAGE})
-_OLLAMA_GENERATE = _object({**_OLLAMA, "response": _TEXT, "thinking?": _TEXT.or_null})
+_OLLAMA_CHAT = object_of({**_OLLAMA, "message": _OLLAMA_MESSAGE})
+_OLLAMA_GENERATE = object_of({**_OLLAMA, "response": TEXT, "thinking?": TEXT.or_null})
 
 # The schema of a whole answer, and of an event of a stream.
 _SCHEMAS: Mapping[WireDialect, tuple[Kind, Kind]] = {
@@ -421,3 +316,15 @@ _SCHEMAS: Mapping[WireDialect, tuple[Kind, Kind]] = {
     WireDialect.GENERATE: (_GENERATED, _GENERATED),
     WireDialect.OLLAMA: (_OLLAMA_CHAT, _OLLAMA_CHAT),
 }
+
+
+def schema_of(dialect: WireDialect, value: dict[str, Any], *, is_streamed: bool) -> Kind | None:
+    """Return the schema of an answer or event; None where the dialect prescribes none."""
+    if value.get("error") is not None:
+        return None
+    if dialect is WireDialect.OLLAMA and "response" in value:
+        return _OLLAMA_GENERATE
+    # Some vendors send a chunk of their own before those of the answer.
+    if is_streamed and value.get("choices") == [] and not value.get("usage"):
+        return None
+    return _SCHEMAS[dialect][is_streamed]

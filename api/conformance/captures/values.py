@@ -44,15 +44,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault or remark about a saved answer.
-
-    Attributes:
-        code: A stable code for programs.
-        severity: How bad it is.
-        sentence: The message for the user.
-        event_index: The event in which it appears; None if it is not a single one.
-        excerpt: The text or the event that shows it, shortened.
-    """
+    """A fault or remark about a saved answer."""
 
     code: str
     severity: Severity
@@ -109,32 +101,7 @@ class CapturedChoice:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """An answer of some server.
-
-    Attributes:
-        dialect: Its dialect; None if it was not recognised.
-        is_streamed: Whether it is a stream.
-        status: The HTTP status, if it was captured.
-        headers: The HTTP headers with names in lower case, if they were captured.
-        model: The model's name.
-        text: The answer's text (of its first choice).
-        thinking: The thinking, if the server separates it.
-        tool_calls: The tools called.
-        reason: The reason as the server spells it.
-        ending: The meaning of that reason.
-        matched: The stop that matched, according to the server: a string, or a token's id.
-        reports_match: Whether the answer has a field for the stop that matched.
-        output_ids: The ids of the answer's tokens, if the dialect has them.
-        usage: Token counts; None if the server sends none.
-        error: The server's error message.
-        events: The events in order.
-        request_stops: The stops of the request, if it was captured with the answer.
-        choices: The other choices, if there are several.
-        is_truncated: Whether a part of it was not read.
-        label: Distinguishes it from other answers of the same file, such as its address.
-        findings: Findings about its form; ``diagnose`` adds those about stops.
-        answer_id: The id of the answer, if it has one.
-    """
+    """An answer of some server."""
 
     dialect: WireDialect | None
     is_streamed: bool = False

@@ -21,7 +21,7 @@ from api.conformance.probe.values import CheckOutcome, CheckResult, Report, Verd
 from api.terminal_text import harmless
 
 _COLORS = {Verdict.HELD: "brightgreen", Verdict.FAILED: "red", Verdict.UNREACHABLE: "lightgrey"}
-# Characters that XML forbids, in addition to those that ``harmless`` escapes.
+# Characters that XML forbids and ``harmless`` does not escape.
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Level.SPECIFICATION: "error", Level.EXTENSION: "warning", Level.OPINION: "note"}

@@ -62,21 +62,7 @@ class ToolChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, independent of any dialect.
-
-    Attributes:
-        prompt: The user's message.
-        stops: The stops.
-        max_tokens: The limit.
-        is_streamed: Whether the answer is streamed.
-        is_thinking: Whether the model thinks; None leaves it to the server.
-        token_ids: Stop token ids.
-        system: A system message; empty for none.
-        earlier: An earlier turn: the user's message and the answer.
-        temperature: The temperature.
-        seed: The seed, where the dialect has one.
-        includes_usage: Whether a stream has counts, where the dialect has an option for that.
-    """
+    """One request, independent of any dialect."""
 
     prompt: str
     stops: tuple[str, ...] = ()

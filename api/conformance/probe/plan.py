@@ -281,9 +281,9 @@ def _token_ends(given: Baseline) -> tuple[tuple[int, ...], ...]:
     begin with the space before a word.
     """
     text = given.stable
-    words = (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
+    word_ends = (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
     is_counted = given.tokens is not None and abs(given.tokens - len(given.bounds)) <= 1
-    return (given.bounds,) if is_counted else (given.bounds, words)
+    return (given.bounds,) if is_counted else (given.bounds, word_ends)
 
 
 def _first_solid(given: Baseline, ranges: Iterator[tuple[int, int]]) -> _Candidates:

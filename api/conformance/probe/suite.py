@@ -71,12 +71,12 @@ def read_expected(text: str) -> tuple[Expectation, ...]:
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
         # An address may have a "#", too, but no space before it.
-        name, *words = re.split(r"(?:^|\s)#", line)[0].split() or [""]
+        name, *options = re.split(r"(?:^|\s)#", line)[0].split() or [""]
         if not name:
             continue
         dialect, colon, pattern = name.rpartition(":")
-        links = [word for word in words if word.startswith(("http://", "https://"))]
-        strange = [word for word in words if word not in (_FLAKY, *links)]
+        links = [word for word in options if word.startswith(("http://", "https://"))]
+        strange = [word for word in options if word not in (_FLAKY, *links)]
         problem = ""
         if colon and dialect not in _DIALECTS:
             problem = f"{dialect!r} is not a dialect ({', '.join(_DIALECTS)})"
@@ -86,7 +86,7 @@ def read_expected(text: str) -> tuple[Expectation, ...]:
             problem = f"{strange[0]!r} is neither {_FLAKY!r} nor the address of an issue"
         if problem:
             raise ExpectedFileWrong(f"line {number}: {problem}")
-        entries.append(Expectation(dialect, pattern, _FLAKY in words, "".join(links[:1])))
+        entries.append(Expectation(dialect, pattern, _FLAKY in options, "".join(links[:1])))
     return tuple(entries)
 
 
@@ -98,16 +98,7 @@ def unknown_patterns(patterns: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSuite:
-    """The reports of one call.
-
-    Attributes:
-        url: The address that was given.
-        reports: One for each dialect.
-        problems: For each requested dialect without a report, its problem.
-        problem: Why there is no report at all; empty if there is one.
-        is_interrupted: Whether the user interrupted it.
-        expected: The expected failures.
-    """
+    """The reports of one call."""
 
     url: str
     reports: tuple[Report, ...] = ()
@@ -214,7 +205,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def failure_groups(results: Sequence[CheckResult]) -> list[tuple[CheckResult, list[CheckResult]]]:
-    """Return the failures that have a section, each with those that fail in the same way.
+    """Return the failures that have a section, each with its similar failures.
 
     The check that the server did not survive comes first.
     """

@@ -33,18 +33,7 @@ def tool_name() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The key, headers, certificates and time limits of the requests to a server.
-
-    Attributes:
-        api_key: The key that the server requires, or None.
-        headers: Headers in addition to those of the dialect.
-        base_path: Replaces ``/v1`` in every path; None keeps the paths.
-        timeout_s: How long one answer may take.
-        max_wait_s: The longest single wait for a busy server.
-        grace_s: How long a connection may stay open after the end of its stream.
-        is_insecure: Whether untrusted certificates are accepted.
-        ca_file: Certificates to trust, in a PEM file; None for those of the system.
-    """
+    """The key, headers, certificates and time limits of the requests to a server."""
 
     api_key: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
@@ -197,20 +186,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One row of the report.
-
-    Attributes:
-        code: A stable id for programs, such as ``stop.one_character``.
-        title: What is checked.
-        outcome: Its outcome.
-        sentence: The result for the user.
-        faults: The faults, if it failed.
-        level: How binding it is in this dialect.
-        rule: The rule, in our words.
-        reference: Where the dialect's vendor states it; None if it does not.
-        cause: The id of the check under which reports show this one; empty if it stands alone.
-        exchanges: The raw requests and answers.
-    """
+    """One row of the report."""
 
     code: str
     title: str
@@ -239,24 +215,6 @@ class Report:
     """The report of a probe.
 
     Every failure counts by its own level. ``cause`` only says where a report shows it.
-
-    Attributes:
-        url: The address probed.
-        dialect: The dialect of the requests.
-        model: The requested model; empty if none is named.
-        server: The server's name, if it sends one.
-        is_deterministic: Whether the same request got the same answer.
-        results: One for each check, in order.
-        requests: How many requests were sent.
-        duration_s: How long it took.
-        other_dialects: Other dialects that the server answers and that were not probed.
-        tool: The probing program, with its version.
-        began_at: When it began, in UTC, as ISO 8601.
-        conclusions: Conclusions about the server before the checks, as sentences.
-        cut_short: Why it ended early; empty if it did not.
-        waits: How often the probe waited for a busy server.
-        waited_s: How long it waited in all.
-        levels: The levels whose failures count.
     """
 
     url: str
@@ -340,15 +298,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a probe.
-
-    Attributes:
-        done: Checks that are finished.
-        total: All checks, as far as known.
-        title: The title of the current check.
-        result: The latest result, if there is one.
-        remaining_s: The expected time to the end, as far as known.
-    """
+    """The progress of a probe."""
 
     done: int
     total: int

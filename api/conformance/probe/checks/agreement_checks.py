@@ -292,7 +292,7 @@ def _limits(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
 
 
 def _reasons(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
-    """Answers have a reason, and one that fits the others."""
+    """Answers have a reason that fits the others."""
     names, fulls = ctx.driver.reason_names, _full_answers(answers)
     given = [answer for answer in answers if answer.ending is not None]
     if 2 * len(given) > len(answers):

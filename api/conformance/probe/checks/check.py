@@ -258,7 +258,7 @@ class Recorder:
     async def ask(
         self, body: Any, judged: Judge, *, may_refuse: bool = False, first: Exchange | None = None
     ) -> Exchange:
-        """Send a request, and again if the answer has faults; record those that count.
+        """Send a request, and again if the answer has faults; record the repeated ones.
 
         Args:
             body: The request.

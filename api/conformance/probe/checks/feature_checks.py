@@ -390,8 +390,8 @@ async def _tools_beside(ctx: CheckContext) -> Evaluation:
         raise undecided("A call has a fault also where the request has nothing beside it.")
     recorder, names = Recorder(ctx), []
     for name, ask in _variants(ctx, tool_ask(ctx)):
-        asks = (replace(ask, is_streamed=is_streamed) for is_streamed in (False, True))
-        bodies = [tool_body(ctx, each, is_forced=is_forced) for each in asks]
+        pair = (replace(ask, is_streamed=is_streamed) for is_streamed in (False, True))
+        bodies = [tool_body(ctx, each, is_forced=is_forced) for each in pair]
         runs = [await ctx.client.send(body) for body in bodies]
         plain = next((run for run in runs if run.is_answer and run.capture.tool_calls), None)
         if plain is None or any(run.is_refusal for run in runs):

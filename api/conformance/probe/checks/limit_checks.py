@@ -491,17 +491,17 @@ USAGE_CHECKS = (
 async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     client = ctx.client
     prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
-    asks = [Ask(text, max_tokens=_LONG_TOKENS, is_streamed=is_streamed) for text in prompts]
+    requests = [Ask(text, max_tokens=_LONG_TOKENS, is_streamed=is_streamed) for text in prompts]
     wait_s = min(_HANG_UP_S, ctx.main.total_s / 2)
     short = ctx.body(_short_ask(ctx))
     # The machine may have become slower since the first answers.
     before = await client.send(short)
     usual_s = max(ctx.short_s, before.total_s if before.is_answer else 0.0)
     allowed_s = ctx.options.patience_s + _USUAL_FACTOR * usual_s
-    hang_ups = (client.curl(ctx.body(ask), max_time_s=1) for ask in asks)
+    hang_ups = (client.curl(ctx.body(ask), max_time_s=1) for ask in requests)
     commands = in_sequence(in_parallel(*hang_ups), client.curl(short))
     for is_last in (False, True):
-        hung_up = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in asks))
+        hung_up = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in requests))
         after = await client.send(short)
         if after.is_answer and after.total_s <= allowed_s:
             if not any(hung_up):
@@ -518,7 +518,7 @@ async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     cause = after.problem or f"the next request got status {after.status}"
     if after.is_answer:
         cause = f"the next request took {after.total_s:.1f} s"
-    sentence = f"After {len(asks)} clients hung up {cause}."
+    sentence = f"After {len(requests)} clients hung up {cause}."
     expected = f"an answer within {allowed_s:.1f} s"
     return Evaluation(faults=(Fault("not_freed", sentence, expected, cause, curl=commands),))
 

@@ -319,8 +319,8 @@ async def _concurrent(ctx: CheckContext) -> Evaluation:
     others = (one for one in ctx.baselines if one.is_repeatable and one.text != given.text)
     other = next(others, given)
     stopped, is_comparable = replace(given.ask, stops=case.stops), given.streamed_text is None
-    asks = (given.ask, stopped, other.ask, replace(stopped, is_streamed=is_comparable))
-    bodies = list(map(ctx.body, asks))
+    requests = (given.ask, stopped, other.ask, replace(stopped, is_streamed=is_comparable))
+    bodies = list(map(ctx.body, requests))
     runs = await asyncio.gather(*map(client.send, bodies))
     sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
     recorder = Recorder(ctx, "At the same time" if other is not given else "")

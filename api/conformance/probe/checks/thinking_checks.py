@@ -151,9 +151,9 @@ async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
     """A stop that occurs only in the thinking must not end the answer."""
     given, recorder = await _thought(ctx), Recorder(ctx)
     # A word and a character.
-    words = (word for word in re.findall(r"\w{3,}", given.thinking) if word not in given.text)
+    terms = (word for word in re.findall(r"\w{3,}", given.thinking) if word not in given.text)
     characters = (char for char in given.thinking if char.isalnum() and char not in given.text)
-    stops = [stop for stop in (next(words, ""), next(characters, "")) if stop]
+    stops = [stop for stop in (next(terms, ""), next(characters, "")) if stop]
     if not stops:
         raise undecided("Every word of the thinking is in the answer too.")
     for stop in stops:

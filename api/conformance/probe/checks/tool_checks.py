@@ -169,7 +169,7 @@ async def _result(ctx: CheckContext) -> Evaluation:
 
 
 def _result_body(called: Exchange | None, ctx: CheckContext, ask: Ask) -> Body | None:
-    """Return a request with the result of the server's own call, or of one that is made up."""
+    """Return a request with the result of the server's own call, or of an invented one."""
     after = partial(with_tool_result, ctx.dialect, ctx.body(ask), ask.prompt)
     try:
         return after(None if called is None else parse_object(called.text))
@@ -207,10 +207,10 @@ async def _stop(ctx: CheckContext) -> Evaluation:
     """A stop inside the arguments of a call does not leave half a call."""
     plain, is_forced = await first_call(ctx)
     arguments = plain.capture.tool_calls[0].arguments
-    words = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
-    if not words:
+    found = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
+    if not found:
         raise undecided("The arguments of the call have no word for a stop.")
-    stop, recorder, whole = words[-1][1:3], Recorder(ctx), ""
+    stop, recorder, whole = found[-1][1:3], Recorder(ctx), ""
     for is_streamed in (False, True):
         ask = replace(tool_ask(ctx, is_streamed=is_streamed), stops=(stop,))
         judged = partial(_judge_half_call, stop, arguments, whole)
