@@ -41,7 +41,7 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
-from ui.stops.stop_list import MOST_BYTES, stops_from_json
+from ui.stops.stop_list import MAX_BYTES, stops_from_json
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
 _MAX_BYTES = 1 << 28
@@ -260,7 +260,7 @@ def _read_capture(path: Path) -> str:
 
 def _read_stops(path: Path) -> str:
     try:
-        text = asyncio.run(read_text(path, MOST_BYTES))
+        text = asyncio.run(read_text(path, MAX_BYTES))
         stops_from_json(text)
     except (FileRefused, ValueError) as refusal:
         words = str(refusal)
