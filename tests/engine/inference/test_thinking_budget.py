@@ -8,7 +8,6 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.stopping.record import StopKind
 from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
 from engine.values.limits import Limits
 from engine.values.request import Effort, GenerationRequest, Sampling, Tool, ToolChoice, TraceLevel
@@ -20,7 +19,6 @@ from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import TEMPLATE, Stage
 
 ANALYSIS = ["<|channel|>", "analysis", "<|message|>"]
-FINAL = ["<|channel|>", "final", "<|message|>"]
 THOUGHTS = [f"t{n} " for n in range(30)]
 # The script continues at its place, whatever was forced before it.
 WORDS = [f"w{n} " for n in range(8)]
@@ -66,25 +64,6 @@ def test_a_budget_ends_reasoning(
     assert answer.thinking == thinking
     assert answer.finished.budget_end == end
     assert text is None or answer.text == text
-
-
-def test_both_tags_count_as_thinking_and_stops_and_biases_do_not_touch_the_forced_one(
-    tmp_path: Path,
-) -> None:
-    stage = thoughtful(tmp_path)
-    sampling = Sampling(
-        temperature=0,
-        repetition_penalty=1.3,
-        frequency_penalty=1.0,
-        logit_bias=((stage.id("</think>"), -100.0),),
-    )
-    answer = scripted_answer(
-        stage, "go", "</think>", "t4", thinking_budget=5, max_tokens=9, sampling=sampling
-    )
-    assert (answer.thinking, answer.text) == ("t0 t1 t2 t3 t4 ", "t6 t7 ")
-    assert answer.finished.budget_end == BudgetEnd(6, 1, 5)
-    assert answer.finished.usage.thinking_tokens == 7
-    assert answer.finished.stop.kind is StopKind.MAX_TOKENS
 
 
 def test_without_a_budget_left_the_model_cannot_open_reasoning(tmp_path: Path) -> None:
@@ -134,18 +113,6 @@ def test_a_budget_of_exactly_the_natural_length_leaves_no_trace(
     assert last.budget_end is not None
 
 
-def test_a_budget_of_exactly_the_natural_length_leaves_harmony_alone(tmp_path: Path) -> None:
-    script = [*ANALYSIS, "a ", "b ", "<|end|>", "<|start|>", "assistant", *FINAL, "x "]
-    answers = [
-        scripted_answer(harmony(tmp_path / str(budget), script), "go", thinking_budget=budget)
-        for budget in (2, 30)
-    ]
-    assert [(one.thinking, one.text) for one in answers] == [("a b ", "x ")] * 2
-    assert answers[0].finished.stop == answers[1].finished.stop
-    assert answers[0].finished.usage == answers[1].finished.usage
-    assert answers[0].finished.budget_end is None
-
-
 def test_the_end_is_written_as_the_template_writes_it(tmp_path: Path) -> None:
     stage = thoughtful(tmp_path, template=SPACED)
     asked: dict[str, Any] = {"thinking_budget": 4, "max_tokens": 12, "trace": TraceLevel.FULL}
@@ -168,27 +135,6 @@ def played(stage: Stage, *asked: GenerationRequest, plain: bool = True) -> list[
             return (await asyncio.gather(*map(read, handles)))[-1]
 
     return run(play())
-
-
-def test_a_tag_of_several_tokens_is_written_whole(tmp_path: Path) -> None:
-    script = [*LONG_TAG, *THOUGHTS, "<|close|>", *LONG_TAG[1:], "yes"]
-    stage = Stage(tmp_path, {"go": script}, special=LONG_TAGS)
-    if stage.wrapper.think_end != "<|close|>think<|sep|>":
-        pytest.skip("this version of mlx-lm knows these tags by other tokens")
-    answer = scripted_answer(stage, "go", thinking_budget=3, max_tokens=11)
-    assert answer.thinking == "t0 t1 t2 "
-    assert answer.finished.budget_end == BudgetEnd(6, 3, 3)
-    assert answer.text == "t6 t7 "
-
-
-def test_harmony_continues_with_the_final_message(tmp_path: Path) -> None:
-    stage = harmony(tmp_path, [*ANALYSIS, *THOUGHTS, "<|end|>"])
-    answer = scripted_answer(stage, "go", thinking_budget=4, max_tokens=24)
-    assert answer.thinking == "t0 t1 t2 t3 "
-    end = answer.finished.budget_end
-    assert end is not None
-    assert end.token_index == 7
-    assert answer.text == "".join(THOUGHTS[4 + end.forced : 24 - 3])
 
 
 def test_harmony_with_tools_may_call_one_but_not_reason_again(tmp_path: Path) -> None:
@@ -255,19 +201,6 @@ def test_guesses_change_no_token_of_an_answer_with_a_budget(
         assert found[0] == found[1]
 
 
-def test_guesses_change_no_token_of_a_constrained_answer_with_a_budget(tmp_path: Path) -> None:
-    stage = GuessingStage(tmp_path, {"go": THOUGHTFUL}, plain=TAGS, template=SPACED)
-    values: dict[str, Any] = {"constraint": held(POINT), "trace": TraceLevel.FULL}
-    asked = request("go", thinking_budget=6, max_tokens=40, **values)
-    found = []
-    for stage.guesses in (False, True):
-        warm = request("warm up", max_tokens=8)
-        events = played(stage, warm, asked, plain=not stage.guesses)
-        found.append([one for one in timeless(events) if isinstance(one, TokenTrace)])
-    assert found[0] == found[1]
-    assert "".join(one.piece for one in found[0][8:]).strip().startswith("{")
-
-
 async def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) -> None:
     stage = thoughtful(tmp_path)
 
@@ -282,17 +215,6 @@ async def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) ->
         None,
         BudgetEnd(5, 1, 4),
     ]
-
-
-def test_reasoning_of_a_long_tag_is_not_opened_again(tmp_path: Path) -> None:
-    script = ["<|channel>", "thought", "a ", "b ", "x ", "<|channel>", "thought", "c ", "d "]
-    tags = ["<|channel>", "<channel|>"]
-    stage = Stage(tmp_path, {"go": script}, special=tags)
-    answer = scripted_answer(stage, "go", thinking_budget=2, max_tokens=8)
-    # The end takes the place of "x "; another token replaces the one that would open reasoning.
-    assert answer.thinking == "a b "
-    assert answer.finished.budget_end == BudgetEnd(4, 1, 2)
-    assert "c" in answer.text
 
 
 async def test_an_effort_is_passed_to_a_template_that_knows_efforts(tmp_path: Path) -> None:

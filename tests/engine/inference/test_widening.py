@@ -45,13 +45,6 @@ def test_the_numbers_beside_quantised_weights_get_32_bits(dtype: Any) -> None:
     assert model(mx.array([[1, 2]])).dtype == mx.float32
 
 
-@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
-def test_weights_that_are_not_quantised_stay_as_small_as_they_are(dtype: Any) -> None:
-    model = made(dtype, is_quantised=False)
-    widen(model)
-    assert formats(model) == {dtype}
-
-
 @pytest.fixture
 def small(tmp_path: Path, demo_model_path: Path) -> Path:
     """The demo model, quantised, with its other numbers in 16 bits, and its own draft head."""
@@ -103,16 +96,6 @@ def test_what_weights_and_caches_take_is_known_before_the_load_with_head_and_wid
     tokens = need(folder).context
     assert need(folder).cache == tokens * info.cache.token_bytes
     assert info.cache.token_bytes == estimated(config_of(folder), 4, has_head=True).token_bytes
-
-
-def test_without_a_head_its_weights_and_its_layer_are_not_in_the_figures(small: Path) -> None:
-    with_head = need(small)
-    for path in small.glob("mtp*"):
-        path.unlink()
-    info = loaded_info(small)
-    assert info.own_head is None
-    assert need(small).weights == pytest.approx(info.weights_bytes, rel=0.02)
-    assert need(small).cache == need(small).context * info.cache.token_bytes < with_head.cache
 
 
 def test_plain_decoding_and_broken_heads_take_no_memory_for_a_head(small: Path) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.lab.benchmarks.engine [--rounds 5] [--only matcher,one,…]
     python -m tests.lab.benchmarks.engine --only constraint
-    python -m tests.lab.benchmarks.engine --only copy,page,plain,draft,heads,forced,kinds
+    python -m tests.lab.benchmarks.engine --only copy,page,plain,kinds
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. The ratio of
 the processor's time says more than that of the speeds while other programs run. Nothing here
@@ -14,7 +14,6 @@ import asyncio
 import gc
 import os
 import statistics
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -210,86 +209,6 @@ def guessing(case: str, rounds: int) -> None:
         sides.close()
 
 
-def drafting(rounds: int) -> None:
-    """A draft model beside a model whose passes last long, by how often its guesses are right."""
-    from tests.lab.benchmarks.guesses.drafting import PASS_S, RIGHT, DraftSides
-
-    for right in RIGHT:
-        sides = DraftSides(right)
-        ours, theirs = alternate(rounds, sides.ours, sides.bare())
-        assert sides.last is not None
-        done = sides.last.speculation
-        report(
-            f"a draft that is right in {right:.0%}: engine / bare loop",
-            f"{ours / theirs:.3f}",
-            f"> 1   ({compared(ours, theirs)}, {done.passes} passes, "
-            f"{done.accepted} of {done.guessed} right, a token of the draft "
-            f"{sides.draft_s() / PASS_S:.2f} of a pass)",
-        )
-        sides.close()
-
-
-def heads(rounds: int) -> None:
-    """Models with their own trained draft heads, against the same without drafts."""
-    from tests.lab.benchmarks.guesses.heads import folders, pass_ratio, patient
-
-    with tempfile.TemporaryDirectory() as place:
-        for what, folder in folders(Path(place)).items():
-            ratios = {rows: pass_ratio(folder, rows) for rows in (1, 4)}
-            _heads_of(what, folder, rounds, ratios)
-            with patient():
-                _heads_of(f"{what}, long passes", folder, rounds, {1: 1.0, 4: 1.0})
-
-
-def _heads_of(what: str, folder: Path, rounds: int, ratios: dict[int, float]) -> None:
-    from tests.lab.benchmarks.guesses.heads import HeadSides
-
-    loop = asyncio.new_event_loop()
-    engine = Engine()
-    loop.run_until_complete(engine.load(folder))
-    sides = HeadSides(engine, loop)
-    for rows, ratio in ratios.items():
-        wanted = (1.3 if rows == 1 else 1.1) if ratio <= 1.4 else 0.97
-        sides.warm_up(rows)
-        ours, theirs = alternate(
-            rounds,
-            partial(sides.rate, rows, has_head=True),
-            partial(sides.rate, rows, has_head=False),
-        )
-        sides.rate(rows, has_head=True)
-        report(
-            f"{what}, own head, {rows} at once: with drafts / without",
-            f"{ours / theirs:.3f}",
-            f">= {wanted}   ({compared(ours, theirs)}, {sides.counts()}; a pass over 2 costs "
-            f"{ratio:.2f})",
-        )
-    engine.close()
-    loop.close()
-
-
-def forced(rounds: int) -> None:
-    """Answers whose text is mostly decided by a schema, with forced tokens and without."""
-    from tests.lab.benchmarks.guesses.forced import CASES, Sides
-
-    sides = Sides(MODEL)
-    for what, request in CASES:
-        ours, theirs = alternate(
-            rounds,
-            partial(sides.rate, request, is_plain=False),
-            partial(sides.rate, request, is_plain=True),
-        )
-        sides.rate(request, is_plain=False)
-        assert sides.last is not None
-        done, tokens = sides.last.speculation, sides.last.usage.output_tokens
-        report(
-            f"{what}: forced tokens / without",
-            f"{ours / theirs:.3f}",
-            f">= 1.5   ({compared(ours, theirs)}, {done.forced} of {tokens} tokens "
-            f"forced, {done.passes} passes)",
-        )
-    sides.close()
-
-
 def kinds(rounds: int) -> None:
     """An answer that copies, with every kind of cache."""
     from tests.lab.benchmarks.guesses.kinds import KINDS, KindSides
@@ -341,15 +260,9 @@ def main() -> None:
         matcher()
     for case in sorted(only & {"copy", "page", "plain"}):
         guessing(case, options.rounds)
-    if "draft" in only:
-        drafting(options.rounds)
-    if "heads" in only:
-        heads(options.rounds)
-    if "forced" in only:
-        forced(options.rounds)
     if "kinds" in only:
         kinds(options.rounds)
-    if only <= {"matcher", "copy", "page", "plain", "draft", "heads", "forced", "kinds"}:
+    if only <= {"matcher", "copy", "page", "plain", "kinds"}:
         return
     running: Any = Running()
     if "one" in only:

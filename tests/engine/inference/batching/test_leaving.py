@@ -1,35 +1,7 @@
 """Rows that leave together: the rows that stay are copied only once."""
 
-import pytest
-from mlx_lm.generate import GenerationBatch
-
 from engine.values.request import LOCAL_OWNER
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
-
-
-@pytest.mark.parametrize("kind", ["full", "windowed", "recurrent"])
-def test_rows_that_leave_together_are_cut_out_of_the_batch_at_once(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stepped = Stepped(kind)
-    kept = stepped.insert([5, 6, 7, 8])
-    gone = [stepped.insert([*SYSTEM, 20 + n, *range(1, 2 + n)]) for n in range(6)]
-    stepped.answer(kept, *gone, tokens=2)
-    cuts: list[list[int]] = []
-    cut = GenerationBatch.filter
-
-    def noted(batch: GenerationBatch, keep: list[int]) -> None:
-        cuts.append(keep)
-        cut(batch, keep)
-
-    monkeypatch.setattr(GenerationBatch, "filter", noted)
-    stepped.leave(*gone)
-
-    assert cuts == [[0]]
-    stepped.answer(kept, tokens=8)
-    stepped.check(kept)
-    for row in gone:
-        stepped.check(row)
 
 
 def test_each_row_that_left_with_others_keeps_its_own_cache() -> None:

@@ -62,27 +62,6 @@ def test_a_short_prompt_overtakes_four_long_ones_that_fill_all_places(reading: R
     assert all(reading.read.get(row, 0) - before.get(row, 0) <= 2 * 64 for row in long)
 
 
-def test_it_does_so_beside_a_running_answer(reading: Reading) -> None:
-    stream = reading.insert(10)
-    reading.until_sampled(stream, most_steps=3)
-    for _ in range(4):
-        reading.insert(20_000)
-    for _ in range(5):
-        reading.step()
-    short = reading.insert(10)
-    reading.until_sampled(short, most_steps=4)
-
-
-def test_a_prompt_of_middle_length_overtakes_long_ones_too(reading: Reading) -> None:
-    for _ in range(4):
-        reading.insert(50_000)
-    reading.step()
-    middle = reading.insert(1000)
-    # 64 tokens at a time, and every fourth step is for the long ones.
-    reading.until_sampled(middle, most_steps=(1000 // 16 + 2) * 4 // 3 + 2)
-    assert max(reading.read.values()) < 5000
-
-
 def test_short_prompts_without_end_do_not_starve_a_long_one(reading: Reading) -> None:
     long = reading.insert(2000 + 4096)
     begun = reading.reading_steps

@@ -47,32 +47,6 @@ def test_a_later_prompt_waits_only_for_the_rest_of_the_shared_beginning(stepped:
     stepped.check(second)
 
 
-def test_a_beginning_that_a_running_answer_has_read_is_not_read_again() -> None:
-    stepped = Stepped("full")
-    first = stepped.insert([*SYSTEM, 1, 2, 3])
-    stepped.answer(first)
-    second = stepped.insert([*SYSTEM, 9, 8])
-    assert stepped.cached[second] == len(SYSTEM)
-    stepped.answer(second)
-    stepped.answer(first, tokens=12)
-    stepped.check(first)
-    stepped.check(second)
-    assert stepped.model.tokens <= len(SYSTEM) + 3 + 2
-    stepped.batch.close()
-
-
-def test_sharing_needs_no_room_for_kept_prompts() -> None:
-    stepped = Stepped("full", cache_bytes=0)
-    rows = [stepped.insert([*SYSTEM, 10 + n]) for n in range(4)]
-    stepped.answer(*rows)
-    assert stepped.model.tokens <= len(SYSTEM) + 4
-    for row in rows:
-        stepped.check(row)
-        stepped.leave(row)
-    assert stepped.batch.cache_use.size_bytes == 0
-    stepped.batch.close()
-
-
 def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n, 3]) for n in range(4)]
     while stepped.read.get(rows[0], 0) < 20:
@@ -84,18 +58,6 @@ def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) ->
     assert 20 <= stepped.cached[rows[1]] < len(SYSTEM)
     assert [stepped.cached[row] for row in rows[2:]] == [len(SYSTEM)] * 2
     for row in rows[1:]:
-        stepped.check(row)
-
-
-def test_when_the_reader_leaves_with_one_that_waits_the_others_read_on(stepped: Stepped) -> None:
-    rows = [stepped.insert([*SYSTEM, 10 + n, 3]) for n in range(4)]
-    while stepped.read.get(rows[0], 0) < 20:
-        stepped.step()
-    stepped.leave(rows[0], rows[1])
-    stepped.answer(*rows[2:])
-    assert stepped.model.tokens <= len(SYSTEM) + 4 * 2
-    assert 20 <= stepped.cached[rows[2]] < len(SYSTEM)
-    for row in rows[2:]:
         stepped.check(row)
 
 

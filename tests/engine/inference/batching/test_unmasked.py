@@ -30,67 +30,6 @@ def test_a_row_alone_and_rows_of_one_length_need_no_mask() -> None:
     assert batch_of(5, 5, 5).make_mask(1) is None
 
 
-def test_rows_of_different_lengths_keep_their_mask() -> None:
-    mask = batch_of(2, 4).make_mask(1)
-    assert mask[:, 0, 0].tolist() == [[False, False, True, True, True], [True] * 5]
-
-
-def test_several_tokens_windows_and_those_who_ask_for_an_array_keep_their_mask() -> None:
-    row = batch_of(5)
-    assert row.make_mask(2) is not None
-    assert row.make_mask(1, window_size=3) is not None
-    assert row.make_mask(1, return_array=True) is not None
-
-
-def test_a_row_that_is_left_alone_needs_no_mask_any_more() -> None:
-    rows = batch_of(2, 4)
-    assert rows.make_mask(1) is not None
-    rows.filter([0])
-    assert rows.make_mask(1) is None
-
-
-def test_a_longer_row_that_joins_brings_the_mask_back() -> None:
-    row = batch_of(2)
-    assert row.make_mask(1) is None
-    row.extend(batch_of(4))
-    assert row.make_mask(1) is not None
-
-
-def test_rows_that_drop_different_numbers_of_tokens_have_a_mask_again() -> None:
-    rows = batch_of(5, 5)
-    assert rows.make_mask(1) is None
-    rows.prepare(right_padding=[2, 0])
-    rows.finalize()
-    mask = rows.make_mask(1)
-    assert mask[:, 0, 0].tolist() == [[False, False, True, True, True, True], [True] * 6]
-
-
-@pytest.mark.parametrize("lengths", [(5,), (5, 5), (2, 5)])
-def test_rows_know_how_many_tokens_each_of_them_has(lengths: tuple[int, ...]) -> None:
-    rows = batch_of(*lengths)
-    had = list(lengths)
-
-    def add(tokens: int) -> None:
-        shape = (len(had), 1, tokens, 4)
-        keys, _ = rows.update_and_fetch(mx.zeros(shape), mx.zeros(shape))
-        had[:] = [one + tokens for one in had]
-        assert rows.offset.tolist() == had
-        assert keys.shape[2] == max(had)
-
-    add(1)
-    add(4)
-    add(1)
-    rows.trim(2)
-    had[:] = [one - 2 for one in had]
-    add(1)
-    rows.extend(batch_of(9))
-    had.append(9)
-    add(1)
-    rows.filter([len(had) - 1])
-    had[:] = had[-1:]
-    add(1)
-
-
 def test_caches_inside_of_others_are_found() -> None:
     inner = BatchKVCache([0])
     prepare_to_run([CacheList(inner, KVCache())])

@@ -27,7 +27,7 @@ from tests.support.models.assistants import (
     random_assistant,
     right_pair,
 )
-from tests.support.models.guessing import Eager, Foreseen
+from tests.support.models.guessing import Eager
 from tests.support.models.random_batches import RandomBatches
 from tests.support.random_cases import cases, few_of
 
@@ -137,23 +137,6 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(kin
 
 
 @pytest.mark.parametrize("kind", few_of(TARGETS, 1))
-def test_drafts_are_right_after_drafts_of_others_and_after_rest(kind: str) -> None:
-    watched = _Watched(kind, width=8)
-    batch = RunningBatch(gemma4_model(kind), BatchLimits(16, 0, 8, drafts=False))
-    prompt = [5, 9, 2, 40]
-    number = batch.insert(BatchSequence(prompt))
-    answer: list[int] = []
-    while len(answer) < 40:
-        answer += [token for one, token, _ in batch.step().sampled if one == number]
-    batch.close()
-    number = watched.join(prompt, Foreseen(answer[:20], [5, 6, 13]))
-    watched.decode(number, 40)
-    watched.batch.close()
-    assert watched.answers[number][:40] == answer
-    assert watched.compared > 3
-
-
-@pytest.mark.parametrize("kind", few_of(TARGETS, 1))
 def test_an_assistant_that_knows_nothing_changes_no_answer(kind: str) -> None:
     model, _ = _with_assistant(kind)
     alone = RandomBatches(model, 1, rows=1, drafts=False, head=True).run(cases(2))
@@ -164,24 +147,6 @@ def test_an_assistant_that_knows_nothing_changes_no_answer(kind: str) -> None:
     assert alone.head_drafts > 0
     assert together.head_drafts > 0
     assert beside_others.accepted == beside_others.foreseen > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", TARGETS)
-def test_no_assistant_changes_an_answer(kind: str) -> None:
-    model, _ = _with_assistant(kind)
-    for seed in range(6):
-        outcome = RandomBatches(model, seed, head=True).run(20)
-        assert outcome.faults == []
-        assert outcome.accepted == outcome.foreseen > 0
-
-
-def test_an_assistant_whose_weights_are_not_numbers_changes_no_answer() -> None:
-    model, assistant = _with_assistant("small")
-    weight = assistant.pre_projection.weight
-    assistant.pre_projection.weight = mx.full(weight.shape, mx.nan)
-    outcome = RandomBatches(model, 1, drafts=False, head=True).run(3)
-    assert outcome.faults == []
 
 
 def test_an_assistant_that_fails_ends_its_drafts_and_no_answer(
@@ -234,15 +199,6 @@ def test_a_closed_model_with_an_assistant_is_freed_at_once() -> None:
         assert [reference() for reference in gone] == [None, None]
     finally:
         gc.enable()
-
-
-def test_an_assistant_drafts_for_a_model_without_the_parts_for_pictures_as_well() -> None:
-    text = gemma4_model("large").language_model
-    assistant = random_assistant("large", text)
-    attach(text, assistant)
-    outcome = RandomBatches(text, 1, drafts=False, head=True).run(2)
-    assert outcome.faults == []
-    assert outcome.head_drafts > 0
 
 
 def test_a_model_of_another_family_or_size_is_refused() -> None:

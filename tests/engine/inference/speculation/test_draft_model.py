@@ -1,7 +1,6 @@
 """A draft model guesses for the model that answers: the answers stay the same."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,11 @@ import pytest
 
 from engine.engine import Engine
 from engine.generation import Answer
-from engine.inference.batch import RunningBatch
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta, TokenTrace
 from engine.values.request import (
-    LOCAL_OWNER,
-    CacheOwner,
     GenerationRequest,
     Message,
     Sampling,
@@ -109,21 +105,6 @@ def test_each_turn_goes_on_with_the_draft_models_cache(
 
 
 @pytest.mark.usefixtures("_eager")
-def test_the_draft_models_cache_is_not_used_for_another_owner(
-    loop_engine: tuple[asyncio.Runner, Engine],
-    demo_model_path: Path,
-    perfect: Path,
-    read: list[int],
-) -> None:
-    runner, engine = loop_engine
-    runner.run(engine.load(demo_model_path, draft=perfect))
-    for owner in (LOCAL_OWNER, CacheOwner("another")):
-        read.clear()
-        runner.run(answered(engine, replace(LONG, cache_owner=owner)))
-        assert sum(read) > 100
-
-
-@pytest.mark.usefixtures("_eager")
 def test_rows_that_end_early_leave_nothing_behind(
     loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -178,25 +159,6 @@ def test_a_draft_model_that_fails_is_left_out_and_the_answer_goes_on(
     assert answer.text.startswith("1\n2\n3\n4\n")
     assert answer.finished.stop.kind is not StopKind.ERROR
     assert "the draft model failed" in caplog.text
-
-
-@pytest.mark.usefixtures("_eager")
-def test_a_row_that_cannot_join_takes_no_place_from_the_draft_model(
-    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    runner, engine = loop_engine
-    runner.run(engine.load(demo_model_path, draft=perfect))
-
-    def failing(*_: Any, **__: Any) -> Any:
-        raise MemoryError("no room")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunningBatch, "insert", failing)
-        failed = runner.run(answered(engine, *[asked(PROMPTS[0])] * 5))
-    assert {one.finished.stop.kind for one in failed} == {StopKind.ERROR}
-    [answer] = runner.run(answered(engine, asked(PROMPTS[0])))
-    assert answer.finished.speculation.accepted
 
 
 @pytest.mark.usefixtures("_alone")

@@ -178,36 +178,12 @@ def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: Form
     assert len(found) >= len(whole) - 1
 
 
-def test_looking_ahead_changes_nothing(constraints: FormCompiler) -> None:
-    rng = random.Random(4)
-    one = begun(constraints, held(SCHEMAS["alike"]))
-    other = begun(constraints, held(SCHEMAS["alike"]))
-    source = GrammarDrafts(other.fork(), constraints._vocabulary.text_of)
-    for _ in range(120):
-        source.likelihood()
-        source.propose(8)
-        allowed = one.allowed()
-        assert allowed == other.allowed()
-        token = rng.choice(ids_of(allowed))
-        for each in (one, other):
-            each.advance(token)
-        source.extend([token])
-
-
 def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: FormCompiler) -> None:
     source = guessing(constraints, called())
     ids = list(source.propose(64))
     texts = [constraints._vocabulary.text_of(one) for one in ids]
     assert "".join(texts) == '<tool_call>\n{"name": "schedule_watering", "arguments": {'
     assert source.likelihood() > 0.9
-
-
-def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: FormCompiler) -> None:
-    source = guessing(constraints, held(SCHEMAS["alike"]))
-    encode = constraints.grammar_vocabulary.encode
-    source.extend(encode('[{"width": 1, "height": 3}, {"width"'))
-    expected = "".join(constraints._vocabulary.text_of(one) for one in source.propose(64))
-    assert expected.startswith(": ")
 
 
 def test_nothing_is_guessed_inside_a_string(
@@ -266,13 +242,6 @@ def test_forced_tokens_are_marked_and_certain(engine: Engine) -> None:
     # White space as before is a guess like any other.
     assert origins.count(TokenOrigin.LOOKUP) == found.finished.speculation.lookup_accepted > 0
     assert {"width", "height"} == set(json.loads(found.text.removesuffix("<|im_end|>"))[0])
-
-
-@pytest.mark.usefixtures("_eager")
-def test_the_text_of_a_tag_in_a_schema_is_written_letter_by_letter(engine: Engine) -> None:
-    found = run(said(engine, held(SCHEMAS["tags"])))
-    text = found.text.removesuffix("<|im_end|>")
-    assert json.loads(text) == {"a": SCHEMAS["tags"]["properties"]["a"]["const"]}
 
 
 def test_a_matcher_is_asked_through_the_library(constraints: FormCompiler) -> None:

@@ -19,10 +19,10 @@ from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation import head_drafts
 from engine.inference.speculation.head_drafts import HeadDrafts, attach
-from engine.inference.speculation.heads import QWEN, DraftHead, Layout
+from engine.inference.speculation.heads import DraftHead, Layout
 from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import VOCABULARY, architecture_model, silence_layers
-from tests.support.models.draft_heads import PUBLISHED, layout_of, random_head
+from tests.support.models.draft_heads import layout_of, random_head
 from tests.support.models.guessing import Eager, Foreseen
 from tests.support.models.random_batches import Outcome, RandomBatches
 from tests.support.random_cases import cases, few_of
@@ -64,16 +64,6 @@ def test_a_head_that_knows_nothing_changes_no_answer(name: str) -> None:
     beside_others = RandomBatches(model, 2, head=True).run(cases(4))
     assert beside_others.faults == []
     assert beside_others.accepted == beside_others.foreseen > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_no_head_of_any_family_changes_an_answer(name: str) -> None:
-    model, _ = _with_random_head(name)
-    for seed in range(4):
-        outcome = RandomBatches(model, seed, head=True).run(20)
-        assert outcome.faults == []
-        assert outcome.accepted == outcome.foreseen > 0
 
 
 @pytest.mark.parametrize("name", few_of([*_FAMILIES, "qwen3_5"], 3))
@@ -167,25 +157,6 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(nam
     assert watched.rows == 3
 
 
-@pytest.mark.usefixtures("reads_all")
-def test_drafts_are_right_after_drafts_of_others_and_after_rest() -> None:
-    watched = _Watched("qwen3_5")
-    prompt = [5, 9, 2, 40]
-    batch = RunningBatch(watched.model, BatchLimits(16, 0, 8, drafts=False))
-    number = batch.insert(BatchSequence(prompt))
-    answer: list[int] = []
-    while len(answer) < 60:
-        answer += [token for one, token, _ in batch.step().sampled if one == number]
-    batch.close()
-    # Up to token 20 another source drafts, which is wrong now and then.
-    foreseen = Foreseen(answer[:20], [5, 6, 13])
-    number = watched.join(prompt, foreseen)
-    watched.decode(number, 60)
-    watched.batch.close()
-    assert watched.answers[number][:60] == answer
-    assert watched.compared > 3
-
-
 def test_a_head_keeps_nothing_of_more_sequences_than_it_drafts_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -216,14 +187,6 @@ def test_a_head_that_fails_ends_its_drafts_and_no_answer(monkeypatch: pytest.Mon
     assert outcome.faults == []
     assert outcome.head_drafts == 0
     assert head.parameters()
-
-
-def test_a_head_whose_weights_are_not_numbers_changes_no_answer() -> None:
-    model, head = _with_random_head("qwen3", QWEN)
-    head.fc.weight = mx.full(head.fc.weight.shape, mx.nan)
-    outcome = _outcome(model, 4)
-    assert outcome.faults == []
-    assert outcome.head_drafts > 0
 
 
 def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
@@ -338,15 +301,6 @@ def test_a_head_drafts_where_it_pays_and_rests_where_it_does_not(
         gain, right, steps = _counted_passes(patched, 1.5, rows)
     assert gain > 0.95
     assert steps < 10
-
-
-def test_a_head_whose_steps_are_dear_drafts_where_it_still_pays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As with a model of four layers: reading what waits costs more than a pass."""
-    gain, right, _ = _counted_passes(monkeypatch, 0.32, 1, further=0.15)
-    assert gain > 1.1
-    assert right[TokenOrigin.HEAD] > 60
 
 
 @pytest.mark.parametrize("rows", [1, 2])

@@ -42,30 +42,6 @@ def test_a_head_is_found_by_the_names_of_its_family_and_computes_the_same(name: 
     assert mx.array_equal(handed_on, same_handed_on)
 
 
-@pytest.mark.parametrize("name", ["qwen3_next", "deepseek_v3", "mimo"])
-def test_nothing_of_a_head_is_left_for_the_loader(name: str) -> None:
-    weights = published(name, random_head(name, architecture_model(name)))
-    weights |= {key.replace("layers.0", "layers.1"): one for key, one in weights.items()}
-    weights["model.norm.weight"] = mx.ones(32)
-    weights["model.layers.3.input_layernorm.weight"] = mx.ones(32)
-    _found(weights)
-    assert sorted(weights) == ["model.layers.3.input_layernorm.weight", "model.norm.weight"]
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_head_reads_tokens_one_by_one_as_it_reads_them_together(name: str) -> None:
-    model = architecture_model(name)
-    head = random_head(name, model)
-    hidden = model.model(TOKENS)[:, :-1]
-    together, _ = head(hidden, TOKENS[:, 1:], head.make_cache())
-    cache = head.make_cache()
-    single = [
-        head(hidden[:, n : n + 1], TOKENS[:, n + 1 : n + 2], cache)[0]
-        for n in range(hidden.shape[1])
-    ]
-    assert mx.allclose(together, mx.concatenate(single, axis=1), atol=1e-3)
-
-
 @pytest.mark.parametrize("name", ["qwen3", "mimo", "glm4_moe"])
 def test_a_head_is_quantized_where_its_weights_are(name: str) -> None:
     model = architecture_model(name)

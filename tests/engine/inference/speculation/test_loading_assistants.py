@@ -61,13 +61,6 @@ def test_an_assistant_is_loaded_beside_its_model_and_counted(
     assert both.weights > alone.weights
 
 
-def test_plain_decoding_leaves_an_assistant_out(target: Path, kind: str, tmp_path: Path) -> None:
-    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
-    backend = load(target, limits=BatchLimits(512, 0, 4, drafts=False), draft=folder)
-    assert backend.batch.own_head is None
-    backend.close()
-
-
 @pytest.mark.usefixtures("_eager")
 @pytest.mark.parametrize("bits", few_of([0, 8], 1), ids=["as published", "quantized"])
 async def test_answers_and_their_ends_are_those_of_the_model_without_an_assistant(
@@ -121,22 +114,6 @@ def test_damaged_weights_are_named(
     lead = r"the draft model cannot be loaded: gemma-4-assistant is "
     with pytest.raises(DraftLoadFailed, match=rf"{lead}.*{words}"):
         load(target, limits=LIMITS, draft=folder)
-
-
-def test_what_other_programs_leave_in_a_checkpoint_is_not_used(
-    target: Path, kind: str, tmp_path: Path
-) -> None:
-    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
-    weights: Any = mx.load(str(folder / "model.safetensors"))
-    mx.eval(weights)
-    more = {
-        "lm_head.weight": mx.zeros((768, 32)),
-        "model.layers.0.self_attn.k_proj.weight": mx.zeros((16, 32)),
-    }
-    mx.save_safetensors(str(folder / "model.safetensors"), weights | more)
-    backend = load(target, limits=LIMITS, draft=folder)
-    assert backend.batch.own_head is not None
-    backend.close()
 
 
 def test_an_assistant_of_another_model_is_refused_with_the_reason(

@@ -9,7 +9,7 @@ from mlx_lm.models.cache import ConcatenateKVCache
 from engine.engine import Engine
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.generation import Answer
-from engine.inference.backend import BatchLimits, LoadProgress
+from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation import draft_model
 from engine.library.memory import need
@@ -66,27 +66,6 @@ def test_a_draft_model_with_another_vocabulary_is_refused_with_a_clear_message(
         assert "foreign has 769 tokens, demo-model has 768" in words
 
 
-def test_vocabularies_are_compared_before_the_weights_of_the_model_are_read(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    foreign = write_draft(tmp_path / "foreign", demo_model_path, layers=1)
-    swap_tokens(foreign, 300, 301)
-    seen: list[LoadProgress] = []
-    with pytest.raises(DraftLoadFailed):
-        load(demo_model_path, limits=LIMITS, draft=foreign, on_progress=seen.append)
-    assert max(one.done_bytes for one in seen) <= (foreign / "model.safetensors").stat().st_size
-
-
-def test_progress_is_that_of_both_models(demo_model_path: Path, poor: Path) -> None:
-    seen: list[LoadProgress] = []
-    backend = load(demo_model_path, limits=LIMITS, draft=poor, on_progress=seen.append)
-    backend.close()
-    done = [one.done_bytes for one in seen if one.phase == "weights"]
-    totals = {one.total_bytes for one in seen if one.phase == "weights"}
-    assert done == sorted(done)
-    assert totals == {done[-1]}
-
-
 def test_a_damaged_draft_model_is_reported_as_the_draft_model(
     loop_engine: tuple[asyncio.Runner, Engine], tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -96,17 +75,6 @@ def test_a_damaged_draft_model_is_reported_as_the_draft_model(
     weights.write_bytes(weights.read_bytes()[:-5])
     with pytest.raises(DraftLoadFailed, match=r"draft model cannot be loaded: .*is damaged"):
         runner.run(engine.load(demo_model_path, draft=broken))
-
-
-def test_the_present_model_stays_where_a_draft_model_is_seen_to_be_wrong(
-    loop_engine: tuple[asyncio.Runner, Engine], tmp_path: Path, demo_model_path: Path
-) -> None:
-    runner, engine = loop_engine
-    runner.run(engine.load(demo_model_path))
-    with pytest.raises(DraftLoadFailed, match="does not exist"):
-        runner.run(engine.load(demo_model_path, draft=tmp_path / "gone"))
-    assert engine.status.state == "ready"
-    assert not engine.status.is_unloaded
 
 
 def test_a_draft_model_whose_cache_cannot_be_set_back_is_refused(

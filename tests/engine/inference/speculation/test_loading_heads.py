@@ -83,18 +83,6 @@ def test_a_folder_tells_that_it_has_a_head_without_loading_it(
         assert not has_draft_head(folder)
 
 
-def test_plain_decoding_and_draft_models_have_no_head(
-    with_head: Callable[..., Path], head_weights: Weights, demo_model_path: Path
-) -> None:
-    folder = with_head(head_weights, beside=False)
-    backend = load(folder, limits=BatchLimits(512, 0, 4, drafts=False))
-    assert backend.info.own_head is None
-    backend.close()
-    backend = load(demo_model_path, limits=LIMITS, draft=folder)
-    assert backend.info.draft is not None
-    backend.close()
-
-
 @pytest.mark.parametrize("damage", ["shape", "missing", "numbers"])
 def test_a_head_that_cannot_be_used_is_named_with_the_reason(
     with_head: Callable[..., Path],

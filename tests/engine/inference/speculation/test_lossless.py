@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from engine.inference.cache.index import PrefixIndex
-from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.limits import Limits
@@ -73,22 +72,6 @@ def test_a_wrong_guess_costs_no_token_wherever_it_is(tmp_path: Path, place: int)
     assert last.speculation.guessed > last.speculation.accepted
 
 
-def test_guesses_that_are_always_wrong_change_nothing(tmp_path: Path) -> None:
-    stage = GuessingStage(tmp_path, {"go": WORDS}, wrong=range(60))
-    [last] = same_with_guesses(stage, asking())
-    assert last.speculation.guessed > 0
-    assert last.speculation.accepted == 0
-
-
-def test_a_stop_string_ends_the_answer_at_any_token_of_a_run(tmp_path: Path) -> None:
-    scripts = {f"{n}": [*WORDS[:n], "EN", "D!", *WORDS[n:]] for n in range(20)}
-    stage = GuessingStage(tmp_path, scripts)
-    ends = same_with_guesses(stage, *(asking(text, rules=StopRules.of("END")) for text in scripts))
-    assert {(end.stop.kind, end.stop.value) for end in ends} == {(StopKind.STOP_STRING, "END")}
-    assert [end.stop.token_index for end in ends] == [n + 1 for n in range(20)]
-    assert [end.usage.output_tokens for end in ends] == [n + 2 for n in range(20)]
-
-
 @pytest.mark.parametrize("kind", ["id", "eos", "limit"])
 def test_every_end_is_found_at_any_token_of_a_run(tmp_path: Path, kind: str) -> None:
     last = END if kind == "eos" else "stop"
@@ -104,12 +87,6 @@ def test_every_end_is_found_at_any_token_of_a_run(tmp_path: Path, kind: str) -> 
     )
     assert [end.usage.output_tokens for end in ends] == [n + 1 for n in range(1, 18)]
     assert [end.stop.token_index for end in ends] == [*range(1, 18)]
-
-
-def test_tokens_beyond_the_end_are_counted_nowhere(tmp_path: Path) -> None:
-    stage = GuessingStage(tmp_path, {"go": [*WORDS[:10], "END", *WORDS[10:]]}, width=32)
-    [last] = same_with_guesses(stage, asking(rules=StopRules.of("END")))
-    assert 0 < last.speculation.guessed == last.speculation.accepted < 11
 
 
 def test_reasoning_tags_and_calls_are_found_inside_a_run(tmp_path: Path) -> None:
