@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.grammar.call_formats import ParameterFormat
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
-from engine.grammar.schemas import ESCAPE_OR_CLASS, NAME_PATTERNS, Schema, length_range
+from engine.grammar.schemas import ESCAPE_OR_CLASS, NAME_PATTERNS, Schema, as_rule, length_range
 from engine.output.tool_calls.parameters import resolve_reference
 
 # A parameter that may be any text is written without quotes, in a terminal that holds it to the
@@ -60,13 +60,11 @@ class ParameterRules:
         self,
         written: ParameterFormat,
         spell: Spell,
-        as_json: Callable[[Mapping[str, Any]], str],
         number: int,
     ) -> None:
         self.left_out: list[str] = []
         self._format = written
         self._spell = spell
-        self._as_json = as_json
         self._number = number
         self._count = self._visits = 0
         self._root: Mapping[str, Any] = {}
@@ -176,10 +174,10 @@ class ParameterRules:
     def _json(self, schema: Schema) -> str:
         """Return the grammar of a value in JSON, with all that its references lead to."""
         if not isinstance(schema, Mapping):
-            return self._as_json({} if schema is True else {"enum": []})
+            return as_rule({} if schema is True else {"enum": []})
         if '"$ref"' not in json.dumps(schema):
-            return self._as_json(schema)
-        return self._as_json({**_moved(schema), "$defs": {"root": _moved(self._root)}})
+            return as_rule(schema)
+        return as_rule({**_moved(schema), "$defs": {"root": _moved(self._root)}})
 
     def _alternatives(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any]]:
         """Yield schemas of which a value fulfils one, without references or choices."""

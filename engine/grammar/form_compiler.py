@@ -39,7 +39,6 @@ from engine.values.request import GenerationRequest, Tool
 
 # The library recurses over the rules of a grammar: its 65,536 characters may be a chain of 7,000.
 _STACK_BYTES = 64 << 20
-_MAX_COMPILED = 64
 # A compiled grammar takes some 200 bytes per character.
 _MAX_COMPILED_CHARACTERS = 512 * 1024
 _LONG_TAG = (
@@ -139,9 +138,7 @@ class FormCompiler:
         with self._lock:
             kept = self._compiled
             kept[grammar.text] = matcher
-            while len(kept) > 1 and (
-                len(kept) > _MAX_COMPILED or sum(map(len, kept)) > _MAX_COMPILED_CHARACTERS
-            ):
+            while len(kept) > 1 and sum(map(len, kept)) > _MAX_COMPILED_CHARACTERS:
                 kept.popitem(last=False)
         return matcher, grammar
 

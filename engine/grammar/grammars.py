@@ -1,6 +1,5 @@
 """The grammar of a whole answer, as llguidance reads it, from the form that a request demands."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,16 +8,11 @@ from engine.errors import InvalidRequest
 from engine.grammar.call_formats import JsonFrame, ParameterFormat, call_format
 from engine.grammar.call_parameters import ParameterRules
 from engine.grammar.lark_text import Spell, spelled_marks
-from engine.grammar.schemas import prepare_schema
+from engine.grammar.schemas import as_rule, prepare_schema
 from engine.grammar.text_forms import document_rules, with_own_grammar
 from engine.output.families import Family
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
 
-# One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
-# model would write it until it reaches the limit.
-_SPACE = r"[ ]|\n[ \t]{0,40}"
-# Overrides the library's options in a schema: "lenient", for example, would allow anything.
-_SCHEMA_OPTIONS = {"x-guidance": {"whitespace_pattern": _SPACE, "coerce_one_of": True}}
 # ``token_constraint`` finds forced tokens itself: the library would also force special tokens whose
 # names occur in a schema as text, and these do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
@@ -148,7 +142,7 @@ class _Rules:
                 f"call{number}: {written.before} arguments{number} {written.after}",
                 f"arguments{number}: {as_rule(schema)}",
             ]
-        parameters = ParameterRules(written, self._spell, as_rule, number)
+        parameters = ParameterRules(written, self._spell, number)
         rules = list(parameters.write(f"call{number}", schema))
         self.left_out += (
             f"{field}.{keyword}".rstrip(".") for keyword in dict.fromkeys(parameters.left_out)
@@ -183,11 +177,6 @@ class _Rules:
         rules.append(f"reasoning: {before} PROSE {after}")
         rules.append(r"PROSE: /(.|\n)*/")
         return "reasoning? "
-
-
-def as_rule(schema: Mapping[str, Any]) -> str:
-    """Return the grammar of a prepared schema, with our options for the library."""
-    return f"%json {json.dumps({**schema, **_SCHEMA_OPTIONS}, ensure_ascii=False)}"
 
 
 def without_schema(tool: Tool) -> Tool:

@@ -28,6 +28,11 @@ MAX_NUMBER = 2**64
 # It makes one regular expression of the digits of both bounds.
 _MAX_REAL = 10**18
 _SHOWN_CHARACTERS = 80
+# One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
+# model would write it until it reaches the limit.
+_SPACE = r"[ ]|\n[ \t]{0,40}"
+# Overrides the library's options in a schema: "lenient", for example, would allow anything.
+_SCHEMA_OPTIONS = {"x-guidance": {"whitespace_pattern": _SPACE, "coerce_one_of": True}}
 
 Schema = Any
 """A JSON schema: an object, true or false."""
@@ -124,6 +129,11 @@ def _prepare(text: str, closes: bool) -> PreparedSchema:
     return PreparedSchema(
         {"enum": []} if whole is False else whole, tuple(dict.fromkeys(rewriter.left_out))
     )
+
+
+def as_rule(schema: Mapping[str, Any]) -> str:
+    """Return the grammar of a prepared schema, with our options for the library."""
+    return f"%json {json.dumps({**schema, **_SCHEMA_OPTIONS}, ensure_ascii=False)}"
 
 
 def is_nested_too_deeply(value: Any) -> bool:

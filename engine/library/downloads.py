@@ -42,7 +42,6 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # Not in a folder, without control characters, and short enough for any disk.
 _FILE = re.compile(r"[\w][\w .+()-]{0,199}")
-_LISTING_TIMEOUT_S = 20.0
 _BEGUN = ".fullstop.incomplete"
 # A digest becomes a file's name, so it must not contain a path.
 _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
@@ -50,7 +49,6 @@ _DIGEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 SPARE_BYTES = 256 << 20
 # Bytes between two reports of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
-_READ_BYTES = 4 << 20
 _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
 _MAX_TRIES = 5
@@ -241,7 +239,7 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
     reply = hub.within(
-        _LISTING_TIMEOUT_S,
+        _TIMEOUT_S,
         lambda hub: hub.get(path, {"blobs": True}, repository=repository).value(),
     )
     siblings = reply.get("siblings") if isinstance(reply, dict) else None
@@ -388,7 +386,7 @@ def _verify(
         on_read(size)
         return
     with path.open("rb") as file:
-        while part := file.read(_READ_BYTES):
+        while part := file.read(_CHUNK_BYTES):
             digest.update(part)
             on_read(len(part))
     if digest.hexdigest() != expected:

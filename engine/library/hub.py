@@ -158,7 +158,6 @@ class Hub:
         params: Mapping[str, Any] | None = None,
         *,
         repository: str = "",
-        max_bytes: int = _MAX_BYTES,
     ) -> HubReply:
         """Make one request.
 
@@ -189,8 +188,8 @@ class Hub:
             for part in response.iter_bytes():
                 self._check()
                 body += part
-                if len(body) > max_bytes:
-                    raise HubFailed(f"the hub's answer exceeds {format_size(max_bytes)}")
+                if len(body) > _MAX_BYTES:
+                    raise HubFailed(f"the hub's answer exceeds {format_size(_MAX_BYTES)}")
             following = str(response.links.get("next", {}).get("url") or "")
         return HubReply(bytes(body), following)
 

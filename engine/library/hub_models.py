@@ -26,10 +26,7 @@ USUAL_RESULTS = 20
 MAX_RESULTS = 200
 _LIST_LIMIT_S = 20.0
 _CONFIG_LIMIT_S = 10.0
-_MAX_QUERY_CHARS = 200
 _MAX_PAGES = 10
-_MAX_CONFIG_BYTES = 4 << 20
-_MAX_CARD_BYTES = 1 << 20
 _PAGE = 100
 _FIELDS = (
     "config",
@@ -167,8 +164,6 @@ def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> SearchResult:
     Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
     """
     text = text.strip()
-    if len(text) > _MAX_QUERY_CHARS:
-        raise HubFailed(f"the search text exceeds {_MAX_QUERY_CHARS} characters; shorten it")
     limit = min(max(limit, 1), MAX_RESULTS)
     return hub.within(_LIST_LIMIT_S, partial(_found, text=text, limit=limit))
 
@@ -218,7 +213,6 @@ def card(hub: Hub, repository: str) -> str:
         reply = hub.get(
             f"/{repository}/resolve/main/README.md",
             repository=repository,
-            max_bytes=_MAX_CARD_BYTES,
         )
         return _FRONT_MATTER.sub("", reply.body.decode("utf-8", "replace"))
 
@@ -272,7 +266,6 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
         reply = hub.get(
             f"/{model.name}/resolve/{model.commit or 'main'}/config.json",
             repository=model.name,
-            max_bytes=_MAX_CONFIG_BYTES,
         )
         config = reply.value()
     except HubFailed:

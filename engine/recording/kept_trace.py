@@ -25,8 +25,6 @@ from engine.values.request import GenerationRequest, ToolCall
 VERSION = 1
 # The longest trace, with alternatives, takes some 20 MB before it is compressed.
 _MAX_BYTES = 256 << 20
-# Models have some hundred special tokens; a damaged tokenizer may mark all tokens as special.
-_MAX_SPECIAL = 4_096
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
 
@@ -138,10 +136,9 @@ def _vocabulary_values(
         return None
     named = {token_id for t in tokens if t.stats is not None for token_id, _ in t.stats.top}
     named.update(token.token_id for token in tokens)
-    special = dict(list(vocabulary.special.items())[:_MAX_SPECIAL])
     return {
         "texts": {str(token_id): vocabulary.text_of(token_id) for token_id in sorted(named)},
-        "special": to_values(special),
+        "special": to_values(vocabulary.special),
         "size": vocabulary.size,
     }
 
