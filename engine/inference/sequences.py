@@ -1,8 +1,8 @@
-"""The sequences of a batch: those that wait, those that are read, those that decode.
+"""The sequences of a batch: waiting, being read, decoding.
 
 A prompt that shares a long beginning with a sequence of its owner takes it from that sequence: at
-once, or as soon as the sequence has read it. Only sequences of one owner share: nobody learns from
-a number or from the time what another asks. Nothing here knows a clock, so that several processes
+once, or as soon as the sequence has read it. Only sequences of one owner share: no number and no
+time reveals another's prompt. Nothing here knows a clock, so that several processes
 that decode together come to the same result. Belongs to the thread of the batch.
 """
 
@@ -28,7 +28,7 @@ WORTH_TOKENS = 256
 
 
 class Sequences:
-    """The sequences of one batch: those that wait, those that are read, those that decode.
+    """The sequences of one batch: waiting, being read, decoding.
 
     Attributes:
         by_number: All of them.
@@ -46,7 +46,7 @@ class Sequences:
         self._batch = batch
         self._is_cut_anywhere = is_cut_anywhere
         self._next_number = 0
-        # The numbers of those that stopped waiting, each with how many tokens it need not read.
+        # The sequences that stopped waiting: number, tokens that need not be read.
         self._stopped_waiting: list[tuple[int, int]] = []
 
     def add(self, sequence: Sequence) -> None:
@@ -63,7 +63,7 @@ class Sequences:
     def record_read(self, sequence: Sequence, tokens: int) -> list[tuple[int, int]]:
         """Note how many tokens a sequence has read since it joined; let those join that waited.
 
-        Returns the progress of those that go on waiting.
+        Returns the progress of sequences that still wait.
         """
         sequence.read = sequence.cached + tokens
         due = [other for other, shared in sequence.waiting.items() if shared <= sequence.read]
@@ -88,7 +88,7 @@ class Sequences:
         return shared
 
     def remove(self, numbers: Iterable[int]) -> list[Sequence]:
-        """Take sequences out; return them in order, with their caches."""
+        """Remove sequences; return them in order, with their caches."""
         removed = [self.by_number[number] for number in numbers if number in self.by_number]
         joined = []
         for sequence in removed:
@@ -107,7 +107,7 @@ class Sequences:
         return removed
 
     def release_dependents(self, removed: abc.Sequence[Sequence]) -> None:
-        """Let those that waited for sequences that were taken out read on from there."""
+        """Let sequences that waited for removed ones continue from their caches."""
         numbers = {sequence.number for sequence in removed}
         if self._stopped_waiting:
             self._stopped_waiting = [
@@ -121,12 +121,12 @@ class Sequences:
                 self._evaluate(sequence.cache)
                 for dependent in waited:
                     self._take_beginning(dependent, sequence.cache, sequence.held)
-        # Only now, so that none finds a beginning in a sequence that has left.
+        # Only now, so that none takes a beginning from a removed sequence.
         for dependent in dependents:
             self._stop_waiting(dependent, self._wait_or_join)
 
     def reset(self) -> list[Sequence]:
-        """Let those that waited join a batch that is empty again; return the others, dropped."""
+        """Let waiting sequences join the emptied batch; return the others, dropped."""
         waiting = [sequence for sequence in self.by_number.values() if sequence.reader is not None]
         dropped = [sequence for sequence in self.by_number.values() if sequence.reader is None]
         for sequence in dropped:
@@ -137,7 +137,7 @@ class Sequences:
         return dropped
 
     def clear(self) -> None:
-        """Forget all sequences."""
+        """Remove all sequences."""
         self.by_number.clear()
         self.reading.clear()
         self._stopped_waiting.clear()
@@ -151,7 +151,7 @@ class Sequences:
         return cache, tokens
 
     def _wait_or_join(self, sequence: Sequence) -> None:
-        """Let a sequence wait for one that shares its beginning, or join at once."""
+        """Let a sequence wait for another with the same beginning, or join at once."""
         best = self._best(sequence) if sequence.scorer is None else None
         if best is not None:
             other, shared = best
@@ -162,7 +162,7 @@ class Sequences:
                     self._stop_at(other, shared)
                 return
             cache, held = self.copy_of(other)
-            # What is beyond the prompt may still change.
+            # Tokens beyond the prompt may still change.
             self._take_beginning(sequence, cache, held, shared)
         self._join(sequence)
 
@@ -220,7 +220,7 @@ class Sequences:
     def _take_beginning(
         self, sequence: Sequence, cache: list[Any], tokens: list[int], max_tokens: int | None = None
     ) -> None:
-        """Give a prompt what it shares with another's cache, if that is more than it has."""
+        """Give a prompt the shared beginning of another's cache, if that is longer than its own."""
         usable = len(sequence) - 1 if max_tokens is None else min(len(sequence) - 1, max_tokens)
         common = common_tokens(key_of(tokens), sequence.key[: usable * TOKEN_BYTES])
         if common > sequence.cached:

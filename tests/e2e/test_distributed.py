@@ -80,7 +80,7 @@ def test_each_process_has_only_its_part_of_the_weights(
     ],
     ids=["EOS and a limit in chat", "EOS and a limit in each that templates"],
 )
-def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
+def test_two_processes_answer_as_one_in_every_dialect(
     sharded: str, address: str, told: tuple[WireDialect, ...]
 ) -> None:
     # A stop across tokens in every dialect; EOS and a limit in those whose text a row contains.
@@ -102,9 +102,7 @@ def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
 
 
 @pytest.mark.parametrize("seeds", [2, pytest.param(16, marks=pytest.mark.slow)])
-def test_samples_constraints_and_penalties_are_decided_once_for_both(
-    sharded: str, address: str, seeds: int
-) -> None:
+def test_sampling_is_decided_by_rank_0(sharded: str, address: str, seeds: int) -> None:
     schema = {
         "type": "object",
         "properties": {"n": {"type": "integer"}, "is_even": {"type": "boolean"}},
@@ -128,7 +126,7 @@ def test_samples_constraints_and_penalties_are_decided_once_for_both(
     assert set(json.loads(together["form"].text)) == {"n", "is_even"}
 
 
-def test_a_hang_up_and_a_bad_request_leave_both_processes_in_step(sharded: str) -> None:
+def test_disconnect_and_bad_request_keep_ranks_in_step(sharded: str) -> None:
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
     connection = http.client.HTTPConnection(sharded.removeprefix("http://"), timeout=60)
     connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
@@ -152,9 +150,7 @@ def running(address: str) -> int:
         return count
 
 
-def test_a_lost_process_ends_requests_with_an_error_and_so_each_later_one(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_lost_rank_ends_requests_with_error(serve: Callable[..., Any], tmp_path: Path) -> None:
     leader, follower = (serve("--port", "0", **rank) for rank in rank_settings(tmp_path, 2))
     url = leader.wait_until_ready()
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
@@ -187,7 +183,7 @@ def layered(
 
 
 @pytest.mark.slow
-async def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
+async def test_uneven_heads_are_sharded_by_layers(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
     folder, leader, _ = layered

@@ -44,7 +44,7 @@ def helper(
         one.close()
 
 
-def test_a_helper_that_fails_is_not_taken_for_one_that_was_killed(
+def test_helper_exit_code_of_failure(
     helper: Callable[[str], HelperDied],
 ) -> None:
     # Ending takes a moment: longer than this process takes to notice that the output is closed.
@@ -54,7 +54,7 @@ def test_a_helper_that_fails_is_not_taken_for_one_that_was_killed(
         assert death.code == 1
 
 
-def test_a_helper_that_was_killed_from_outside_may_be_asked_again(
+def test_helper_killed_from_outside_restarts(
     helper: Callable[[str], HelperDied],
 ) -> None:
     death = helper("os.kill(os.getpid(), signal.SIGKILL)")

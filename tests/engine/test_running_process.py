@@ -16,7 +16,7 @@ def _as_before() -> Iterator[None]:
     (gc.enable if was_enabled else gc.disable)()
 
 
-def test_nothing_is_collected_during_the_pause_and_as_much_as_before_after_it() -> None:
+def test_collector_pause_restores_threshold() -> None:
     gc.set_threshold(700, 10, 10)
     with collector_paused():
         assert gc.get_threshold()[0] == 0
@@ -26,7 +26,7 @@ def test_nothing_is_collected_during_the_pause_and_as_much_as_before_after_it() 
     assert gc.get_threshold() == (700, 10, 10)
 
 
-def test_a_collector_that_a_window_turns_off_during_the_pause_stays_off() -> None:
+def test_collector_turned_off_during_pause_stays_off() -> None:
     gc.enable()
     with collector_paused():
         gc.disable()

@@ -10,9 +10,7 @@ from tests.support.scripted import Stage
 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(0.005, 0.001), (0.0002, 0.0002)])
-def test_threads_wait_for_the_interpreter_for_a_millisecond_at_most_once_there_is_an_engine(
-    tmp_path: Path, before_s: float, after_s: float
-) -> None:
+def test_engine_lowers_switch_interval(tmp_path: Path, before_s: float, after_s: float) -> None:
     was_s = sys.getswitchinterval()
     sys.setswitchinterval(before_s)
     try:

@@ -54,7 +54,7 @@ def ranks() -> Iterator[Ranks]:
     ranks.end()
 
 
-def test_a_follower_carries_out_orders_and_replies_once_with_a_failure(
+def test_follower_carries_out_orders(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: Ranks
 ) -> None:
     launch = Launch(monkeypatch, ranks)
@@ -85,9 +85,7 @@ def test_a_follower_carries_out_orders_and_replies_once_with_a_failure(
         ranks.send("step", 64)
 
 
-def test_a_follower_ends_by_order_of_rank_0_and_with_an_error_when_rank_0_is_lost(
-    monkeypatch: pytest.MonkeyPatch, ranks: Ranks
-) -> None:
+def test_follower_ends_with_rank_0(monkeypatch: pytest.MonkeyPatch, ranks: Ranks) -> None:
     launch = Launch(monkeypatch, ranks)
     ranks.end()
     assert launch.join() == ""
@@ -106,7 +104,7 @@ def connected(ranks: Ranks, *, rank: int = 1, secret: str = "", version: str = "
     return connection
 
 
-def test_rank_0_ignores_strangers_and_loses_a_rank_whose_process_ends(ranks: Ranks) -> None:
+def test_rank_0_rejects_strangers_and_detects_lost_rank(ranks: Ranks) -> None:
     stranger = connected(ranks, secret="x" * 32)
     longer = connected(ranks, secret="x" * 99)
     unknown = connected(ranks, rank=7)
@@ -185,7 +183,7 @@ def test_a_model_that_cannot_be_sharded_says_why() -> None:
         shard(Headed(), inner, Group(2))
 
 
-def test_copies_of_a_model_have_the_same_fingerprint_and_other_models_another(
+def test_fingerprint_is_equal_for_copies_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "copy", "other"):
@@ -205,7 +203,7 @@ def hostfile(folder: Path, text: str) -> str:
     return str(file)
 
 
-def test_without_a_launcher_or_with_one_process_there_is_no_world(tmp_path: Path) -> None:
+def test_no_world_without_launcher(tmp_path: Path) -> None:
     assert launched({}) is None
     assert launched({"MLX_RANK": "0"}) is None
     assert launched({"MLX_RANK": "0", "MLX_HOSTFILE": hostfile(tmp_path, "\n")}) is None

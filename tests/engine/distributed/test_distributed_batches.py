@@ -79,7 +79,7 @@ class Both:
         return drawn, sequence.cached
 
 
-def test_a_follower_keeps_caches_under_the_tokens_that_rank_0_drew(tmp_path: Path) -> None:
+def test_follower_caches_tokens_sampled_by_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     first = both.prompt("go")
     drawn, cached = both.answer(first, 5)
@@ -91,7 +91,7 @@ def test_a_follower_keeps_caches_under_the_tokens_that_rank_0_drew(tmp_path: Pat
     assert cached == len(first) + len(drawn)
 
 
-def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_path: Path) -> None:
+def test_follower_reads_prompts_in_order_of_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     texts = [both.prompt("go"), [5] * 900 + both.prompt("on"), [5] * 700 + both.prompt("go")]
     drawn: dict[int, list[int]] = {
@@ -107,7 +107,7 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
     assert 1 in widths[: len(widths) // 2]
 
 
-def test_a_follower_that_is_out_of_step_with_rank_0_reports_it(tmp_path: Path) -> None:
+def test_follower_reports_divergence_from_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     both.follow()
     with pytest.raises(
@@ -133,7 +133,7 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
     assert ("close", ()) not in both.recorder.sent
 
 
-def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Path) -> None:
+def test_follower_scores_prompt_like_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     prompt = [5] * 30 + both.prompt("go")
     scorer = PromptScorer(prompt, PromptScoring(12, top=3), 600)

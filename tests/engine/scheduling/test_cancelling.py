@@ -34,7 +34,7 @@ async def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> Non
         assert len(stage.model.calls) <= 22
 
 
-async def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path) -> None:
+async def test_cancel_during_long_prefill(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path, context=100_000), threading.Event()
     stage.hold_at(5, goes_on)
 
@@ -50,7 +50,7 @@ async def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path
         assert (await ask(engine, "short")).text == "yes"
 
 
-async def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) -> None:
+async def test_load_waits_for_running_answers_or_cancels_them(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.02)
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:

@@ -65,7 +65,7 @@ async def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Pa
             await generation.collect()
 
 
-async def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_named(
+async def test_choices_beyond_queue_limit_name_field(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)

@@ -81,7 +81,7 @@ def test_a_parser_that_breaks_ends_its_answer_and_no_other(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("place", ["step", "parser"])
-async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
+async def test_abandoned_thread_sends_nothing_after_end(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.scheduling.engine_thread._CLOSING_S", 0.1)

@@ -65,9 +65,7 @@ async def test_after_a_restart_the_next_turn_reads_only_what_is_new(
     assert again == anew
 
 
-async def test_after_unloading_while_idle_the_next_turn_comes_from_disk(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
+async def test_disk_cache_after_idle_unload(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path) as engine:
         text, _ = await asked(engine, FIRST)
         engine.unload_after(0.01)
@@ -100,7 +98,7 @@ async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_p
     assert first == second
 
 
-async def test_requests_that_are_kept_with_nothing_neither_write_nor_read_caches_on_disk(
+async def test_disk_cache_ignores_requests_without_conversation(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     nobodys = replace(FIRST, cache_owner=CacheOwner("me"))

@@ -55,7 +55,7 @@ async def test_nothing_comes_after_the_end(work: Callable[[], int]) -> None:
     assert [event async for event in generation.events()] == [TextDelta("a"), END]
 
 
-async def test_any_number_may_wait_for_the_end_and_one_that_gives_up_disturbs_no_other() -> None:
+async def test_several_waiters_for_end_of_generation() -> None:
     generation = unread(asyncio.get_running_loop())
     waiting = [asyncio.ensure_future(generation.ended()) for _ in range(3)]
     await asyncio.sleep(0)

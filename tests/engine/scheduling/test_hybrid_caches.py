@@ -75,9 +75,7 @@ def shared(model: Path, messages: tuple[Message, ...], turn: int) -> int:
     return usage.prompt_tokens
 
 
-def test_an_edit_in_the_middle_reads_at_most_the_distance_to_the_snapshot_before_it(
-    hybrid: Path, tmp_path: Path
-) -> None:
+def test_hybrid_cache_resumes_at_snapshot_before_edit(hybrid: Path, tmp_path: Path) -> None:
     first, edit = conversation(12), conversation(12, edited=9)
     [_, (again, reused)] = asked(hybrid, first, edit)
     [(anew, read)] = asked(hybrid, edit)
@@ -93,7 +91,7 @@ def test_an_edit_in_the_middle_reads_at_most_the_distance_to_the_snapshot_before
     assert later == anew
 
 
-def test_a_regenerated_answer_reads_only_the_header_of_its_turn(hybrid: Path) -> None:
+def test_regenerated_answer_reads_only_turn_header(hybrid: Path) -> None:
     [(first, _), (again, usage)] = asked(hybrid, conversation(4), conversation(4))
     assert usage.prompt_tokens - usage.cached_tokens < 16
     assert usage.cache_miss is None
@@ -120,7 +118,7 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
         assert f"{name} {float(share.snapshot_bytes)}" in gauges
 
 
-async def test_what_a_pass_over_drafts_remembers_is_counted_for_each_answer_and_shown(
+async def test_memory_of_draft_verification_is_counted_per_answer(
     hybrid: Path,
 ) -> None:
     async with loaded_engine(hybrid, Limits(plain_decoding=True)) as engine:

@@ -16,7 +16,7 @@ from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 
 
-def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
+def test_load_progress_reports_phases_and_bytes(demo_model_path: Path) -> None:
     from engine.inference.mlx_loading import load
 
     seen: list[LoadProgress] = []
@@ -40,7 +40,7 @@ async def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
     await engine.aclose()
 
 
-async def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
+async def test_cancelled_load_ends_and_another_model_loads(
     tmp_path: Path,
 ) -> None:
     loader = SlowLoading(stage_of(tmp_path))
@@ -60,7 +60,7 @@ async def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_load
     await engine.aclose()
 
 
-async def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(
+async def test_cancelled_waiting_load_keeps_model_and_answer(
     tmp_path: Path,
 ) -> None:
     stage, goes_on = stage_of(tmp_path), threading.Event()
@@ -80,7 +80,7 @@ async def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(
         assert loader.loaded == 1
 
 
-async def test_a_model_that_cannot_be_loaded_does_not_remove_the_working_one(
+async def test_failed_load_keeps_working_model(
     tmp_path: Path,
 ) -> None:
     loader = Failing(stage_of(tmp_path))

@@ -16,7 +16,7 @@ from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
 
-async def test_no_prompt_is_rendered_counted_or_shown_on_the_engines_thread(tmp_path: Path) -> None:
+async def test_prompts_are_rendered_off_the_engine_thread(tmp_path: Path) -> None:
     threads: set[str] = set()
     load = rendering(
         stage_of(tmp_path), lambda _: threads.add(threading.current_thread().name.split("_")[0])
@@ -51,7 +51,7 @@ async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("choices", [1, 3])
-async def test_a_cancel_works_while_the_prompt_is_rendered_and_takes_back_every_choice(
+async def test_cancel_while_prompt_is_rendered_drops_all_choices(
     tmp_path: Path, choices: int
 ) -> None:
     stage = stage_of(tmp_path)
@@ -73,7 +73,7 @@ async def test_a_cancel_works_while_the_prompt_is_rendered_and_takes_back_every_
         assert len(stage.model.calls) < 20
 
 
-async def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: Path) -> None:
+async def test_load_cancels_request_being_rendered(tmp_path: Path) -> None:
     held = HeldRendering(stage_of(tmp_path))
 
     async with loaded_engine(tmp_path, loader=held.load) as engine:
@@ -86,7 +86,7 @@ async def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_
         await loading
 
 
-async def test_requests_are_answered_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+async def test_requests_are_answered_in_order_of_arrival(tmp_path: Path) -> None:
     order: list[str] = []
     stage = Stage(tmp_path, {f"q{n}": ["yes"] for n in range(20)})
 

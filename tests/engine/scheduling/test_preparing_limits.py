@@ -36,7 +36,7 @@ class Panic(BaseException):
     ],
     ids=["8 MB", "31 MB raw", "8 million ids", "100,001 messages", "2.7 MB"],
 )
-async def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(
+async def test_too_long_prompt_is_refused_before_tokenising(
     tmp_path: Path, asked: GenerationRequest
 ) -> None:
     stage = stage_of(tmp_path)

@@ -117,9 +117,7 @@ def test_scores_equal_those_of_one_pass_whatever_the_chunks(
     agrees(plain, request, events)
 
 
-def test_a_kept_beginning_is_used_up_to_the_first_token_that_is_scored(
-    loaded: Any, plain: Any
-) -> None:
+def test_cached_prefix_is_used_up_to_first_scored_token(loaded: Any, plain: Any) -> None:
     prompt = ids(80, 2)
     loaded(asked(prompt))
     for start, cached in ((0, 0), (1, 0), (2, 1), (50, 49), (79, 78)):
@@ -129,9 +127,7 @@ def test_a_kept_beginning_is_used_up_to_the_first_token_that_is_scored(
         assert _end(events).usage.cached_tokens == cached
 
 
-def test_prompts_of_several_lengths_are_scored_together_and_beside_an_answer(
-    loaded: Any, plain: Any
-) -> None:
+def test_prompt_scores_in_mixed_batch(loaded: Any, plain: Any) -> None:
     requests = [asked(ids(length, length + 3)) for length in (5, 30, 61, 90)]
     requests[1] = replace(requests[1], max_tokens=40)
     writing = GenerationRequest(prompt=ids(9, 5), max_tokens=60)
@@ -147,7 +143,7 @@ def test_the_choices_of_one_prompt_each_have_its_scores(loaded: Any, plain: Any)
         assert _end(events).usage.output_tokens > 0
 
 
-def test_an_answer_of_no_tokens_ends_at_its_limit_and_leaves_its_prompt_to_the_next(
+def test_zero_max_tokens_reads_and_caches_prompt(
     loaded: Any,
 ) -> None:
     prompt = ids(50, 9)
@@ -161,9 +157,7 @@ def test_an_answer_of_no_tokens_ends_at_its_limit_and_leaves_its_prompt_to_the_n
     assert _end(again).usage.cached_tokens == 49
 
 
-async def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
-    demo_model_path: Path, tmp_path: Path
-) -> None:
+async def test_scoring_prompt_of_context_length(demo_model_path: Path, tmp_path: Path) -> None:
     for file in demo_model_path.iterdir():
         (tmp_path / file.name).symlink_to(file)
     config = json.loads((demo_model_path / "config.json").read_text())

@@ -81,7 +81,7 @@ def test_memory_error_names_field_figures_and_remedy(
     assert message == (None if found is None else str(found))
 
 
-def test_memory_error_of_an_uncounted_prompt_does_not_blame_the_prompt(tmp_path: Path) -> None:
+def test_memory_error_of_uncounted_prompt(tmp_path: Path) -> None:
     refusal = refused(model_of(tmp_path, CacheSize(1 << 20), 100_000), 1 << 10, (0, None))
     assert refusal is not None
     assert "Choose a smaller model" in refusal.reason
@@ -109,7 +109,7 @@ def test_all_rows_count_with_the_length_of_the_longest(tmp_path: Path) -> None:
     assert plan.fits(model, [700])
 
 
-async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: Path) -> None:
+async def test_memory_check_of_choices_precedes_rendering(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     rendered: list[GenerationRequest] = []
 
@@ -128,7 +128,7 @@ async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_
         assert (await ask(engine, "short")).text == "yes"
 
 
-async def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
+async def test_too_large_prompt_is_refused_before_prefill(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path, context=100_000)
@@ -181,7 +181,7 @@ async def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path
             assert usage.prompt_tokens + usage.output_tokens == 256
 
 
-async def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
+async def test_longest_unbounded_answer_ends_when_memory_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequence, "_USUAL_ANSWER", 512)
@@ -209,7 +209,7 @@ async def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
         assert second.usage.output_tokens == len(LONG) + 1
 
 
-async def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_gone(
+async def test_memory_short_now_is_temporary_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage, machine = stage_of(tmp_path, context=100_000), [Memory(1 << 30, 0)]
@@ -229,7 +229,7 @@ async def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_prog
             await engine.generate(prompt)
 
 
-async def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
+async def test_cached_prompts_are_evicted_for_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = stage_of(tmp_path, context=100_000)

@@ -26,14 +26,14 @@ from tests.support.asking import ask, loaded_engine, request
 COUNT = "Count from 1 to 10, one number per line"
 
 
-async def test_without_a_model_a_request_is_refused_with_a_clear_message() -> None:
+async def test_request_without_model_is_refused() -> None:
     engine = Engine()
     with pytest.raises(NoModel):
         await engine.generate(request("hi"))
     await engine.aclose()
 
 
-async def test_a_folder_that_is_not_a_model_is_refused_with_the_reason(tmp_path: Path) -> None:
+async def test_folder_without_model_is_refused(tmp_path: Path) -> None:
     engine = Engine()
     with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
         await engine.load(tmp_path)
@@ -41,7 +41,7 @@ async def test_a_folder_that_is_not_a_model_is_refused_with_the_reason(tmp_path:
     await engine.aclose()
 
 
-async def test_damaged_weights_are_named_with_expected_and_actual_bytes(
+async def test_damaged_weights_name_expected_and_actual_bytes(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     for file in demo_model_path.iterdir():
@@ -71,7 +71,7 @@ async def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Eng
     assert (await ask(engine, COUNT, "6")).finished.stop.value == "6"
 
 
-async def test_requests_beyond_the_queue_are_refused_and_the_others_answered(
+async def test_queue_full_refuses_and_others_are_answered(
     tmp_path: Path,
 ) -> None:
     stage, is_refused = stage_of(tmp_path), threading.Event()
@@ -96,7 +96,7 @@ async def test_requests_beyond_the_queue_are_refused_and_the_others_answered(
         pytest.param(SystemExit("killed"), marks=pytest.mark.engine_dies),
     ],
 )
-async def test_a_step_that_raises_and_a_thread_that_dies_end_open_requests_and_the_engine_serves_on(
+async def test_failed_step_or_thread_ends_answers_and_engine_continues(
     tmp_path: Path, fault: BaseException
 ) -> None:
     stage = stage_of(tmp_path)
@@ -129,7 +129,7 @@ async def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: P
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
-async def test_loading_models_again_and_again_leaves_no_thread_behind(
+async def test_repeated_loads_leave_no_thread(
     demo_model_path: Path,
 ) -> None:
     def threads() -> int:
@@ -168,7 +168,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("how", "code"), [("ends", 0), ("raises", 3)])
-def test_program_that_does_not_close_its_engine_exits_normally(
+def test_program_exits_normally_without_closing_engine(
     demo_model_path: Path, how: str, code: int
 ) -> None:
     program = [sys.executable, "-c", _FORGETFUL, str(demo_model_path), how]

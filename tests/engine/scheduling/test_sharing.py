@@ -21,7 +21,7 @@ def read_tokens(stage: Stage) -> int:
     return sum(rows * width for rows, width in stage.model.calls if width > 1)
 
 
-async def test_requests_that_arrive_together_each_get_an_answer_and_count_the_shared_tokens(
+async def test_concurrent_requests_share_prompt_tokens(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
@@ -40,7 +40,7 @@ async def test_requests_that_arrive_together_each_get_an_answer_and_count_the_sh
         assert (use.hits, use.hit_tokens) == (3, 3 * shared)
 
 
-async def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
+async def test_cancelled_prefix_reader_hands_over_to_waiting_sequence(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
@@ -57,7 +57,7 @@ async def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
         assert read_tokens(stage) < most
 
 
-async def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_ones(
+async def test_failed_step_spares_waiting_sequences(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)

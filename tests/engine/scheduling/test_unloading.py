@@ -13,7 +13,7 @@ from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 
 
-async def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
+async def test_idle_model_is_unloaded_and_reloaded_on_demand(
     tmp_path: Path,
 ) -> None:
     loader = SlowLoading(stage_of(tmp_path))
@@ -53,7 +53,7 @@ async def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
         assert not engine.status.is_unloaded
 
 
-async def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the_model_again(
+async def test_unload_waits_for_running_answer_and_next_request_reloads(
     tmp_path: Path,
 ) -> None:
     loader = SlowLoading(stage_of(tmp_path, step_s=0.005))
@@ -88,7 +88,7 @@ async def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) 
     await engine.aclose()
 
 
-async def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
+async def test_failed_reload_is_retried_by_next_request(
     tmp_path: Path,
 ) -> None:
     loader = Failing(stage_of(tmp_path))

@@ -25,7 +25,7 @@ from tests.support.models.architectures import write_architecture
         ({"model_type": None}, "not a language model"),
     ],
 )
-async def test_a_model_that_mlx_cannot_load_is_refused_before_the_present_one_is_freed(
+async def test_unloadable_model_is_refused_before_present_one_is_freed(
     copied: Path, demo_model_path: Path, fields: dict[str, object], words: str
 ) -> None:
     changed_config(copied, **fields)
@@ -100,9 +100,7 @@ def test_texts_from_a_model_cannot_control_a_terminal(copied: Path, name: str, s
     ],
     ids=json.dumps,
 )
-def test_absurd_values_in_a_configuration_are_refused_with_a_clear_message(
-    copied: Path, fields: dict[str, object]
-) -> None:
+def test_absurd_config_values_are_refused(copied: Path, fields: dict[str, object]) -> None:
     changed_config(copied, **fields)
 
     assert failure(copied).startswith("a-model could not be loaded: ")
@@ -120,7 +118,7 @@ def test_code_in_a_model_folder_is_not_run(copied: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(mx.metal.is_available(), reason="there is a GPU of Apple's")
-def test_a_model_with_programs_for_apples_gpus_is_refused_elsewhere(
+def test_metal_only_model_is_refused_without_metal(
     tmp_path: Path, demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Other tests replace the kernels of all models.
@@ -158,7 +156,7 @@ def test_weights_with_invalid_numbers_are_refused_by_name(
     )
 
 
-async def test_a_model_that_works_is_kept_where_another_one_is_damaged(
+async def test_working_model_is_kept_when_another_is_damaged(
     copied: Path, demo_model_path: Path
 ) -> None:
     damaged(copied, "model.embed_tokens.weight", 5, math.nan, mx.float32)

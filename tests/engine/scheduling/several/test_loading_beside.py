@@ -92,7 +92,7 @@ async def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -
     await engine.aclose()
 
 
-async def test_a_failed_load_only_fails_the_requests_that_wait_for_it(held: Held) -> None:
+async def test_failed_load_fails_only_its_waiting_requests(held: Held) -> None:
     engine = await opened(held)
     held.failure = ModelLoadFailed("the disk is gone")
     running = await engine.generate(request("long"))
@@ -110,7 +110,7 @@ async def test_a_failed_load_only_fails_the_requests_that_wait_for_it(held: Held
     await engine.aclose()
 
 
-async def test_the_model_that_was_loaded_last_is_the_default_one_and_the_other_stays(
+async def test_last_loaded_model_becomes_default(
     held: Held,
 ) -> None:
     engine = await opened(held)

@@ -49,7 +49,7 @@ async def _asked(engine: Engine, random_: random.Random) -> None:
 
 
 @pytest.mark.parametrize(("seed", "count"), [(1, 12), pytest.param(2, 50, marks=pytest.mark.slow)])
-async def test_random_requests_to_five_models_with_room_for_two_are_all_answered_rightly(
+async def test_random_requests_to_five_models_in_memory_for_two(
     models: StagedModels, seed: int, count: int
 ) -> None:
     most = need(models.offered[0].folder).total

@@ -69,7 +69,7 @@ async def test_a_request_is_answered_by_the_model_that_it_names(models: list[Off
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-async def test_model_whose_offer_moved_is_answered_from_its_new_folder(
+async def test_moved_offer_is_answered_from_new_folder(
     models: list[OfferedModel], tmp_path: Path, is_in_memory: bool
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
@@ -102,7 +102,7 @@ async def test_an_unknown_name_is_refused_with_the_nearest_names(
             await engine.generate(request(_ASKED))
 
 
-async def test_the_least_recently_used_model_is_unloaded_when_room_is_needed(
+async def test_least_recently_used_model_is_evicted(
     models: list[OfferedModel],
 ) -> None:
     a, b, c = models[:3]
@@ -114,7 +114,7 @@ async def test_the_least_recently_used_model_is_unloaded_when_room_is_needed(
         assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
 
 
-async def test_a_pinned_model_stays_and_a_model_that_cannot_fit_beside_it_is_refused_with_figures(
+async def test_pinned_model_is_not_evicted_and_load_is_refused(
     models: list[OfferedModel],
 ) -> None:
     a, b, c = models[:3]
@@ -132,7 +132,7 @@ async def test_a_pinned_model_stays_and_a_model_that_cannot_fit_beside_it_is_ref
         assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
 
 
-async def test_a_busy_model_finishes_its_answers_and_takes_no_more_before_it_is_unloaded(
+async def test_busy_model_finishes_answers_before_eviction(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
@@ -151,7 +151,7 @@ async def test_a_busy_model_finishes_its_answers_and_takes_no_more_before_it_is_
 
 
 @pytest.mark.parametrize("is_one", [True, False])
-async def test_a_model_that_cannot_fit_is_refused_before_anything_is_done(
+async def test_model_larger_than_memory_is_refused(
     models: list[OfferedModel], is_one: bool
 ) -> None:
     async with offered_engine(None if is_one else models, Limits(memory_bytes=1_000_000)) as engine:
@@ -188,7 +188,7 @@ async def test_each_model_has_its_own_prompt_cache_status_and_bytes(
         assert state(engine, a) == "ready"
 
 
-async def test_the_only_model_becomes_one_of_several_when_others_are_offered(
+async def test_single_model_becomes_one_of_several(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
@@ -202,7 +202,7 @@ async def test_the_only_model_becomes_one_of_several_when_others_are_offered(
         assert (await ask(engine, _ASKED, max_tokens=24, model="any")).text == await alone(a)
 
 
-async def test_a_model_takes_requests_again_when_its_room_is_no_longer_needed(
+async def test_model_resumes_admission_when_memory_is_not_needed(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
@@ -221,7 +221,7 @@ async def test_a_model_takes_requests_again_when_its_room_is_no_longer_needed(
         await running.collect()
 
 
-async def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
+async def test_unloading_default_model_leaves_no_default(
     models: list[OfferedModel],
 ) -> None:
     async with offered_engine(models) as engine:
@@ -235,7 +235,7 @@ async def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
         assert (await ask(engine, _ASKED, model=models[0].id)).text
 
 
-async def test_a_request_that_does_not_fit_beside_another_models_answers_waits_for_them(
+async def test_request_waits_for_memory_of_other_models_answers(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
@@ -257,7 +257,7 @@ async def test_a_request_that_does_not_fit_beside_another_models_answers_waits_f
         assert {state(engine, one) for one in (a, b)} <= {"ready", "unloaded"}
 
 
-async def test_an_answer_waits_for_the_memory_of_other_models_only_so_long(
+async def test_memory_wait_ends_after_its_limit(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]

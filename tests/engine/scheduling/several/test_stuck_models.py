@@ -88,7 +88,7 @@ def engine_threads() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "fullstop-engine"]
 
 
-async def test_stuck_model_fails_with_its_cause_and_other_models_answer(
+async def test_stuck_model_fails_and_other_models_answer(
     blockade: Blockade,
 ) -> None:
     engine = await opened(blockade)
@@ -105,7 +105,7 @@ async def test_stuck_model_fails_with_its_cause_and_other_models_answer(
     await engine.aclose()
 
 
-async def test_hang_ends_answers_of_other_models_and_waiting_requests_with_an_error(
+async def test_hang_ends_all_answers_and_waiting_requests(
     blockade: Blockade,
 ) -> None:
     engine = await opened(blockade, max_rows=1)
@@ -121,7 +121,7 @@ async def test_hang_ends_answers_of_other_models_and_waiting_requests_with_an_er
     await engine.aclose()
 
 
-async def test_a_model_that_comes_back_answers_again_and_its_thread_is_gone(
+async def test_recovered_model_answers_again(
     blockade: Blockade,
 ) -> None:
     before = len(engine_threads())
@@ -137,7 +137,7 @@ async def test_a_model_that_comes_back_answers_again_and_its_thread_is_gone(
     await engine.aclose()
 
 
-async def test_a_restarted_model_answers_although_its_old_thread_still_hangs(
+async def test_restarted_model_answers_while_old_thread_hangs(
     blockade: Blockade,
 ) -> None:
     engine = await opened(blockade)
@@ -151,7 +151,7 @@ async def test_a_restarted_model_answers_although_its_old_thread_still_hangs(
     await engine.aclose()
 
 
-async def test_an_unloaded_model_is_loaded_again_although_its_old_thread_still_hangs(
+async def test_stuck_model_reloads_after_unload(
     blockade: Blockade,
 ) -> None:
     engine = await opened(blockade)
@@ -162,7 +162,7 @@ async def test_an_unloaded_model_is_loaded_again_although_its_old_thread_still_h
     await engine.aclose()
 
 
-async def test_a_load_that_is_stuck_is_given_up_and_said(blockade: Blockade) -> None:
+async def test_hung_load_is_abandoned_with_cause(blockade: Blockade) -> None:
     engine = await opened(blockade)
     await engine.unload("there")
     blockade.holds_load_of = "there"
@@ -177,7 +177,7 @@ async def test_a_load_that_is_stuck_is_given_up_and_said(blockade: Blockade) -> 
     await engine.aclose()
 
 
-async def test_an_engine_that_is_closed_does_not_wait_for_a_stuck_step(blockade: Blockade) -> None:
+async def test_close_does_not_wait_for_hung_step(blockade: Blockade) -> None:
     engine = Engine(loader=blockade)
     engine.offer(blockade.models.offered)
     await engine.load(blockade.models.offered[0].folder)
