@@ -2,14 +2,9 @@
 
 import io
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,23 +77,6 @@ def test_inspect_says_in_one_line_what_it_cannot_read(
         assert err.count("\n") == 1
 
 
-def test_a_closed_pipe_ends_inspect_without_a_traceback(headless: dict[str, str]) -> None:
-    body = {"choices": [{"message": {"content": "x" * 500_000}, "finish_reason": "stop"}]}
-    words = f"'{sys.executable}' -m app inspect - --json | head -c 5"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", words],
-        input=json.dumps(body),
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        # Without a buffer Python itself would not notice.
-        env={name: value for name, value in headless.items() if name != "PYTHONUNBUFFERED"},
-        timeout=30,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (141, '{"for', "")
-
-
 def test_a_pasted_answer_cannot_control_the_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,47 +129,6 @@ def test_wrong_usage_is_reported(
 # -- mlx_lm.server ----------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
-    ends_at = time.monotonic() + 60
-    while time.monotonic() < ends_at:
-        assert process.poll() is None, "mlx_lm.server ended"
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise AssertionError("mlx_lm.server does not answer")
-
-
-@pytest.fixture(scope="module")
-def mlx_lm_server(demo_model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an ``mlx_lm.server`` on the demo model."""
-    port = free_port()
-    words = ("-m", "mlx_lm", "server", "--model", str(demo_model_path), "--port", str(port))
-    home = tmp_path_factory.mktemp("cache")
-    process = subprocess.Popen(
-        [sys.executable, *words, "--log-level", "CRITICAL"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1"},
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_healthy(url, process)
-        yield url
-    finally:
-        process.kill()
-        process.wait(timeout=60)
-
-
 WRONG = (
     "stop.inside_token",
     "stop.held_at_the_end",
@@ -200,33 +137,3 @@ WRONG = (
     "errors.*",
 )
 RIGHT = ("baseline", "limit", "stop.across_newline", "form.streamed", "form.whole")
-
-
-@pytest.mark.slow
-def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_server: str) -> None:
-    # The default call: it names no model and chooses no API.
-    options = ("--json", "--time-limit", "300")
-    done = program("probe", mlx_lm_server, *options, "--only", ",".join((*WRONG, *RIGHT)))
-    assert (done.returncode, done.stderr) == (1, "")
-    [report] = json.loads(done.stdout)["reports"]
-    assert report["is_deterministic"]
-    results = {one["code"]: one for one in report["results"]}
-    outcomes = {code: one["outcome"] for code, one in results.items()}
-    codes = {code: {f["code"] for f in one["faults"]} for code, one in results.items()}
-
-    # A stop inside a token of the model is cut out of the text, and generation goes on.
-    assert codes["stop.inside_token"] == {"stop_cut_out"}
-    # Text that could have become a stop is lost when the answer ends by itself.
-    assert codes["stop.held_at_the_end"] == {"held_text_lost"}
-    # A stop in the thinking ends the whole answer.
-    assert "thinking_empties_answer" in codes["thinking.stop"]
-    assert codes["stops.token_ids"] == {"ids_ignored"}
-    # Wrong types are accepted, or end the generation thread; errors have a form of their own.
-    assert codes["errors.stop_object"] == {"wrong_type_accepted"}
-    assert {"server_died", "wrong_status"} <= codes["errors.stop_number"]
-    assert codes["errors.json"] == {"error_envelope"}
-    assert outcomes["errors.stop_item"] == "not asked"
-
-    # Its correct behaviour is not reported as a fault.
-    for code in RIGHT:
-        assert outcomes[code] == "held", results[code]

@@ -12,13 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QApplication,
-    QComboBox,
-    QLineEdit,
-    QProgressBar,
-    QScrollArea,
-    QTextEdit,
 )
 
 from api.conformance.probe.values import ProbeOptions
@@ -210,32 +204,3 @@ def _free_port() -> int:
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         return int(place.getsockname()[1])
-
-
-async def test_every_control_of_the_other_windows_has_a_name(
-    theme: Theme, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-
-    window = whole_window(engine, theme)
-    window.show()
-    window.others.show_capture()
-    window.others.show_probe()
-    window.others.show_models()
-    others = (window.others.capture, window.others.probe, window.others.models)
-    models = window.others.models
-    assert models is not None
-    await eventually(lambda: bool(models.local.cards))
-    kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)
-    nameless = [
-        f"{type(other).__name__}: {type(control).__name__}"
-        for other in others
-        for kind in kinds
-        for control in (other.findChildren(kind) if other is not None else ())
-        if not (control.accessibleName() or getattr(control, "text", str)())
-        and not control.objectName().startswith("qt_")
-    ]
-    assert nameless == []
-    window.quit()
-    await window.finish()
-    window.deleteLater()

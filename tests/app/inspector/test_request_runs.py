@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.support.shown import whole_window
 from tests.ui.driving import confirm_deletion, eventually
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.request_tabs import ApiTab, PromptTab
+from ui.inspector.request_tabs import PromptTab
 from ui.inspector.stop_tabs import MatcherTab
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
@@ -114,31 +113,6 @@ async def test_a_large_request_with_a_long_answer_is_shown_whole(
         assert "word word" in inspector.tab(PromptTab).page.toPlainText()
 
 
-async def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_same(
-    theme: Theme, stage: Stage
-) -> None:
-    async with served(stage, theme) as (window, url):
-        window.workspace.traces.level = TraceLevel.OFF
-        await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=600))
-        inspector = await inspected(window)
-        shown = window.inspector.shown
-        assert shown is not None
-        assert shown.trace is None
-        assert shown.run.text == "".join(SCRIPT[:600])
-        inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
-        assert inspector.tab(MatcherTab).note.text() == (
-            "Its tokens were not recorded. The stop list was: “END”."
-        )
-        inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
-        await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
-        inspector.tabs.setCurrentWidget(inspector.tab(ApiTab))
-        await eventually(lambda: inspector.tab(ApiTab)._views != [])
-        views = inspector.tab(ApiTab)._views
-        [chat_view] = [view for view in views if view.path == "/v1/chat/completions"]
-        assert json.loads(chat_view.request)["stop"] == ["END"]
-        assert chat_view.whole.count("one two") == 300
-
-
 async def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_then(
     theme: Theme, tmp_path: Path
 ) -> None:
@@ -168,18 +142,6 @@ async def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_th
         assert shown.run.stops == ("1999",)
         assert shown.trace is not None
         assert len(shown.trace.tokens) == shown.run.finished.usage.output_tokens
-
-
-async def test_a_raw_prompt_is_the_question_that_is_shown(theme: Theme, stage: Stage) -> None:
-    async with served(stage, theme) as (window, url):
-        asked = {"model": "m", "prompt": "user:go<|go|>", "max_tokens": 3, "stop": ["END"]}
-        await post(f"{url}/v1/completions", asked)
-        await inspected(window)
-        shown = window.inspector.shown
-        assert shown is not None
-        assert shown.question == "user:go<|go|>"
-        assert shown.run.text == "one two one "
-        assert shown.run.stops == ("END",)
 
 
 async def test_each_of_several_choices_can_be_shown(theme: Theme, stage: Stage) -> None:

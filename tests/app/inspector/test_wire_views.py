@@ -165,20 +165,6 @@ def test_a_body_of_every_dialect_contains_every_option_of_stops(dialect: Dialect
     assert asked_again(dialect, asked).stops == stops
 
 
-def test_a_raw_prompt_is_sent_in_the_dialects_that_have_a_field_for_it(
-    engine: Engine, address: str
-) -> None:
-    asked = GenerationRequest(
-        prompt="Count", sampling=Sampling(temperature=0.0), stops=StopRules.of("6"), max_tokens=5
-    )
-    shown = run(recorded(engine, asked))
-    found = {view.name: view for view in run(wire_views(engine, shown, address))}
-    for name in (dialect.title for dialect in WITH_PROMPTS):
-        assert found[name].whole.startswith("HTTP/1.1 200 OK\n")
-        assert '"Count"' in found[name].request
-    assert len(found) == 2
-
-
 @pytest.mark.parametrize("name", TITLES)
 def test_the_bytes_are_a_correct_answer_of_that_api(views: dict[str, WireView], name: str) -> None:
     view = views[name]
@@ -238,32 +224,3 @@ def test_a_run_without_recorded_tokens_is_sent_in_one_piece(
 def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
     with pytest.raises(ValueError, match="when the answer has ended"):
         asyncio.run(wire_views(engine, ShownRun(Run()), "http://127.0.0.1:1"))
-
-
-def test_a_raw_prompt_is_shown_only_in_the_apis_that_accept_one(
-    engine: Engine, counted: ShownRun
-) -> None:
-    raw = dataclasses.replace(counted, sent_request=RAW)
-    found = run(wire_views(engine, raw, "http://127.0.0.1:1"))
-    assert 0 < len(found) < len(DIALECTS)
-    assert [view.name for view in found] == [dialect.title for dialect in WITH_PROMPTS]
-    for view in found:
-        assert json.dumps(RAW.prompt) in view.request
-        assert "200 OK" in view.whole.splitlines()[0]
-        assert "after validation" not in view.whole
-
-
-def test_a_conversation_of_only_instructions_is_shown_in_the_apis_that_accept_it(
-    engine: Engine, counted: ShownRun
-) -> None:
-    alone = dataclasses.replace(
-        counted,
-        sent_request=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20),
-    )
-    found = run(wire_views(engine, alone, "http://127.0.0.1:1"))
-    # If instructions are a separate field, a request also needs a turn.
-    apart = {"system", "instructions"}
-    assert [view.name for view in found] == [
-        one.title for one in DIALECTS if not apart & one.answers[0].request.model_fields.keys()
-    ]
-    assert all("200 OK" in view.whole.splitlines()[0] for view in found)

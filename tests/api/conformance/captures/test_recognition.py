@@ -79,48 +79,6 @@ def test_a_stream_of_messages_is_read_event_by_event(end: str) -> None:
     assert capture.findings == ()
 
 
-def test_a_block_that_starts_beside_an_open_one_is_one_finding() -> None:
-    # llama.cpp closes the thinking only behind the text.
-    started = {"usage": {"input_tokens": 1, "output_tokens": 0}, "model": "m", "content": []}
-    blocks = [{"type": "thinking", "thinking": ""}, {"type": "text", "text": ""}]
-    deltas = [
-        {"type": "thinking_delta", "thinking": "Hm."},
-        {"type": "text_delta", "text": "A"},
-        {"type": "signature_delta", "signature": ""},
-    ]
-    starts = [
-        {"type": "content_block_start", "index": at, "content_block": block}
-        for at, block in enumerate(blocks)
-    ]
-    told = [
-        {"type": "content_block_delta", "index": at, "delta": delta}
-        for at, delta in zip((0, 1, 0), deltas, strict=True)
-    ]
-    last = {"stop_reason": "end_turn", "stop_sequence": None}
-    capture = parse(
-        sse(
-            [
-                {"type": "message_start", "message": started},
-                *(starts[0], told[0], starts[1], told[1], told[2]),
-                *({"type": "content_block_stop", "index": at} for at in (0, 1)),
-                {"type": "message_delta", "delta": last, "usage": {"output_tokens": 3}},
-                {"type": "message_stop"},
-            ]
-        )
-    )
-    assert [one.sentence for one in capture.findings] == [
-        "A block starts while another is still open."
-    ]
-    assert (capture.thinking, capture.text) == ("Hm.", "A")
-
-
-def test_a_stream_whose_blank_lines_were_lost_is_read() -> None:
-    text = sse(MESSAGE_EVENTS).replace("\n\n", "\n")
-    assert parse(text).text == "A\u2028 B"
-    bare = chunks({"index": 0, "delta": {"content": "A"}}, {"index": 0, "delta": {"content": "B"}})
-    assert parse(bare.replace("\n\n", "\n")).text == "AB"
-
-
 def test_chat_is_read_whole_and_streamed() -> None:
     message = {"role": "assistant", "content": "A B ", "reasoning_content": "Hm."}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "matched_stop": "STOP"}
@@ -301,9 +259,3 @@ def test_random_values_in_an_answer_are_read_without_a_failure(
     for form in ("{}", "data: {}\n\n", "event: message_start\ndata: {}\n\n", "data: {}\n"):
         text = "\n".join(form.format(json.dumps(body)) for body in bodies)
         assert isinstance(diagnose(parse(text, dialect), ["stop"]), list)
-
-
-@settings(deadline=None)
-@given(st.text(), st.sampled_from([None, *WireDialect]))
-def test_random_text_is_read_without_a_failure(text: str, dialect: WireDialect | None) -> None:
-    assert isinstance(diagnose(parse(text, dialect), ["stop"]), list)

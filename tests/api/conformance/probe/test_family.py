@@ -74,12 +74,6 @@ def test_the_fault_is_named_and_nothing_nearby(make: type[Faulty]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", FAULTY, ids=ids)
-def test_the_fault_is_named_and_nothing_else(make: type[Faulty]) -> None:
-    ends_with(report_on(make(home(make))), make)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "dialect"),
     [(make, one) for make in FAULTY for one in make.dialects if one is not home(make)],

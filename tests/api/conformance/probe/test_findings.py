@@ -1,8 +1,6 @@
 """One cause gives one finding, in the dialect's words, at its level; omitted checks are named."""
 
 import asyncio
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,30 +17,12 @@ from api.conformance.probe.values import (
     Progress,
     Verdict,
 )
-from tests.api.conformance.probe.family.faulty import requests, streams, texts
+from tests.api.conformance.probe.family.faulty import requests, texts
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
-from tests.api.conformance.probe.family.talk import Query, Said
 from tests.support.asking import run
 
 CHAT, MESSAGES, RESPONSES = WireDialect.CHAT, WireDialect.MESSAGES, WireDialect.RESPONSES
-
-
-class LeaksBesideOtherText(streams.ThinksAloudInStreams):
-    """Leaks the beginning of a stop in streams, whose text differs anyway."""
-
-    def stopped(self, said: Said, full: str, query: Query) -> Said:
-        letters = (said.matched or "")[:-1]
-        return replace(said, text=said.text + letters[:1]) if query.is_streamed else said
-
-
-def test_a_leak_keeps_its_name_if_streams_have_another_text() -> None:
-    report = report_on(LeaksBesideOtherText(CHAT))
-    own = [one for one in report.failed if not one.cause]
-    assert [one.code for one in own] == ["baseline", "stop.begins_inside", "thinking.off"]
-    leak = own[1].faults[0]
-    assert (leak.code, leak.mode) == ("prefix_leaked", "streamed")
-    assert leak.baseline.startswith("<think>")
 
 
 def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> None:
@@ -74,19 +54,6 @@ def test_stops_that_an_api_does_not_have_are_not_asked_for_in_vain() -> None:
     assert report.failed == ()
     assert report.verdict is Verdict.NOT_JUDGED
     assert "The server has no stops in this API, nor has its vendor." in report.conclusions
-
-
-class KnowsNoStopsBesideOtherText(streams.ThinksAloudInStreams):
-    """Does not know the field of stops, whatever is in it; streams have another text."""
-
-    def read(self, body: dict[str, Any]) -> Query:
-        return super().read({name: value for name, value in body.items() if name != "stop"})
-
-
-def test_also_where_streams_have_another_text_no_stops_of_an_api_are_asked_for_in_vain() -> None:
-    report = report_on(KnowsNoStopsBesideOtherText(RESPONSES))
-    assert "The server has no stops in this API, nor has its vendor." in report.conclusions
-    assert {failure.code for failure in report.failed} == {"baseline", "thinking.off"}
 
 
 def test_an_extension_fails_unless_only_specifications_count() -> None:
@@ -162,18 +129,3 @@ def test_the_values_of_headers_are_never_in_a_command() -> None:
     assert "eA==" not in line
     trusting = curl_command("https://h/", CHAT, {}, Access(is_insecure=True))
     assert " --insecure " in trusting
-
-
-class ShowsTheAnswerAsThinking(FamilyServer):
-    """Shows an answer with thinking as thinking from its beginning to its end."""
-
-    def answer(self, query: Query) -> Said:
-        said = super().answer(query)
-        return replace(said, text="", thinking=said.text) if query.is_thinking else said
-
-
-def test_an_answer_that_is_all_thinking_is_not_said_to_be_cut_by_the_limit() -> None:
-    report = report_on(ShowsTheAnswerAsThinking(MESSAGES), only=("thinking.*",))
-    result = next(one for one in report.results if one.code == "thinking.answer")
-    assert result.outcome is CheckOutcome.UNDECIDED
-    assert result.sentence == "The answer has thinking and no text."

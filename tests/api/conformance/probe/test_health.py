@@ -1,6 +1,5 @@
 """A server that breaks in the middle has one finding; what may harm it comes after all dialects."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -69,29 +68,12 @@ class ForgetsTheKey(Breaks):
         return self.refusal("who are you?", 401)
 
 
-class RefusesAll(Breaks):
-    """Refuses every request as if it knew no such address."""
-
-    async def broken(self, request: web.Request) -> web.StreamResponse:
-        return self.refusal("generation thread died", 404)
-
-
-class Hangs(Breaks):
-    """Never answers."""
-
-    async def broken(self, request: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(600)
-        return web.Response()
-
-
 @pytest.mark.parametrize(
     ("make", "code", "said"),
     [
         (Dies, "server_died", "no longer answers"),
         (Fails, "server_broken", "only fails"),
         (ForgetsTheKey, "key_refused", "refuses access"),
-        (Hangs, "server_died", "no longer answers"),
-        (RefusesAll, "server_died", "no longer answers"),
     ],
 )
 def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
@@ -118,35 +100,6 @@ def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
     outcomes = {one.code: one.outcome for one in report.results}
     assert outcomes["stop.among_others"] is CheckOutcome.UNDECIDED
     assert outcomes["errors.stop_item"] is CheckOutcome.HELD
-
-
-def test_what_killed_a_server_in_one_dialect_is_blamed_on_no_other() -> None:
-    class DiesOfANumber(FamilyServer):
-        is_dead = False
-
-        def routes(self, app: web.Application) -> None:
-            for dialect in (MESSAGES, CHAT):
-                FamilyServer(dialect).routes(app)
-            app.middlewares.append(self.killed)
-
-        @web.middleware
-        async def killed(self, request: web.Request, handler: Any) -> web.StreamResponse:
-            DiesOfANumber.is_dead |= b'"stop_sequences": 5' in await request.read()
-            return web.json_response({}, status=404) if self.is_dead else await handler(request)
-
-    async def work() -> Any:
-        async with DiesOfANumber(MESSAGES).listening() as url:
-            only = ("server.answers", "limit", "errors.stop_number", "stops.empty")
-            probing = Probing(ProbeOptions(url, only=only, timeout_s=60, recovery_s=0.1))
-            await probing.run(is_all=True)
-            return probing.reports
-
-    first, second = run(work())
-    assert first.verdict is Verdict.FAILED
-    assert second.verdict is Verdict.INCOMPLETE
-    assert (*second.failed, *second.remarks) == ()
-    assert {result.code for result in second.not_run} >= {"stops.empty", "errors.stop_number"}
-    assert second.cut_short == first.cut_short
 
 
 def test_a_request_that_may_be_refused_is_blamed_if_all_are_refused_from_then_on() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import resource
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache
@@ -21,7 +20,6 @@ from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions, Verdict
 from api.terminal_text import harmless
-from app import exits
 from app.commands.probe import ProbeCommand
 from app.commands.probe import run as run_command
 from app.exits import CommandError
@@ -132,7 +130,7 @@ TALKS: dict[str, Talk] = {
 @pytest.mark.parametrize(
     ("name", "model"),
     [
-        *few_of([(name, None if "models" in name else "m") for name in TALKS], 10),
+        *few_of([(name, None if "models" in name else "m") for name in TALKS], 6),
         *(
             pytest.param(name, None, marks=pytest.mark.slow)
             for name in TALKS
@@ -172,7 +170,7 @@ class Elsewhere(SmallServer):
         return await super().handle(request)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [302, 308])
 @pytest.mark.parametrize("model", [None, "small"])
 def test_no_key_and_no_prompt_follows_a_redirect(status: int, model: str | None) -> None:
     async def work() -> tuple[str, list[dict[str, str]]]:
@@ -229,51 +227,6 @@ def test_reports_show_control_characters_and_send_none_to_the_terminal(tmp_path:
     assert "\\u202e" in as_text(report)
     assert "<b>" not in as_html(report).replace("<strong>", "")
     json.dumps(as_data(report)).encode()
-
-
-def test_the_output_of_the_command_in_a_pipe_has_no_control_characters(
-    capfd: pytest.CaptureFixture[str], tmp_path: Any
-) -> None:
-    async def serve(stop: asyncio.Event, ready: asyncio.Queue[str]) -> None:
-        async with Steering().listening() as url:
-            await ready.put(url)
-            await stop.wait()
-
-    loop = asyncio.new_event_loop()
-    stop, ready = asyncio.Event(), asyncio.Queue[str]()
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(stop, ready),))
-    thread.start()
-    try:
-        url = asyncio.run_coroutine_threadsafe(ready.get(), loop).result(30)
-        options = ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=60)
-        for is_json in (False, True):
-            code = run_command(ProbeCommand(options, is_json, tmp_path / "page.html"))
-            assert code == exits.FAILURE
-            out, err = capfd.readouterr()
-            assert harmless(out) == out
-            assert harmless(err) == err
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
-def test_control_characters_of_a_refusal_are_shown_in_the_error(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    class Refusing(SmallServer):
-        def refuse(self, body: Any) -> str | None:
-            return EVIL * 100
-
-    async def work() -> str:
-        async with Refusing().listening() as url:
-            with pytest.raises(ProbeFailed) as failed:
-                await probe(ProbeOptions(url, WireDialect.MESSAGES, "small"))
-            return str(failed.value)
-
-    words = run(work())
-    assert harmless(words) == words
-    assert len(words) < 1_000
 
 
 def test_the_answers_that_a_probe_keeps_are_bounded() -> None:

@@ -175,20 +175,6 @@ def test_a_self_signed_certificate_is_trusted_only_if_it_is_given(
     nothing_is_wrong(report_on(FamilyServer(CHAT), tls, only=("stop.one_character",), **option))
 
 
-def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "ca.pem"
-    file.write_text("nothing")
-    with pytest.raises(ProbeFailed, match=r"ca\.pem is not a file of certificates"):
-        report_on(FamilyServer(CHAT), ca_file=file)
-
-
-@pytest.mark.parametrize("dialect", odd.RefusesResultsOfOtherCalls.dialects)
-def test_a_server_gets_the_result_of_its_own_call(dialect: WireDialect) -> None:
-    only = ("stop.one_character", "stops.result", "tools.call")
-    report = report_on(odd.RefusesResultsOfOtherCalls(dialect), only=only)
-    assert {result.outcome for result in report.results} == {CheckOutcome.HELD}, as_text(report)
-
-
 class HidesItsThinking(FamilyServer):
     """Thinks before each answer, and does not show it."""
 
@@ -206,11 +192,3 @@ class HidesItsThinking(FamilyServer):
 @pytest.mark.parametrize("is_quick", [True, False])
 def test_a_server_that_hides_its_thinking_is_judged(is_quick: bool) -> None:
     nothing_is_wrong(report_on(HidesItsThinking(MESSAGES), is_quick=is_quick))
-
-
-def test_the_given_limit_is_used_for_every_answer() -> None:
-    report = report_on(FamilyServer(CHAT), max_tokens=48)
-    nothing_is_wrong(report)
-    stops = [one for one in report.results if one.code == "stop.one_character"]
-    [asked] = {run.body["max_tokens"] for one in stops for run in one.exchanges}
-    assert asked == 48

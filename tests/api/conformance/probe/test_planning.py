@@ -54,12 +54,6 @@ def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     assert len({one.code for one in cases}) == len(cases)
 
 
-@given(st.text(st.sampled_from("ab1 \n,數\u200d\ufffd"), min_size=12, max_size=40))
-def test_no_stop_has_half_a_character(text: str) -> None:
-    cases = plan([baseline(text), baseline("and 👩\u200d\ufffd too, at the end")])
-    assert not [one.stops for one in cases if "\ufffd" in "".join(one.stops)]
-
-
 def test_a_stop_inside_a_piece_touches_neither_of_its_ends() -> None:
     found = case("inside_token", baseline(WORDS, (3, 9, 15, 19)))
     assert found.stops == ("brow",)
@@ -71,25 +65,6 @@ def test_a_stop_across_pieces_contains_a_boundary_in_its_middle() -> None:
     found = case("across_tokens", baseline(text, bounds))
     start = text.index(found.stops[0])
     assert any(start < bound < start + len(found.stops[0]) for bound in bounds)
-
-
-def test_if_many_tokens_arrive_as_one_piece_a_stop_reaches_from_word_to_word() -> None:
-    found = case("across_tokens", baseline(WORDS, (len(WORDS),)))
-    assert " " in found.stops[0].strip()
-
-
-def test_of_overlapping_stops_the_one_that_completes_first_is_listed_last() -> None:
-    found = case("overlapping", baseline(WORDS))
-    second, first = found.stops
-    assert found.matched == first
-    assert first[-1] == second[0]
-
-
-def test_the_shadowing_stop_is_a_prefix_of_the_other_and_is_listed_last() -> None:
-    found = case("shadowed", baseline(WORDS))
-    long, short = found.stops
-    assert long.startswith(short)
-    assert found.matched == short
 
 
 @pytest.mark.parametrize(
@@ -109,19 +84,6 @@ def test_a_stop_is_judged_in_another_text_of_streams_only_at_the_same_place(
     given = replace(first.baseline, streamed_text=streamed)
     judged = replace(first, baseline=given).in_mode(is_streamed=True)
     assert (None if judged is None else judged.text) == text
-
-
-@pytest.mark.parametrize("code", ["recurring_prefix", "held_at_the_end"])
-def test_stops_that_never_match_leave_the_whole_answer(code: str) -> None:
-    found = case(code, baseline(LINES))
-    assert (found.matched, found.text) == (None, LINES)
-    assert found.stops[0] not in LINES
-    assert found.stops[0][0] in LINES
-
-
-def test_the_last_characters_are_not_chosen_if_a_limit_ended_the_answer() -> None:
-    limited = plan([baseline(LINES, ending=CapturedEnding.LIMIT)])
-    assert "last_characters" not in {one.code for one in limited}
 
 
 def test_stops_are_chosen_only_from_the_text_that_repeats() -> None:

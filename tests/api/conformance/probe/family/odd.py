@@ -1,6 +1,5 @@
 """Servers of the family that are correct, but unusual."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -32,17 +31,6 @@ class Comments(FamilyServer):
         """Write a frame of a stream."""
         between = b"\n" if self.dialect is WireDialect.OLLAMA else b": still here\n\n"
         await response.write(between + frame)
-
-
-class SendsBytes(FamilyServer):
-    """Sends streams byte by byte."""
-
-    only = ("baseline", "stop.one_character", "stop.unicode", "form.*", "stream.framing")
-
-    async def write(self, response: web.StreamResponse, frame: bytes) -> None:
-        """Write a frame of a stream."""
-        for at in range(len(frame)):
-            await response.write(frame[at : at + 1])
 
 
 class IsSlow(FamilyServer):
@@ -215,16 +203,6 @@ class LivesElsewhere(FamilyServer):
         app.router.add_post("/api/v3" + self.wire.path.removeprefix("/v1"), self.handle)
 
 
-class EndsLate(FamilyServer):
-    """Closes the connection of a stream some time after its end."""
-
-    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
-        """Wait before the end."""
-        response = await super().respond(request, query)
-        await asyncio.sleep(0.005)
-        return response
-
-
 class RefusesLists(FamilyServer):
     """Accepts four stops, and refuses more with a clear error."""
 
@@ -258,25 +236,6 @@ class LogsIds(FamilyServer):
         return whole
 
 
-class LogsItsVocabulary(FamilyServer):
-    """Lists tokens as its vocabulary spells them, or by their ids if no others are asked for."""
-
-    dialects = (WireDialect.CHAT,)
-
-    def logged(self, said: Said, full: str) -> tuple[str, ...]:
-        """Return the tokens with other characters for white space."""
-        tokens = super().logged(said, full)
-        return tuple(token.replace("\n", "\u010a").replace(" ", "\u0120") for token in tokens)
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return an answer whose tokens have ids instead of texts, if they have no alternatives."""
-        whole = super().body(said, query)
-        if query.has_logprobs and not query.body.get("top_logprobs"):
-            for choice in whole["choices"]:
-                choice["logprobs"] = {"content": [{"id": 5, "logprob": -0.1}] * 9}
-        return whole
-
-
 class KnowsStopsOnly(FamilyServer):
     """Ignores tools, structured output and logprobs, and refuses more than one choice."""
 
@@ -293,14 +252,6 @@ class KnowsStopsOnly(FamilyServer):
         return super().answers(replace(query, has_schema=False, has_logprobs=False))
 
 
-class DraftsItsAnswer(AlwaysThinks):
-    """Always thinks, and writes the whole answer down while it does."""
-
-    def thought(self, query: Query) -> str:
-        """Return the answer as a draft."""
-        return "" if query.has_schema else f"I might say: {self.script(query)}. Yes, so I do. "
-
-
 class SendsUnknownEvents(FamilyServer):
     """Sends an event that the vendor has added since."""
 
@@ -313,18 +264,6 @@ class SendsUnknownEvents(FamilyServer):
         return [*frames[:2], extra, *frames[2:]]
 
 
-class CountsNoWholeAnswers(FamilyServer):
-    """Sends no usage with whole answers."""
-
-    dialects = (WireDialect.CHAT, WireDialect.COMPLETIONS)
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return an answer without usage."""
-        whole = super().body(said, query)
-        del whole["usage"]
-        return whole
-
-
 class LogsReasoning(FamilyServer):
     """Lists the tokens of the reasoning before those of the text."""
 
@@ -333,17 +272,6 @@ class LogsReasoning(FamilyServer):
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
         """Return the tokens of a thought, and those of the text."""
         return ("Let", " me", " see", *super().logged(said, full))
-
-
-class BeginsWithAMark(FamilyServer):
-    """Begins streams with a byte order mark, which clients of server-sent events drop."""
-
-    dialects = SSE
-
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        """Return the frames with a mark before the first."""
-        first, *others = super().frames(said, query)
-        return [b"\xef\xbb\xbf" + first, *others]
 
 
 class LeavesNullsOut(FamilyServer):
@@ -374,23 +302,6 @@ class HangsUpOnce(FamilyServer):
         return await super().handle(request)
 
 
-class IsOddOnce(FamilyServer):
-    """Gives one answer another text."""
-
-    at = 3
-
-    def script(self, query: Query) -> str:
-        """Return the answer, and once another one."""
-        full = super().script(query)
-        return full.replace("1", "one") if self.asked == self.at else full
-
-
-class IsOddOnceInBetween(IsOddOnce):
-    """Gives one answer another text, in the middle of the checks."""
-
-    at = 25
-
-
 class IsOddOften(FamilyServer):
     """Gives every nth answer another text.
 
@@ -407,60 +318,6 @@ class IsOddOften(FamilyServer):
         full = super().script(query)
         is_usual = query.has_schema or self.asked % self.every
         return full if is_usual else self.odd(full)
-
-
-class Queues(FamilyServer):
-    """Lets every request wait, and then answers quickly."""
-
-    only = ("stream.*", "stop.one_character", "stop.among_others", "limit")
-    wait_s = 0.7
-
-    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
-        """Wait before the first token."""
-        await asyncio.sleep(self.wait_s)
-        return await super().respond(request, query)
-
-
-class BecomesSlower(FamilyServer):
-    """Lets every request wait after the first ones, as a machine does that others use, too."""
-
-    only = ("baseline", "hang_up.*")
-    patience_s = 0.05
-    wait_s = 0.4
-    _quick = 3
-
-    def __init__(self, dialect: WireDialect) -> None:
-        super().__init__(dialect)
-        self._number = count()
-
-    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
-        """Wait before the first token."""
-        if query.limit >= 1000:
-            self.piece_s = 0.002
-        await asyncio.sleep(self.wait_s if next(self._number) > self._quick else 0.0)
-        return await super().respond(request, query)
-
-
-class SaysStopOfForcedCalls(FamilyServer):
-    """Says "stop" where a request names the tool, as the vendor itself does."""
-
-    dialects = (WireDialect.CHAT,)
-
-    def called(self, query: Query) -> Said:
-        """Call the tool only where it has to."""
-        if "tool_choice" not in query.body:
-            return self.answer(replace(query, has_tool=False))
-        said = super().called(query)
-        return replace(said, ending="natural") if said.ending == "tool" else said
-
-
-class ShowsTheTemplatesSpace(FamilyServer):
-    """Shows the line breaks that end its prompt, which no stop can match."""
-
-    def answer(self, query: Query) -> Said:
-        """Return an answer after them."""
-        said = super().answer(query)
-        return replace(said, text=f"\n\n{said.text}") if said.text else said
 
 
 class RefusesResultsOfOtherCalls(FamilyServer):
@@ -484,21 +341,12 @@ class RefusesBareStrings(FamilyServer):
 
 
 RIGHT: Sequence[type[FamilyServer]] = (
-    DraftsItsAnswer,
     SendsUnknownEvents,
-    CountsNoWholeAnswers,
     LogsReasoning,
-    BeginsWithAMark,
     LeavesNullsOut,
     HangsUpOnce,
-    IsOddOnce,
-    IsOddOnceInBetween,
-    Queues,
-    BecomesSlower,
-    SaysStopOfForcedCalls,
     EndsLinesWithTwo,
     Comments,
-    SendsBytes,
     IsSlow,
     AlwaysThinks,
     HasLittleRoom,
@@ -507,12 +355,9 @@ RIGHT: Sequence[type[FamilyServer]] = (
     WantsTwoTokens,
     WantsSixteenTokens,
     FixesTheTemperature,
-    EndsLate,
     RefusesLists,
     KnowsStopsOnly,
     SamplesSeveral,
     LogsIds,
-    LogsItsVocabulary,
-    ShowsTheTemplatesSpace,
     RefusesResultsOfOtherCalls,
 )
