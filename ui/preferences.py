@@ -66,7 +66,7 @@ class Declaration:
         metavar: The name of the value on the command line; empty for a switch.
         example: A value that shows the notation, if the default does not show it.
         option: Its option on the command line; empty for none, or for one of the field's name.
-        section: Where a person changes it in the window, or its group of options.
+        section: Where the user changes it in the window, or its group of options.
         label: Its name there.
         accessible_name: Its accessible name, if the label alone does not say enough.
         choices: The values that are offered, with their words.
@@ -98,7 +98,7 @@ class Declared:
     Attributes:
         path: Its name, with those of the sections around it: ``server.port``.
         kind: The type of its value.
-        default: Its value if nobody chose one.
+        default: Its value if no user chose one.
         setting: The rest of its declaration.
     """
 
@@ -428,10 +428,10 @@ class Preferences:
     )
     when_full: WhenFullName = declare(
         "leave_out",
-        help="what becomes of the oldest messages when a conversation is longer than the context",
+        help="treatment of the oldest messages of a conversation longer than the context",
         section=GENERAL,
         label="Long conversations",
-        accessible_name="What becomes of the oldest messages of a long conversation",
+        accessible_name="Oldest messages of a long conversation",
         choices={
             "leave_out": "Drop Oldest Messages",
             "summarize": "Summarize the Oldest Messages",
@@ -461,7 +461,7 @@ class Preferences:
     )
     columns: tuple[tuple[str, str], ...] = declare(
         (),
-        help="table, and a column that is shown in it; the room decides where no column is chosen",
+        help="visible columns per table (empty: all)",
     )
     server: ServerPreferences = field(default_factory=ServerPreferences)
     stays_in_tray: bool = declare(

@@ -76,7 +76,7 @@ _RESULT_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class CapturedAnswers:
-    """What a text holds: the answer to show, and what is wrong with all of its answers.
+    """The answers of a captured text: the one to show, and the faults of all.
 
     Attributes:
         capture: The answer to show.
@@ -314,7 +314,7 @@ class CaptureWindow(OwnWindow):
         self.stops = QLineEdit()
         self.stops.setAccessibleName("The requested stops")
         self.stops.setPlaceholderText(r"Requested stops, separated by spaces: END \n\n")
-        self.page = ReadingPage("What the answer says and what is wrong with it", _RESULT_HINT)
+        self.page = ReadingPage("The answer and its faults", _RESULT_HINT)
         align(self.source)
         self.clear = QPushButton("Clear")
         self.clear.setAccessibleName("Clear the captured answer")

@@ -117,7 +117,7 @@ class ShownPrompt(QObject):
         self.problem = ""
 
     def follow(self, shown: ShownRun | None) -> None:
-        """Forget the prompt of the previous run."""
+        """Clear the prompt of the previous run."""
         self._shown = shown
         self.pieces, self.problem = None, ""
 
@@ -319,7 +319,7 @@ class Inspector(QObject):
         self._follow_session(workspace.current)
         self._show_chat(workspace.current.shown_run)
 
-    # -- what is shown ---------------------------------------------------------------------
+    # -- the shown run ----------------------------------------------------------------------
 
     def show(self, shown: ShownRun | None) -> None:
         self.shown = shown

@@ -110,7 +110,7 @@ class RunBar(QWidget):
         )
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Say where a run comes from, and offer what can be done with it."""
+        """Show where a run comes from, and offer what can be done with it."""
         is_elsewhere = shown is not None and shown.source is not RunSource.CHAT
         source = f"From {shown.source}" if shown is not None and is_elsewhere else ""
         if shown is not None and shown.name:
@@ -194,7 +194,7 @@ class VerdictHead(QWidget):
         self.show_run(None)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Say why a run ended, or what it is doing."""
+        """Show why a run ended, or what it is doing."""
         for action in self._actions:
             action.hide()
         self.figures.setText("")
@@ -233,7 +233,7 @@ class VerdictHead(QWidget):
             self._offer(shown)
 
     def refresh(self) -> None:
-        """Say what the shown run is doing now."""
+        """Show what the shown run is doing now."""
         self.show_run(self._inspector.shown)
 
     # -- what can be done ------------------------------------------------------------------
@@ -361,7 +361,7 @@ class InspectorWindow(OwnWindow):
     ) -> None:
         super().__init__("Stop Inspector", (1080, 820), parent, inspector.open_file)
         self.inspector = inspector
-        self._is_sized = False  # a person chose how high the tape is
+        self._is_sized = False  # the user chose how high the tape is
         self.bar = RunBar(inspector)
         self.head = VerdictHead(inspector)
         self.tape = TapeView()
@@ -407,7 +407,7 @@ class InspectorWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         splitter = self._splitter = QSplitter(Qt.Orientation.Vertical)
-        # In its place before it holds anything: what moves is styled again with all that it holds.
+        # Reparenting re-polishes the subtree; add widgets after the parent is set.
         inside = QWidget()
         inside.setObjectName("scrolled")
         # With large text on a small screen, not all of it fits without scrolling.
@@ -420,7 +420,7 @@ class InspectorWindow(OwnWindow):
         upper = QWidget()
         column((self.tape, 1), self.legend, self.token, self.others, spacing=6, on=upper)
         self.others.setProperty("role", "muted")
-        # No higher than its tokens: what they leave free is for the tabs.
+        # Height limited to its tokens; the tabs take the rest.
         upper.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         lower = self._lower()
         splitter.addWidget(upper)
@@ -480,7 +480,7 @@ class InspectorWindow(OwnWindow):
         self._is_sized = True
 
     def _bring_tabs_into_view(self) -> None:
-        """Scroll to the tab that a person chose, where not all of the window fits the screen."""
+        """Scroll to the tab that the user chose, where not all of the window fits the screen."""
         inside = self._area.widget()
         assert inside is not None
         self._area.verticalScrollBar().setValue(self.tabs.mapTo(inside, QPoint()).y())

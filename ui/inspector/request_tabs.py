@@ -95,7 +95,7 @@ class PromptTab(InspectorTab):
         current_theme().changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Forget the prompt of the previous run."""
+        """Clear the prompt of the previous run."""
         self.page.clear()
         if self.isVisible():
             self._ask()

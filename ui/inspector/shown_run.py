@@ -150,7 +150,7 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
 
 
 def start_time_text(run: Run) -> str:
-    """Return when a run began, in a few words; a dash where nobody recorded that."""
+    """Return when a run began, in a few words; a dash where no user recorded that."""
     if run.started_at <= 0:
         return "\u2013"
     return f"{format_day(run.started_at)} {format_time(run.started_at)}"

@@ -121,7 +121,7 @@ def _report(
     # One place is near for one reason: what looks like the whole stop says more than its beginning.
     taken = {(miss.channel, miss.offset) for miss in alike}
     broken = [miss for miss in broken if (miss.channel, miss.offset) not in taken]
-    # If there are too many, those that look like the whole stop matter most.
+    # Of too many, near misses of the whole stop come first.
     misses = [*alike, *broken][:MAX_MISSES]
     misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))
     if is_match and stop is not None and stop.token_index is not None:
@@ -347,7 +347,7 @@ class WhatIfTab(InspectorTab):
         self._refresh()
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Say whether anything can be tried on a run."""
+        """Show whether anything can be tried on a run."""
         if self.isVisible():
             self._inspector.try_lists()
         self._refresh()
@@ -547,7 +547,7 @@ class OddsCurve(QWidget):
             self.token_chosen.emit(self._odds.first_index + position)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Show the probability under the mouse in a tool tip."""
+        """Show the probability under the mouse in a tooltip."""
         position = self._index_at(event.position().x())
         if position is not None and self._odds is not None:
             number = self._odds.first_index + position + 1

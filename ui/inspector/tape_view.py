@@ -1,4 +1,4 @@
-"""The tape: a run's tokens side by side, with what was held, matched and cut.
+"""The tape: a run's tokens side by side, with marks for held, matched and cut text.
 
 Main thread. New tokens are appended; once drawn, a token changes only at the end of the run. Only
 the newest tokens of a long run are drawn.

@@ -38,13 +38,13 @@ _SHOWN_MS = 10_000
 
 
 def with_keys(accessible_name: str, keys: str) -> str:
-    """Return a tool tip with a shortcut as this system writes it; without keys, the words alone."""
+    """Return a tooltip with a shortcut as this system writes it; without keys, the words alone."""
     native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
     return f"{accessible_name} ({native})" if native else accessible_name
 
 
 class IconButton(QToolButton):
-    """A small button with an icon; its tool tip is its accessible name, and the keys that do it."""
+    """A small button with an icon; its tooltip is its accessible name, and the keys that do it."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class CopyButton(IconButton):
 
 
 class Choice(QComboBox):
-    """Lets a person choose one of several values, each shown as a few words."""
+    """Lets the user choose one of several values, each shown as a few words."""
 
     def __init__(self, accessible_name: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ class BoxButton:
 
     Attributes:
         label: Its label.
-        act: Called when a person chooses it.
+        act: Called when the user chooses it.
         is_destructive: Whether it deletes something.
     """
 
@@ -48,7 +48,7 @@ def show_message(
 def show_error(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
-    """Say that something went wrong, and why."""
+    """Show an error."""
     box = _box(parent, text, detail, title)
     box.setIcon(QMessageBox.Icon.Warning)
     return _open_box(box)
@@ -86,7 +86,7 @@ def prompt_text(
 ) -> QInputDialog:
     """Ask for one line of text; ``then`` gets it without the white space around it.
 
-    Nothing happens if a person types nothing.
+    Nothing happens if the user types nothing.
     """
     dialog = _input(parent, title, question)
 
@@ -144,7 +144,7 @@ def _open_box(box: QMessageBox) -> QMessageBox:
     return box
 
 
-# Each function opens a dialog, returns it at once and calls ``then`` when a person has chosen. A
+# Each function opens a dialog, returns it at once and calls ``then`` when the user has chosen. A
 # dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop.
 
 
@@ -232,7 +232,7 @@ def show_in_files(parent: QWidget, folder: Path) -> None:
 
 
 def confirm_link(parent: QWidget, url: QUrl) -> None:
-    """Ask before a link is opened, so that the person sees its address first."""
+    """Ask before a link is opened, so that the user sees its address first."""
     if url.scheme() not in _OPENED:
         text = "This link is not a web address, so it was not opened."
         show_message(parent, text, url.toString(), title=_TITLE)

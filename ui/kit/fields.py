@@ -39,7 +39,7 @@ _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin
 
 _MAX_LINES = 10
 _ICON_PX = 16
-# A longer text that is pasted would fill the field with what nobody reads there.
+# A longer text that is pasted would fill the field with what no user reads there.
 MAX_PASTED_CHARS = 8_000
 # More decimals than anybody types; a number with fewer is shown as it is.
 _DECIMALS = 12
@@ -249,7 +249,7 @@ class NumberField(QDoubleSpinBox):
     One step below the least number, the value is unset.
 
     Signals:
-        number_edited: A person chose another number; carries it, or None.
+        number_edited: The user chose another number; carries it, or None.
     """
 
     number_edited = Signal(object)
@@ -310,7 +310,7 @@ class Slider(QSlider):
     """Slides a number that a field beside it shows; the keyboard changes it in the field.
 
     Signals:
-        moved: A person moved it; carries its place, from 0 to 1.
+        moved: The user moved it; carries its place, from 0 to 1.
     """
 
     moved = Signal(float)

@@ -139,7 +139,7 @@ class FlowText(QTextBrowser):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         flags = Qt.TextInteractionFlag
-        # The caret shows where the keyboard is, and selects what is to be quoted or copied.
+        # The caret shows the keyboard position and selects text to quote or copy.
         self.setTextInteractionFlags(flags.TextBrowserInteraction | flags.TextSelectableByKeyboard)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTabChangesFocus(True)

@@ -108,13 +108,13 @@ def clear_layout_of(widget: QWidget) -> None:
 
 
 def plain_tooltip(text: str) -> str:
-    """Return a tool tip that shows a text without markup, wrapped, and of limited length."""
+    """Return a tooltip that shows a text without markup, wrapped, and of limited length."""
     shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
     return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
 
 
 class ElidedLabel(QLabel):
-    """A line of text that is shortened with an ellipsis; the tool tip shows the whole line."""
+    """A line of text that is shortened with an ellipsis; the tooltip shows the whole line."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class ElidedLabel(QLabel):
         return QSize(24, super().minimumSizeHint().height())
 
     def event(self, event: QEvent) -> bool:
-        """Show the whole text in a tool tip if it is shortened."""
+        """Show the whole text in a tooltip if it is shortened."""
         if event.type() == QEvent.Type.ToolTip and not self.toolTip():
             is_cut = self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
             if is_cut and isinstance(event, QHelpEvent):
@@ -217,7 +217,7 @@ class ElidedButton(QPushButton):
         super().setText(shown)
 
     def event(self, event: QEvent) -> bool:
-        """Show all words in a tool tip if they are shortened and there is no other tool tip."""
+        """Show all words in a tooltip if they are shortened and there is no other tooltip."""
         is_requested = event.type() == QEvent.Type.ToolTip and not self.toolTip()
         if is_requested and isinstance(event, QHelpEvent) and super().text() != self._whole:
             QToolTip.showText(event.globalPos(), plain_tooltip(self._whole), self)

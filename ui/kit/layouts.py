@@ -1,4 +1,4 @@
-"""Columns, rows and forms: what is in them, with the spacing and the margins as arguments.
+"""Columns, rows and forms: items, with spacing and margins as arguments.
 
     column(
         heading,

@@ -47,7 +47,7 @@ def empty_menu(menu: QMenu) -> None:
 
 
 def escape_mnemonics(text: str) -> str:
-    """Return a person's words as a label in which ``&`` is an ampersand."""
+    """Return the user's words as a label in which ``&`` is an ampersand."""
     return text.replace("&", "&&")
 
 

@@ -39,7 +39,7 @@ def _end(task: asyncio.Task[None]) -> None:
 
 
 class FileRefused(Exception):
-    """A file cannot be used; the message says why, for a person."""
+    """A file cannot be used; the message says why, for the user."""
 
 
 async def read_text(

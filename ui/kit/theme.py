@@ -1,4 +1,4 @@
-"""The theme: colors and fonts, as the system has them or as a person chose, and the style sheet.
+"""The theme: colors and fonts, as the system has them or as the user chose, and the style sheet.
 
 Main thread.
 """
@@ -347,7 +347,7 @@ class CodeLook(NamedTuple):
 def current_theme() -> "Theme":
     """Return the application's theme, which is the one made last.
 
-    Whoever draws asks for it where it is needed; nobody is given it.
+    Whoever draws asks for it where it is needed; no user is given it.
     """
     assert Theme.current is not None, "no theme was made yet"
     return Theme.current

@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
 # later would come after all others. Here the order is computed when a key is pressed.
 
 # The widgets inside these belong to them, not to the window: also the buttons and bars in a text,
-# whose caret reaches what they do, as does the menu of its message.
+# whose caret and menu offer the same.
 _WHOLE = (
     QAbstractItemView,
     QAbstractSpinBox,
@@ -101,7 +101,7 @@ def _takes_tab(widget: QWidget) -> bool:
     )
     needed = Qt.FocusPolicy.TabFocus if wants_all else Qt.FocusPolicy.StrongFocus
     # The proxy is asked for last: asked for that of a viewport, PySide makes the area around it
-    # its child, and calls widgets inside deleted once nobody holds the viewport.
+    # its child, and calls widgets inside deleted once no user holds the viewport.
     return (
         not widget.isWindow()
         and widget.isEnabled()
@@ -132,7 +132,7 @@ def lay_out_hidden(top: QWidget) -> None:
     widgets = [top, *top.findChildren(QWidget)]
     for widget in widgets:
         widget.ensurePolished()
-    for widget in reversed(widgets):  # what is inside comes first
+    for widget in reversed(widgets):  # children first
         widget.updateGeometry()
         layout = widget.layout()
         if layout is not None:
@@ -146,7 +146,7 @@ class Popover(QFrame):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
-        # On X11 there may be nothing that draws one window through another.
+        # X11 without a compositor draws no translucent windows.
         self._is_cut_out = QGuiApplication.platformName() == "xcb"
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground, not self._is_cut_out)
 

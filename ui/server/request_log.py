@@ -367,7 +367,7 @@ class RequestLogPanel(QWidget):
     """Filters, the table, and what to do with it.
 
     Signals:
-        entry_chosen: A person chose a request; carries the ``RequestEntry``.
+        entry_chosen: The user chose a request; carries the ``RequestEntry``.
         entry_changed: More is known about the chosen request; carries it, or None once it is gone.
         export_failed: The export could not be written; carries the reason in words.
         menu_requested: The menu of a request was requested; carries it and the global position.

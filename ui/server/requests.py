@@ -202,7 +202,7 @@ def program_of(agent: str) -> str:
 
 
 def usage_text(entries: Iterable[RequestEntry]) -> str:
-    """Return who is using which model at the moment; empty for nobody."""
+    """Return who is using which model at the moment; empty for no user."""
     running = [entry for entry in entries if entry.is_open and entry.model]
     programs = list(dict.fromkeys(program_of(entry.agent) or "an app" for entry in running))
     models = list(dict.fromkeys(entry.model for entry in running))
@@ -300,7 +300,7 @@ class RequestLog(QObject):
         return pace.per_s
 
     def stop(self, entry: RequestEntry) -> None:
-        """End the answers to a request, because a person wants it."""
+        """End the answers to a request, because the user wants it."""
         for answer in entry.running:
             answer.cancel()
 

@@ -24,7 +24,7 @@ from ui.words import describe_error
 class KeyKeeper(Protocol):
     """Keeps the key. Calls run on the window's loop and never block it.
 
-    Each raises ``OSError`` with a message for a person if the key cannot be kept or read.
+    Each raises ``OSError`` with a message for the user if the key cannot be kept or read.
     """
 
     async def location(self) -> KeyLocation:
@@ -73,7 +73,7 @@ class ApiKeyState(QObject):
         self._begin(self._forget(), "forget the API key")
 
     def hide_key(self) -> None:
-        """Forget the shown key; it cannot be shown again."""
+        """Clear the shown key; it cannot be shown again."""
         if self.fresh_key:
             self.fresh_key = ""
             self.changed.emit()
@@ -166,7 +166,7 @@ class ServerPanel(QObject):
         await self.key.finish()
 
     def _remember(self) -> None:
-        # Only what the person wants is remembered: not that a port was taken today.
+        # Only what the user wants is remembered: not that a port was taken today.
         switch = self.switch
         if self._is_ending or switch.stage not in ("on", "off"):
             return

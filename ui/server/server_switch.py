@@ -96,7 +96,7 @@ class ServerSwitch(QObject):
             self.changed.emit()
 
     def show_use(self, text: str) -> None:
-        """Say which app is using which model; empty for none."""
+        """Show which app is using which model; empty for none."""
         if text != self.use:
             self.use = text
             self.changed.emit()
@@ -152,7 +152,7 @@ class ServerSwitch(QObject):
             self.message = describe_error(refusal)
             self._set("on", keep_message=True)
         except Exception as error:  # as above
-            # What a person wants of the server does not hold: it must not go on without that.
+            # What the user wants of the server does not hold: it must not go on without that.
             await self._stop()
             self._fail(error)
         else:

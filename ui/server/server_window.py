@@ -65,9 +65,9 @@ class RequestDetail(QFrame):
     """Overview, request and response.
 
     Signals:
-        replay_wanted: A person wants to send the request again; carries its ``RequestEntry``.
+        replay_wanted: The user wants to send the request again; carries its ``RequestEntry``.
         inspector_wanted: The inspector should show its answer; carries its ``RequestEntry``.
-        stop_requested: A person wants to end its answer; carries its ``RequestEntry``.
+        stop_requested: The user wants to end its answer; carries its ``RequestEntry``.
     """
 
     replay_requested = Signal(object)
@@ -239,7 +239,7 @@ class ListEditor(QWidget):
     """A row for each text, with a button that removes it, and a field that adds one.
 
     Signals:
-        edited: A person changed the list; carries a tuple of texts.
+        edited: The user changed the list; carries a tuple of texts.
     """
 
     edited = Signal(object)
@@ -320,14 +320,14 @@ class ListEditor(QWidget):
 
 
 def host_problem(text: str) -> str | None:
-    """Return what is wrong with a name of this computer; None if it is valid."""
+    """Return the problem of a host name; None if it is valid."""
     if set(text) & set("/:?#@ *,") or not text.isprintable():
         return "Write the name alone, such as my-computer.example.org, without http:// or a port."
     return None
 
 
 def origin_problem(text: str) -> str | None:
-    """Return what is wrong with a web origin; None if it is valid.
+    """Return the problem of a web origin; None if it is valid.
 
     An origin is a scheme and a host, perhaps with a port, and nothing after it. ``*`` stands for
     every page, and ``chrome-extension://*`` for all of that scheme.
@@ -596,7 +596,7 @@ class ServerWindow(OwnWindow):
         right.setHandleWidth(10)
         right.setChildrenCollapsible(False)
         right.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        # As high with the address as without it: what is below stays in its place.
+        # A fixed height: the requests below keep their position when the address appears.
         bar.setFixedHeight(HEAD_PX)
         right.setMinimumHeight(_REQUESTS_PX)
         requests = QWidget()

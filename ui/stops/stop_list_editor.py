@@ -74,7 +74,7 @@ class StopDelegate(QStyledItemDelegate):
     """Styles the cells, and edits sequences in place.
 
     Signals:
-        scope_wanted: A person wants to choose where a row applies; carries the row's index.
+        scope_wanted: The user wants to choose where a row applies; carries the row's index.
     """
 
     scope_requested = Signal(QModelIndex)
@@ -166,8 +166,8 @@ class StopTable(QTableView):
     """Edits in place, drags to reorder, removes with Delete, switches with Space.
 
     Signals:
-        remove_wanted: A person wants to remove the selected rows.
-        move_wanted: A person wants to move the current row; carries -1 for up and 1 for down.
+        remove_wanted: The user wants to remove the selected rows.
+        move_wanted: The user wants to move the current row; carries -1 for up and 1 for down.
     """
 
     remove_requested = Signal()
@@ -198,7 +198,7 @@ class StopTable(QTableView):
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list; the column of sequences takes the remaining width.
 
-        What is being edited in the list shown before is entered there.
+        Commits the open editor of the list shown before.
         """
         for field in self.viewport().findChildren(QLineEdit):
             self.commitData(field)
@@ -269,11 +269,11 @@ class StopTable(QTableView):
 
 
 class EndTokens(QWidget):
-    """Lists the token ids with their texts and sources; a person can add more.
+    """Lists the token ids with their texts and sources; the user can add more.
 
     Signals:
-        added: A person added a token id that ends answers; carries the id.
-        removed: A person removed an added token id; carries the id.
+        added: The user added a token id that ends answers; carries the id.
+        removed: The user removed an added token id; carries the id.
     """
 
     added = Signal(int)
@@ -285,7 +285,7 @@ class EndTokens(QWidget):
         self._rows = column(spacing=5, on=self)
 
     def show_tokens(self, info: ModelInfo | None, added: Sequence[int], name: str = "") -> None:
-        """List the end tokens: the model's, and those that a person added."""
+        """List the end tokens: the model's, and those that the user added."""
         before = self._shown[1]
         if info is not None:
             name = info.id

@@ -162,7 +162,7 @@ class KeptPromptsRow(QWidget):
             return
         if self._looking is not None:
             self._looking.cancel()
-        self._looking = start_task(self, self._look(), "look at what is kept on disk")
+        self._looking = start_task(self, self._look(), "size of kept files")
 
     async def _look(self) -> None:
         self.forget.setEnabled(False)
@@ -213,7 +213,7 @@ class PreferencesDialog(QDialog):
         column(
             (self.tabs, 1), self._problem, buttons, spacing=14, margins=(18, 16, 18, 16), on=self
         )
-        # Filled in their place: what moves is styled again with all that it holds.
+        # Build pages in place; reparenting re-polishes the subtree.
         for title, hint in PAGES.items():
             self.tabs.addTab(self._page(title, hint), title)
         self._fit()
@@ -318,7 +318,7 @@ class PreferencesDialog(QDialog):
         control.setTabChangesFocus(True)
         disable_horizontal_scrolling(control)
         control.setFixedHeight(_TEXT_PX)
-        # A text field changes some characters, so its text is used only if a person edited it.
+        # A text field changes some characters, so its text is used only if the user edited it.
         shown = control.toPlainText()
 
         def take() -> None:

@@ -132,7 +132,7 @@ def _indented(block: QTextBlock, start: int, end: int) -> str:
     return f"{_INDENT * (depth - 1)}{mark} " + sentence.replace("\n", f"\n{inner}")
 
 
-# HTML: of the blocks, what they are, and nothing of how they look.
+# HTML with the structure of the blocks, without their look.
 
 
 def html_between(document: QTextDocument, start: int, end: int) -> str:

@@ -37,7 +37,7 @@ class GrowingText:
         self._document = document
         self._available_px = available_px
         self._pictures = Pictures(document)
-        # The parts that a person folded or unfolded, by their numbers in the text.
+        # The parts that the user folded or unfolded, by their numbers in the text.
         self._turned: set[int] = set()
         self._has_folded = False
         self._tail = ""

@@ -25,7 +25,7 @@ FOLD_PREFIX = "#fold-"
 LINE_SEPARATOR = "\u2028"
 ARROWS = {False: "▸", True: "▾"}
 _EDGE = "\u202f"
-# The source of what is drawn in the text, which is copied instead of it; a tag that is meant.
+# The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 TAG_PROPERTY = QTextFormat.Property.UserProperty.value + 2
 # Of a block: how deep in lists it is, and its mark there; its language if it is code; how many

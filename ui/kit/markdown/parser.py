@@ -24,7 +24,7 @@ from mdit_py_plugins.texmath import texmath_plugin
 from ui.words import with_control_pictures
 
 # A tag, and the token that it means; some mean the same as a mark of Markdown. ``<s>`` is none of
-# them: models of the Llama family begin and end with it, and a person wants to see that.
+# them: models of the Llama family begin and end with it, and the user wants to see that.
 TAGS = {
     "b": "strong", "strong": "strong", "i": "em", "em": "em", "del": "s",
     "u": "u", "ins": "u", "mark": "mark", "kbd": "kbd", "sub": "sub", "sup": "sup",

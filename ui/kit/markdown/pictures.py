@@ -77,7 +77,7 @@ class Drawn(Protocol):
         """Draw it at a place."""
 
 
-# Formulas. For one that cannot be drawn, the caller shows the source.
+# The caller shows the source of a formula that cannot be drawn.
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class Pictures(QPyTextObject):
         document.documentLayout().registerHandler(image, self)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Clear all of them."""
         self._drawn.clear()
 
     def get(self, name: str) -> Drawn | None:

@@ -195,7 +195,7 @@ class Sideways:
         return 0 if wide is None else wide.bar.value()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all."""
         for wide in self._wide.values():
             wide.bar.hide()
             wide.bar.deleteLater()
@@ -339,7 +339,7 @@ class MarkdownView(FlowText):
         self._style = style
         self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
         self._is_whole = False
-        self._rest = ""  # of a long text: what is not rendered yet
+        self._rest = ""  # the end of a long text, not yet rendered
         self._is_complete = False
         self._buttons = CodeButtons(self.viewport())
         self._rendered_at_s = 0.0
@@ -534,7 +534,7 @@ class MarkdownView(FlowText):
         area.setTop(max(0, int(top - above_px)))
         self.viewport().update(area)
 
-    # -- what is wider than the view ---------------------------------------------------------
+    # -- parts wider than the view ----------------------------------------------------------
 
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
         """Share the width among the columns of tables."""
