@@ -434,7 +434,7 @@ class Preferences:
         accessible_name="Oldest messages of a long conversation",
         choices={
             "leave_out": "Drop Oldest Messages",
-            "summarize": "Summarize the Oldest Messages",
+            "summarize": "Summarize Oldest Messages",
             "ask": "Ask",
         },
     )

@@ -2,13 +2,12 @@
 
 import ast
 import errno
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine import UNEXPECTED, AnswerContext
+from engine import UNEXPECTED
 from engine.errors import (
     EngineClosed,
     EngineError,
@@ -19,10 +18,7 @@ from engine.errors import (
     PromptTooLong,
     QueueFull,
 )
-from engine.files.causes import os_cause
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
-from ui.words import describe_error, verdict
+from ui.words import describe_error
 
 UI = Path(__file__).parents[2] / "ui"
 
@@ -68,35 +64,6 @@ UI = Path(__file__).parents[2] / "ui"
 )
 def test_a_failure_is_explained_in_sentences(error: Exception, words: str) -> None:
     assert describe_error(error) == words
-
-
-@pytest.mark.parametrize("number", sorted(errno.errorcode))
-def test_no_number_of_the_system_is_shown(number: int) -> None:
-    words = os_cause(OSError(number, os.strerror(number), "/a/b"))
-    assert words
-    assert "rrno" not in words
-    assert "/a/b" not in words
-    assert not words.endswith(".")
-
-
-@pytest.mark.parametrize(
-    ("error", "word", "detail"),
-    [
-        ("no token came", "Failed: No token came", "No token came."),
-        ("RecursionError: maximum recursion depth exceeded", "Failed", UNEXPECTED),
-        ("the engine stopped: jinja2.exceptions.UndefinedError: 'x'", "Failed", UNEXPECTED),
-        (
-            "RuntimeError: [metal::malloc] Unable to allocate memory",
-            "Failed: The computer ran out of memory",
-            "The computer ran out of memory.",
-        ),
-    ],
-)
-def test_the_end_of_an_answer_shows_no_exception(error: str, word: str, detail: str) -> None:
-    said = verdict(
-        Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=error), AnswerContext()
-    )
-    assert (said.text.label, said.text.detail) == (word, detail)
 
 
 # Exceptions whose text is written for people. ``ValueError`` is our own where it is caught by

@@ -354,7 +354,7 @@ class _Page(QWidget):
         row = self._grid.rowCount()
         is_tall = isinstance(control, QPlainTextEdit | RemovableRows)
         if isinstance(control, Choice | NumberField):
-            control.setFixedWidth(_FIELD_PX)
+            control.setMinimumWidth(_FIELD_PX)
         title = label(name, is_wrapped=True)
         title.setFixedWidth(_NAMES_PX)
         title.setContentsMargins(0, _LINE_TOP_PX if is_tall else 0, 0, 0)

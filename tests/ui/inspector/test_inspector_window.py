@@ -1,25 +1,20 @@
 """The inspector's window on the real engine and the demo model."""
 
 import asyncio
-import threading
 
-import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox, QTextEdit, QWidget
+from PySide6.QtWidgets import QMessageBox
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import confirm_deletion, eventually
-from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
-from ui.inspector.inspector_window import TABS, InspectorWindow
-from ui.inspector.pages import InspectorTab
-from ui.inspector.shown_run import ShownRun, Tape
-from ui.inspector.stop_tabs import MatcherTab, RuleReport, WhatIfTab, rule_reports
-from ui.kit.theme import Theme
+from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.shown_run import ShownRun
+from ui.inspector.stop_tabs import WhatIfTab
 from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
@@ -31,29 +26,6 @@ async def test_before_any_run_it_says_what_to_do(
     assert not inspector.bar.copy.isEnabled()
     for number in range(inspector.tabs.count()):
         inspector.tabs.setCurrentIndex(number)
-
-
-class LengthTab(InspectorTab):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lengths: list[int] = []
-
-    def show_run(self, shown: ShownRun | None) -> None:
-        self.lengths.append(0 if shown is None else len(shown.run.text))
-
-
-@pytest.fixture
-def with_another_tab(monkeypatch: pytest.MonkeyPatch) -> None:
-    tab = TABS[0]._replace(title="Length", make=lambda *_: LengthTab(), without_trace="")
-    monkeypatch.setattr("ui.inspector.inspector_window.TABS", (*TABS, tab))
-
-
-async def test_a_tab_of_the_tuple_is_in_the_window_and_is_shown_the_run(
-    with_another_tab: None, window: MainWindow, inspector: InspectorWindow
-) -> None:
-    assert inspector.tabs.tabText(len(TABS)).replace("&", "") == "Length"
-    await ask(window, COUNT, "6")
-    assert inspector.tab(LengthTab).lengths[-1] == len("1\n2\n3\n4\n5\n")
 
 
 async def test_an_answer_shows_its_verdict_tape_and_tokens_which_the_arrow_keys_go_through(
@@ -157,60 +129,6 @@ async def test_without_recording_only_the_reason_is_known(
     assert "not recorded" in inspector.head.steps.text()
 
 
-async def test_everything_begins_at_one_left_edge(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    await ask(window, COUNT, "6")
-    corner = inspector.mapFromGlobal
-    bar = inspector.tabs.tabBar()
-
-    def left(part: QWidget) -> int:
-        return corner(part.mapToGlobal(QPoint(0, 0))).x()
-
-    edges = {
-        left(part)
-        for part in (
-            inspector.head.steps,
-            inspector.head.figures,
-            inspector.head.past,
-            inspector.tape,
-            inspector.token,
-            inspector.others,
-            bar,
-        )
-    }
-    first = bar.tabRect(0)
-    words = bar.fontMetrics().horizontalAdvance(bar.tabText(0))
-    assert abs(first.width() - 22 - words) <= 4, "a tab begins with its words"
-    texts: set[int] = set()
-    for number in range(inspector.tabs.count()):
-        inspector.tabs.setCurrentIndex(number)
-        await asyncio.sleep(0)
-        part = inspector.tabs.widget(number)
-        assert part.layout() is not None
-        edges.add(left(part) + part.layout().contentsMargins().left())
-        for page in part.findChildren(QTextEdit):
-            if page.isVisible() and page is not inspector.tab(WhatIfTab).kept:
-                edges.add(left(page))
-                margin = page.document().documentMargin()
-                texts.add(left(page.viewport()) + round(margin))
-    assert len(edges) == 1
-    texts.add(left(inspector.tape.viewport()) + round(inspector.tape.document().documentMargin()))
-    assert len(texts) == 1, "the texts in frames begin at one edge too"
-
-
-async def test_the_tape_is_no_higher_than_its_tokens_and_the_tabs_have_the_rest(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    inspector.resize(1080, 900)
-    await ask(window, COUNT, "3")
-    tape = inspector.tape
-    text_px = round(tape.document().size().height())
-    await eventually(lambda: tape.height() <= text_px + 2 * tape.frameWidth() + 2)
-    assert tape.verticalScrollBar().maximum() == 0
-    assert inspector.tabs.height() > 2 * tape.height()
-
-
 async def test_a_tab_that_is_chosen_comes_into_view_where_not_all_fits(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
@@ -220,30 +138,6 @@ async def test_a_tab_that_is_chosen_comes_into_view_where_not_all_fits(
     inspector.tabs.setCurrentIndex(1)
     await eventually(lambda: inspector.tabs.visibleRegion().boundingRect().height() > 200)
     assert not inspector.tabs.tabBar().visibleRegion().isEmpty()
-
-
-async def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
-    theme: Theme, record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[int] = []
-    real = rule_reports
-
-    def reports(tape: Tape) -> list[RuleReport]:
-        threads.append(threading.get_ident())
-        return real(tape)
-
-    monkeypatch.setattr("ui.inspector.stop_tabs.rule_reports", reports)
-    stops = [f"EN{number}" for number in range(60)]
-    shown_run = await asyncio.to_thread(record, ["EN ", "x"] * 300, *stops)
-    tab = MatcherTab()
-    tab.show()
-    tab.show_run(shown_run)
-    assert tab.note.text() == "Searching 601 tokens…"
-    await tab.finish()
-    assert threads
-    assert threading.get_ident() not in threads
-    assert "2 of 3 characters, 300 times" in tab.page.toPlainText()
-    tab.deleteLater()
 
 
 async def test_the_chosen_token_stays_chosen_when_the_colors_change(

@@ -1,16 +1,13 @@
 """Traces on disk: whole after a restart, within their budget, gone when they are to be."""
 
 import asyncio
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QFileDialog
 
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
-from engine import format_size
 from engine.engine import Engine
 from engine.files.json_fields import DamagedFile
 from engine.recording.kept_trace import packed, unpacked
@@ -24,7 +21,6 @@ from tests.ui.inspector.reading import THINK, trace_of
 from ui.chat.session.traces import Traces
 from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.inspector.shown_run import alternatives
-from ui.inspector.stop_tabs import WhatIfTab
 from ui.kit.theme import Theme
 from ui.records.messages import runs_of
 
@@ -229,46 +225,6 @@ async def test_copies_of_an_answer_have_traces_of_their_own(
     await asyncio.to_thread(traces.close)
 
 
-def test_a_restored_trace_is_as_old_as_it_was(record: Record, tmp_path: Path) -> None:
-    trace = trace_of(record(["a", "b", "c"]))
-    one = len(packed(trace))
-    files = TraceFiles(tmp_path, one * 2)
-    files.keep("c1", "r1", trace)
-    done(files)
-    os.utime(tmp_path / "c1.r1.trace", (1, 1))
-    files.close()
-    files = TraceFiles(tmp_path, one * 2)
-    files.keep("c1", "r2", trace)
-    files.delete(frozenset({"r1", "nobody's"}))
-    files.restore(frozenset({"r1"}))
-    files.keep("c1", "r3", trace)
-    assert done(files) == one * 2
-    assert kept(tmp_path) == {"r2", "r3"}
-    files.close()
-
-
-async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_size_first(
-    engine: Engine, theme: Theme, record: Record, tmp_path: Path
-) -> None:
-    trace = trace_of(await asyncio.to_thread(record, ["a", "b", "c"]))
-    traces = TraceFiles(tmp_path / "traces", 10_000_000)
-    traces.keep("c1", "r1", trace)
-    size = format_size(await asyncio.to_thread(done, traces))
-    window = main_window(engine, theme, kept_traces=traces)
-    async with shown(window):
-        window._menus.files.export_all()
-        await eventually(lambda: bool(window.findChildren(QFileDialog)))
-        (dialog,) = window.findChildren(QFileDialog)
-        assert dialog.nameFilters() == [
-            f"With pictures and recorded tokens, {size} (*.zip)",
-            "Text only (*.json)",
-        ]
-        assert dialog.selectedNameFilter().startswith("With pictures and recorded tokens")
-        assert dialog.defaultSuffix() == "zip"
-        dialog.reject()
-    await asyncio.to_thread(traces.close)
-
-
 def test_traces_keep_the_newest_runs_and_forget_all_at_once(record: Record) -> None:
     shown = record(["a"])
     trace = trace_of(shown)
@@ -294,9 +250,3 @@ def test_a_long_run_keeps_its_newest_tokens_and_is_not_replayed(record: Record) 
     assert [token.index for token in short.tokens] == [2, 3]
     assert short.recording() is None
     assert whole.recording() is not None
-
-
-def test_no_tokens_are_reported_missing_while_they_are_gathered(
-    record: Record,
-) -> None:
-    assert WhatIfTab._why_not(record(["a", "b"])) == "Replaying the run…"

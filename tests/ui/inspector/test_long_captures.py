@@ -1,6 +1,5 @@
 """Captures of any length: read on another thread, and shown as far as a page can show them."""
 
-import asyncio
 import gzip
 import json
 import threading
@@ -8,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData
-from PySide6.QtGui import QGuiApplication
 
-from api.conformance.captures.frames import split_frames
 from tests.api.conformance.captures.saved import stream
 from tests.support.shown import shown
 from tests.ui.driving import Enter, Living, eventually
@@ -102,18 +98,6 @@ async def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_
     assert window.view.capture.text == "new"
 
 
-async def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
-    window: CaptureWindow,
-) -> None:
-    pasted = QMimeData()
-    pasted.setText(LONG)
-    QGuiApplication.clipboard().setMimeData(pasted)
-    window.source.paste()
-    assert window.source.capture == LONG
-    await eventually(lambda: window.view is not None)
-    await asyncio.sleep(0)
-
-
 async def test_a_compressed_file_is_refused_and_a_file_of_text_is_opened(
     window: CaptureWindow, tmp_path: Path
 ) -> None:
@@ -134,11 +118,3 @@ def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
     view = read_capture(f"{fine}\n{wrong}\n")
     assert view.title.startswith("Answer 2 of 2: Chat Completions")
     assert any(one.sentence.startswith("Answer 2: ") for one in view.findings)
-
-
-def test_a_long_answer_in_one_piece_is_read_like_a_short_one() -> None:
-    message = {"role": "assistant", "content": "é\n" * 200_000}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    text = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice]})
-    (frame,) = split_frames(text).frames
-    assert frame.value["choices"][0] == choice

@@ -182,28 +182,6 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     assert f"| Total | {facts.get('Total')} |" in report or not phases
 
 
-def test_nothing_is_kept_of_an_answer_without_text() -> None:
-    for name in ("cancelled before it began", "cancelled while it was read", "another app's",
-                 "the program ended early", "cancelled before it was sent"):  # fmt: skip
-        said = MADE[name].verdict
-        assert said is not None
-        assert "kept" not in said.text.detail, name
-    assert "kept" in MADE["cancelled with held text"].verdict.text.detail  # type: ignore[union-attr]
-
-
-def test_a_prompt_whose_reading_was_cancelled_was_not_read() -> None:
-    report = markdown_report(MADE["cancelled while it was read"])
-    assert "| Reading | 5 min 29 s, not to the end |" in report
-    assert "Reading" not in markdown_report(MADE["cancelled before it began"])
-
-
-def test_only_a_person_at_the_window_stopped_an_answer() -> None:
-    said = {name: run.verdict.text.sentence for name, run in MADE.items() if run.verdict}
-    assert said["cancelled while it was read"] == "You stopped this answer."
-    assert said["another app's"] == "This answer was cancelled."
-    assert said["the program ended"] == "This answer was interrupted."
-
-
 def test_an_end_token_in_the_middle_of_a_call_cut_the_call_off() -> None:
     run = MADE["the end token in a call"]
     assert run.finished is not None

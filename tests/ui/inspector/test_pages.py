@@ -1,7 +1,5 @@
 """What a probe and a capture say as pages: quoted stops are code, and nothing is markup."""
 
-from functools import partial
-
 import pytest
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QMenu
@@ -14,7 +12,6 @@ from api.conformance.captures.values import (
     Severity,
     WireDialect,
 )
-from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Level
 from ui.inspector.capture_window import (
     FIRST_EVENTS,
     LAST_EVENTS,
@@ -23,38 +20,9 @@ from ui.inspector.capture_window import (
     CapturedAnswers,
     capture_page,
 )
-from ui.inspector.pages import ReadingPage
-from ui.inspector.probe_window import probe_page
 from ui.kit.colors import LIGHT
 from ui.kit.rows import RowsView
 from ui.kit.theme import Theme
-
-
-def test_a_fault_of_a_probe_is_a_sentence_with_code_spans_above_its_evidence() -> None:
-    fault = Fault("x", "The stop '</s>' was ignored.", expected="a", got="b")
-    row = CheckResult("x", "One stop", CheckOutcome.FAILED, "It went on.", (fault,))
-    page = probe_page([row], LIGHT)
-    assert "The stop <code>&lt;/s&gt;</code> was ignored." in page
-    assert "<code>expected: &#x27;a&#x27;<br>got:      &#x27;b&#x27;</code>" in page
-    assert "<b>One stop</b>" in page
-    assert "Failed" in page
-
-
-def test_failures_of_one_kind_share_a_row_and_an_opinion_is_called_one() -> None:
-    fault = Fault("x", "The stop was ignored.")
-    failed = partial(CheckResult, outcome=CheckOutcome.FAILED, faults=(fault,))
-    rows = [
-        failed("a", "Two that overlap", level=Level.OPINION),
-        failed("b", "One stop"),
-        failed("c", "A stop late in an answer", cause="b"),
-        CheckResult("d", "A limit", CheckOutcome.HELD, "5 tokens"),
-    ]
-    page = probe_page(rows, LIGHT)
-    assert page.count("<tr>") == 3
-    assert "Fails in the same way: A stop late in an answer." in page
-    assert page.index("One stop") < page.index("Two that overlap") < page.index("A limit")
-    assert page.count("An opinion, which does not count") == 1
-    assert probe_page(rows, LIGHT, "held").count("<tr>") == 1
 
 
 def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
@@ -101,18 +69,3 @@ def test_the_columns_of_a_table_are_chosen_in_the_menu_of_its_rows_too(
     next(entry for entry in columns.actions() if entry.text() == "Model").trigger()
     assert [table.isColumnHidden(column) for column in range(3)] == [False, True, False]
     assert theme.columns == (("Rows", "When"), ("Rows", "Tokens"))
-
-
-def test_a_hint_of_several_lines_is_drawn_whole(theme: Theme, qtbot: QtBot) -> None:
-    page = ReadingPage("Results", "What the answer says appears here. " * 8)
-    qtbot.addWidget(page)
-    page.resize(300, 300)
-    page.show()
-    drawn = page.viewport().grab().toImage()
-    ground = drawn.pixelColor(drawn.width() - 1, drawn.height() - 1)
-    lines = [
-        y
-        for y in range(drawn.height())
-        if any(drawn.pixelColor(x, y) != ground for x in range(0, drawn.width(), 2))
-    ]
-    assert max(lines) - min(lines) > 4 * page.fontMetrics().height() * drawn.devicePixelRatio()

@@ -3,17 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtGui import QImage
 
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import TraceLevel
-from engine.values.tokens import TokenOrigin
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.shown_run import Tape, TokenMark, alternatives, describe_token, percent
-from ui.inspector.tape_view import TapeView
+from ui.inspector.shown_run import Tape, TokenMark, alternatives, describe_token
 from ui.inspector.tokens_tab import COLUMNS, TokenTable
 
 
@@ -69,11 +66,6 @@ def test_a_special_token_and_half_a_character_are_chips(record: Record) -> None:
     ]
 
 
-def test_only_the_newest_tokens_can_be_asked_for(record: Record) -> None:
-    tape = Tape(trace_of(record(["a", "b", "c", "d"])), newest=2)
-    assert [token.index for token in tape.tokens] == [3, 4]
-
-
 def test_a_token_is_described_in_a_line(record: Record) -> None:
     trace = trace_of(record(["aE", "b"], "END", level=TraceLevel.FULL))
     words = describe_token(trace.tokens[0], trace.rules)
@@ -88,14 +80,6 @@ def test_a_token_is_described_in_a_line(record: Record) -> None:
         assert part in words
     assert "rank 1" in words
     assert "“aE” 100%" in alternatives(trace.tokens[0], trace.vocabulary)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(1.0, "100%"), (0.42, "42%"), (0.0123, "1.2%"), (0.0005, "0.05%"), (0.0, "< 0.01%")],
-)
-def test_probabilities_have_as_many_digits_as_help(value: float, words: str) -> None:
-    assert percent(value) == words
 
 
 def test_the_table_of_tokens_has_a_row_a_token_and_can_be_filtered(record: Record) -> None:
@@ -121,33 +105,3 @@ def test_the_table_of_a_growing_run_adds_the_new_tokens(record: Record) -> None:
 
 
 WORDS = [f"w{number} " for number in range(12)]
-
-
-def test_a_guessed_token_is_called_so_in_its_line_and_in_the_table(record: Record) -> None:
-    trace = trace_of(record(WORDS, guesses=True))
-    origins = [token.origin for token in trace.tokens]
-    assert set(origins) == {TokenOrigin.SAMPLED, TokenOrigin.LOOKUP}
-    alone, guessed = origins.index(TokenOrigin.SAMPLED), origins.index(TokenOrigin.LOOKUP)
-    said = "guessed because the text repeats, and confirmed by the model"
-    assert said in describe_token(trace.tokens[guessed], trace.rules)
-    assert "guessed" not in describe_token(trace.tokens[alone], trace.rules)
-
-    table = TokenTable()
-    table.show_trace(trace)
-    column = COLUMNS.index("Origin")
-    cells = [line.split("\t")[column] for line in table.as_tsv().splitlines()[1:]]
-    assert (cells[alone], cells[guessed]) == ("", "Draft: prompt lookup")
-    table.set_filter("draft: ")
-    assert table.rowCount() == origins.count(TokenOrigin.LOOKUP)
-
-
-@pytest.mark.parametrize("origin", TokenOrigin)
-def test_every_origin_of_a_token_has_a_name(record: Record, origin: TokenOrigin) -> None:
-    trace = trace_of(record(["a"]))
-    words = describe_token(replace(trace.tokens[0], origin=origin), trace.rules)
-    plain = describe_token(replace(trace.tokens[0], origin=TokenOrigin.SAMPLED), trace.rules)
-    assert (words == plain) == (origin is TokenOrigin.SAMPLED)
-
-
-def _picture(view: TapeView) -> QImage:
-    return view.viewport().grab().toImage().convertToFormat(QImage.Format.Format_RGB32)

@@ -65,29 +65,6 @@ def test_tokens_of_every_origin_but_the_models_own_are_marked(
     }
 
 
-def test_a_token_without_text_is_marked_too(view: TapeView, record: Record) -> None:
-    trace = trace_of(record(["\U0001f680"], pieces=["a"]))
-    assert trace.tokens[0].piece == ""
-    view.show_trace(with_origins(trace, TokenOrigin.FORCED))
-    assert view.mark_kinds == [MarkKind.FORCED]
-
-
-def test_the_tool_tip_says_how_the_token_at_the_mouse_came_to_be(
-    view: TapeView, record: Record
-) -> None:
-    trace = with_origins(trace_of(record(["a", "b", "c"])), TokenOrigin.FORCED, TokenOrigin.DRAFT)
-    view.show_trace(trace)
-    said = []
-    for place in range(3):
-        view.choose(place)
-        said.append(view.viewport().toolTip())
-    assert said == [
-        "Forced: the schema or the call allowed no other token.",
-        "Guessed by the draft model, and confirmed by the model.",
-        "",
-    ]
-
-
 def test_the_legend_explains_only_the_shown_marks(legend: TapeLegend) -> None:
     assert legend.isHidden()
     legend.show_kinds([MarkKind.DRAFTED, MarkKind.HELD])

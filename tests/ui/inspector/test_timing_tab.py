@@ -1,12 +1,10 @@
 """The timing tab: where the time of a run went, the bars of the phases, and the waits."""
 
 import pytest
-from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import Channel
 from engine.values.events import TokenTrace
-from engine.values.figures import phases
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
 from ui.chat.session.traces import HeldText, held_times
@@ -14,7 +12,6 @@ from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.theme import Theme
 from ui.records.runs import Run
-from ui.words import draft_summary
 
 
 @pytest.fixture
@@ -50,44 +47,6 @@ def test_the_timing_tab_of_a_running_answer_says_when_the_times_are_known(
     assert timing.note.text() == "The times are known when the answer has ended."
     assert timing.bars.isHidden()
     assert timing.waits.text() == ""
-
-
-def test_the_timing_tab_says_what_guessing_did(timing: TimingTab, record: Record) -> None:
-    timing.show_run(record(["a", "b"]))
-    plain = "No tokens were guessed: each of them took a pass of its own."
-    assert timing.guesses.text() == plain
-    shown = record([f"w{number} " for number in range(12)], guesses=True)
-    assert shown.run.finished is not None
-    found = shown.run.finished.speculation
-    timing.show_run(shown)
-    assert found.accepted > 0
-    assert timing.guesses.text() == draft_summary(found, shown.run.finished.usage.output_tokens)
-    assert f"{found.accepted} of {found.guessed}" in timing.guesses.text()
-    timing.show_run(None)
-    assert timing.guesses.text() == ""
-
-
-def test_held_times_are_computed_once_the_tab_is_visible(timing: TimingTab, record: Record) -> None:
-    timing.hide()
-    timing.show_run(record(["a", "b"]))
-    assert timing.waits.text() == ""
-    timing.show()
-    assert timing.waits.text() == "No text was held back."
-
-
-def enlarge(widget: QWidget) -> None:
-    font = widget.font()
-    font.setPointSizeF(font.pointSizeF() * 2)
-    widget.setFont(font)
-
-
-def test_the_phases_of_a_run_follow_each_other_and_fill_its_time(record: Record) -> None:
-    shown = record(["a", "b"])
-    assert shown.run.finished is not None
-    found = phases(shown.run.finished)
-    assert [phase.name for phase in found] == ["Waiting", "Reading", "Writing", "Finishing"]
-    total = sum(phase.took_s for phase in found)
-    assert total == pytest.approx(shown.run.finished.timing.total_s, abs=0.002)
 
 
 def test_the_time_that_text_was_held_back_is_shown(record: Record) -> None:

@@ -6,17 +6,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu, QMessageBox, QPushButton, QWidget
-from pytestqt.qtbot import QtBot
+from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
 
-from ui.kit.dialogs import BoxButton, confirm, prompt_number, prompt_text, show_error, show_message
+from ui.kit.dialogs import BoxButton, confirm, prompt_text, show_message
 from ui.kit.menus import (
     add_entry,
-    context_menu,
-    copied_text,
-    copy_text,
-    empty_menu,
-    escape_mnemonics,
 )
 from ui.kit.tasks import FileRefused, read_text
 
@@ -33,12 +27,6 @@ def test_markup_in_a_message_box_is_shown_as_text(parent: QWidget) -> None:
     assert (box.text(), box.informativeText()) == ("<b>x</b>", "<i>y</i>")
     assert box.windowTitle() == "About" or box.windowTitle() == ""  # macOS shows no title
     assert box.icon() is QMessageBox.Icon.NoIcon
-    box.close()
-
-
-def test_a_failure_is_marked_as_one(parent: QWidget) -> None:
-    box = show_error(parent, "It cannot be read.")
-    assert box.icon() is QMessageBox.Icon.Warning
     box.close()
 
 
@@ -88,24 +76,6 @@ def test_a_name_is_taken_without_the_space_around_it_and_nothing_is_no_name(
     assert given == ["plain"]
 
 
-def test_a_number_is_asked_for_between_its_bounds(parent: QWidget) -> None:
-    given: list[int] = []
-    dialog = prompt_number(parent, "End Token", "A token id:", given.append, minimum=0, maximum=9)
-    dialog.setIntValue(12)
-    dialog.accept()
-    assert given == [9]
-
-
-def test_an_entry_calls_its_intent_without_what_qt_passes(parent: QWidget) -> None:
-    given: list[tuple[object, ...]] = []
-    entry = add_entry(QMenu(parent), "&New", lambda *args: given.append(args), "Ctrl+N")
-    entry.trigger()
-    assert given == [()]
-    assert entry.shortcut().toString() == "Ctrl+N"
-    assert entry.shortcutContext() is Qt.ShortcutContext.WindowShortcut
-    assert not entry.isCheckable()
-
-
 def test_an_entry_can_have_several_keys_a_mark_and_reach_all_windows(parent: QWidget) -> None:
     menu = QMenu(parent)
     entry = add_entry(
@@ -115,29 +85,6 @@ def test_an_entry_can_have_several_keys_a_mark_and_reach_all_windows(parent: QWi
     assert entry.shortcutContext() is Qt.ShortcutContext.ApplicationShortcut
     assert entry.isCheckable()
     assert entry.isChecked()
-
-
-def test_a_menu_that_is_filled_again_keeps_no_old_submenus(qtbot: QtBot, parent: QWidget) -> None:
-    menu = QMenu(parent)
-    for _ in range(3):
-        empty_menu(menu)
-        menu.addMenu("Delete")
-    qtbot.waitUntil(lambda: len(menu.findChildren(QMenu)) == 1, timeout=30_000)
-
-
-def test_a_passing_menu_is_deleted_when_it_closes(qtbot: QtBot, parent: QWidget) -> None:
-    menu = context_menu(parent, "Where it applies")
-    assert menu.accessibleName() == "Where it applies"
-    add_entry(menu, escape_mnemonics("Salt & pepper"), lambda: None)
-    assert menu.actions()[0].text() == "Salt && pepper"
-    with qtbot.waitSignal(menu.destroyed, timeout=30_000):
-        menu.popup(parent.pos())
-        menu.close()
-
-
-def test_a_copied_text_is_on_the_clipboard(qapp: QApplication) -> None:
-    copy_text("a\nb")
-    assert copied_text() == "a\nb"
 
 
 def test_a_file_that_does_not_end_is_refused_in_words() -> None:

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.kit.dialogs import _LAST_FOLDER, choose_file, choose_files, choose_folder, choose_target
+from ui.kit.dialogs import _LAST_FOLDER, choose_file, choose_target
 
 
 @pytest.fixture
@@ -28,24 +28,6 @@ def test_a_file_of_a_kind_is_asked_for_and_every_other_kind_can_be_shown(
     assert dialog.fileMode() is QFileDialog.FileMode.ExistingFile
     dialog.filesSelected.emit([str(tmp_path / "a.json")])
     assert given == [tmp_path / "a.json"]
-    dialog.close()
-
-
-def test_several_files_are_handed_on_together(parent: QWidget, tmp_path: Path) -> None:
-    given: list[list[Path]] = []
-    dialog = choose_files(parent, "Attach", given.append)
-    assert dialog.fileMode() is QFileDialog.FileMode.ExistingFiles
-    dialog.filesSelected.emit([str(tmp_path / "a"), str(tmp_path / "b")])
-    assert given == [[tmp_path / "a", tmp_path / "b"]]
-    dialog.close()
-
-
-def test_a_folder_is_asked_for(parent: QWidget, tmp_path: Path) -> None:
-    given: list[Path] = []
-    dialog = choose_folder(parent, "Open a Model Folder", given.append)
-    assert dialog.fileMode() is QFileDialog.FileMode.Directory
-    dialog.filesSelected.emit([str(tmp_path)])
-    assert given == [tmp_path]
     dialog.close()
 
 
@@ -77,14 +59,3 @@ def test_the_next_dialog_begins_where_the_last_file_was(parent: QWidget, tmp_pat
     second = choose_target(parent, "Save", lambda path: None, name="run.json")
     assert Path(second.directory().absolutePath()) == folder
     second.close()
-
-
-def test_a_dialog_begins_in_a_folder_that_exists(
-    qapp: QApplication, parent: QWidget, tmp_path: Path
-) -> None:
-    for last, begun in ((tmp_path, tmp_path), (tmp_path / "deleted", Path.home())):
-        qapp.setProperty(_LAST_FOLDER, str(last))
-        dialog = choose_files(parent, "Attach", lambda _: None)
-        assert Path(dialog.directory().absolutePath()) == begun
-        assert dialog.selectedFiles() in ([], [str(begun)])
-        dialog.close()

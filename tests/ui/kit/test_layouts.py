@@ -2,12 +2,9 @@
 
 import pytest
 from PySide6.QtCore import QMargins, Qt
-from PySide6.QtWidgets import QLabel, QLayout, QLineEdit, QPlainTextEdit, QPushButton, QWidget
-from pytestqt.qtbot import QtBot
+from PySide6.QtWidgets import QLabel, QLayout, QWidget
 
-from ui.kit.buttons import Choice
 from ui.kit.layouts import STRETCH, Stretch, column, form, row
-from ui.kit.theme import Theme
 
 pytestmark = pytest.mark.usefixtures("theme")
 
@@ -41,15 +38,6 @@ def test_a_column_holds_widgets_layouts_gaps_and_stretches_in_their_order() -> N
     assert layout.contentsMargins() == QMargins(1, 2, 3, 4)
 
 
-def test_what_is_not_given_is_as_the_layout_around_it_or_as_the_style_has_it() -> None:
-    outer = QWidget()
-    inner = row(QLabel("a"))
-    column(inner, spacing=9, margins=None, on=outer)
-    assert inner.spacing() == 9
-    assert outer.contentsMargins() == QMargins()
-    assert outer.layout().contentsMargins() != QMargins()  # type: ignore[union-attr]
-
-
 def test_a_form_has_labels_beside_fields_and_rows_as_wide_as_both() -> None:
     outer, field, wide = QWidget(), QLabel("field"), QLabel("wide")
     layout = form(("Name", field), wide, spacing=6, on=outer)
@@ -58,18 +46,3 @@ def test_a_form_has_labels_beside_fields_and_rows_as_wide_as_both() -> None:
     assert label.text() == "Name"
     assert layout.rowCount() == 2
     assert (layout.horizontalSpacing(), layout.verticalSpacing()) == (6, 6)
-
-
-def test_the_label_of_a_field_of_one_line_stands_at_its_middle(theme: Theme, qtbot: QtBot) -> None:
-    outer, tall = QWidget(), QPlainTextEdit()
-    qtbot.addWidget(outer)
-    tall.setFixedHeight(90)
-    fields = [QLineEdit(), Choice("Kind", [("a", "A")]), QPushButton("Add")]
-    layout = form(*((f"Label {n}", field) for n, field in enumerate(fields)), on=outer)
-    layout.addRow("Tall", tall)
-    outer.show()
-    for field in fields:
-        label = layout.labelForField(field)
-        assert abs(label.geometry().center().y() - field.geometry().center().y()) <= 1
-    label = layout.labelForField(tall)
-    assert label.geometry().center().y() < tall.geometry().center().y() - label.height() / 2

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
@@ -24,9 +23,6 @@ from ui.server.requests import (
     as_jsonl,
     error_message,
     program_of,
-    readable,
-    stop_label,
-    usage_text,
 )
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
@@ -82,16 +78,6 @@ def test_each_column_shows_its_value(column: RequestColumn, words: str) -> None:
     assert cell(ended(began(1)), column) == words
 
 
-def test_a_request_that_is_being_answered_says_so() -> None:
-    entry = began(1, agent="", dialect="", path="/nowhere?x=1")
-    shown = {column: cell(entry, column) for column in RequestColumn}
-    assert shown[RequestColumn.STATUS] == "…"
-    assert shown[RequestColumn.STOP] == "answering"
-    assert shown[RequestColumn.CLIENT] == "127.0.0.1"
-    assert shown[RequestColumn.DIALECT] == "POST /nowhere"
-    assert shown[RequestColumn.TOKENS] == "–"
-
-
 class Running:
     """An answer that is being generated."""
 
@@ -138,11 +124,6 @@ def test_a_request_that_is_being_answered_has_its_model_its_tokens_and_a_stop(
     assert log.open == []
 
 
-def test_a_refused_request_shows_the_model_that_it_asked_for() -> None:
-    entry = ended(began(1), status=404, model="", requested_model="gpt-9", answers=())
-    assert cell(entry, RequestColumn.MODEL) == "gpt-9"
-
-
 @pytest.mark.parametrize(
     ("agent", "name"),
     [
@@ -156,31 +137,6 @@ def test_a_refused_request_shows_the_model_that_it_asked_for() -> None:
 )
 def test_a_program_is_named_as_people_know_it(agent: str, name: str) -> None:
     assert program_of(agent) == name
-
-
-def test_who_uses_which_model_is_said_in_one_sentence() -> None:
-    claude = began(1, agent="claude-cli/2.0", model="smol")
-    other = began(2, agent="curl/8", model="qwen")
-    assert usage_text([]) == ""
-    assert usage_text([began(1), ended(began(2))]) == ""  # no model yet, or not any more
-    assert usage_text([claude, replace(claude, id="x")]) == "claude-code is using smol"
-    assert usage_text([claude, other]) == "claude-code and curl are using smol and qwen"
-    many = [began(n, agent=f"app{n}x/1", model="smol") for n in range(3)]
-    assert usage_text(many) == "3 apps are using smol"
-
-
-@pytest.mark.parametrize("kind", StopKind)
-def test_every_way_to_stop_has_words(kind: StopKind) -> None:
-    end = replace(END, stop=StopInfo(kind, 7 if kind is StopKind.STOP_TOKEN else None))
-    assert stop_label(ended(began(1), answers=(replace(ANSWER, finished=end),)))
-
-
-def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
-    assert stop_label(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == "stop “END⏎” +2"
-    assert stop_label(ended(began(1), status=499, answers=())) == "client disconnected"
-    assert stop_label(ended(began(1), status=404, answers=())) == "refused"
-    assert stop_label(ended(began(1), status=503, answers=())) == "failed"
-    assert stop_label(ended(began(1), answers=())) == ""
 
 
 @pytest.mark.parametrize(
@@ -243,20 +199,6 @@ def test_what_was_cleared_does_not_come_back_with_its_end() -> None:
     assert ids(log) == []
 
 
-def test_a_hidden_table_computes_nothing(qtbot: QtBot) -> None:
-    log = RequestLog()
-    table = RequestTable(log)
-    log.take([began(1)])
-    qtbot.wait(INTERVAL_MS + 50)
-    assert table.rowCount() == 0
-    table.set_shown(True)
-    assert table.rowCount() == 1
-    table.set_shown(False)
-    log.take([began(2)])
-    qtbot.wait(INTERVAL_MS + 50)
-    assert table.rowCount() == 1
-
-
 def test_a_table_repaints_no_more_than_four_times_a_second(qtbot: QtBot) -> None:
     log = RequestLog()
     table = RequestTable(log)
@@ -314,15 +256,6 @@ def test_filters_leave_what_they_match(how: dict[str, Any], shown: list[str], qt
     assert [entry.id for entry in table.entries()] == shown
 
 
-def test_a_cell_is_read_aloud_with_its_columns_name(qtbot: QtBot) -> None:
-    log = RequestLog()
-    log.take([began(1)])
-    table = RequestTable(log)
-    table.set_shown(True)
-    spoken = table.index(0, RequestColumn.MODEL).data(Qt.ItemDataRole.AccessibleTextRole)
-    assert spoken == "Model: –"
-
-
 def test_a_curl_command_sends_the_same_body_and_takes_the_key_from_the_environment() -> None:
     body = """{"text": "it's $HOME \\n"}"""
     entry = began(
@@ -359,12 +292,6 @@ def test_each_request_is_one_line_of_json() -> None:
     assert (second["status"], second["answers"]) == (None, [])
 
 
-def test_json_is_indented_for_reading_and_anything_else_left_alone() -> None:
-    assert readable(RequestBody('{"a":1}', 7)) == '{\n  "a": 1\n}'
-    assert readable(RequestBody('{"a":', 9, is_whole=False)) == '{"a":'
-    assert readable(RequestBody("event: ping\n\n", 13)) == "event: ping\n\n"
-
-
 def column_entries(panel: RequestLogPanel) -> dict[str, QAction]:
     """Return the entries of the menu at the heads of the columns, by their words."""
     head = panel.view.horizontalHeader()
@@ -397,18 +324,6 @@ def test_columns_are_chosen_at_the_heads_and_kept_for_each_table(
     column_entries(later)["All Columns"].trigger()
     assert shown_columns(later) == list(RequestColumn)
     assert theme.columns == (("Runs", "When"),)
-
-
-def test_the_last_column_stays(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theme, "columns", ())
-    theme.choose_columns("Requests", ["Stopped By"])
-    panel = RequestLogPanel(RequestLog())
-    qtbot.addWidget(panel)
-    panel.show()
-    assert shown_columns(panel) == [RequestColumn.STOP]
-    entries = column_entries(panel)
-    assert not entries["Stopped By"].isEnabled()
-    assert entries["Time"].isEnabled()
 
 
 def test_several_choices_of_one_prompt_count_it_once() -> None:

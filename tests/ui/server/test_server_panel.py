@@ -1,11 +1,10 @@
 import errno
-from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel, QMenu, QScrollArea
+from PySide6.QtWidgets import QAbstractButton, QMenu
 
 from tests.support.kept import preferences_state
 from tests.support.shown import shown
@@ -95,15 +94,6 @@ async def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off()
     await panel.switch.finish()
     assert panel.switch.stage == "off"
     assert panel.preferences.now.server.was_on
-
-
-async def test_turning_it_off_is_remembered() -> None:
-    panel = panel_with(Control(), server=ServerPreferences(was_on=True))
-    panel.start()
-    await on(panel)
-    panel.switch.turn(False)
-    await eventually(lambda: panel.switch.stage == "off")
-    assert not panel.preferences.now.server.was_on
 
 
 async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered() -> None:
@@ -221,29 +211,6 @@ async def test_a_key_that_cannot_be_kept_is_said_in_words() -> None:
     assert not panel.key.is_busy
 
 
-async def test_what_is_below_the_head_stays_in_its_place_when_the_server_is_turned_on(
-    theme: Theme,
-) -> None:
-    panel = panel_with(Control())
-    async with shown(ServerWindow(panel)) as window:
-        before = window.log.mapTo(window, QPoint())
-        panel.switch.turn(True)
-        await on(panel)
-        await eventually(window.copy.isVisible)
-        assert window.log.mapTo(window, QPoint()) == before
-
-
-async def test_the_choice_of_routes_is_as_wide_with_requests_as_without(
-    theme: Theme,
-) -> None:
-    panel = panel_with(Control())
-    async with shown(ServerWindow(panel)) as window:
-        width = window.log.dialects.sizeHint().width()
-        panel.log.take([replace(began(1), dialect="Chat Completions")])
-        await eventually(lambda: window.log.dialects.count() == 2)
-        assert window.log.dialects.sizeHint().width() == width
-
-
 async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
     theme: Theme,
 ) -> None:
@@ -260,20 +227,6 @@ async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
         panel.log.take([began(3, dialect="Chat Completions")])
         await eventually(lambda: routes.count() == 4)
         assert routes.currentData() == "Messages"
-
-
-async def test_the_facts_of_a_request_need_no_more_room_than_they_take(
-    theme: Theme,
-) -> None:
-    panel = panel_with(Control())
-    async with shown(ServerWindow(panel)) as window:
-        panel.log.take([began(1)])
-        await eventually(lambda: window.log.table.rowCount() == 1)
-        panel.log.take([ended(began(1))])
-        window.log.view.selectRow(0)
-        await eventually(window.detail.isVisible)
-        facts = window.detail.facts
-        assert facts.minimumSizeHint().height() <= facts.heightForWidth(800)
 
 
 async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
@@ -374,57 +327,6 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
         await eventually(lambda: "replay req_1" in control.calls)
 
 
-async def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
-    theme: Theme,
-) -> None:
-    panel = panel_with(Control(), Keeper("file"))
-    settings = ServerSettings(panel)
-    settings.show()
-
-    def warnings() -> list[str]:
-        labels = settings.findChildren(QLabel)
-        return [one.text() for one in labels if one.isVisible() and "encrypted" in one.text()]
-
-    assert warnings() == []
-    panel.preferences.change_server(is_on_network=True)
-    panel.key.look()
-    await eventually(lambda: panel.key.has_key)
-    assert settings.requires_key.isEnabled(), "programs on this computer need no key by itself"
-    assert len(warnings()) == 1
-    assert "anyone on it can read the API key, the prompts and the answers" in warnings()[0]
-    panel.preferences.change_server(is_on_network=False)
-    assert warnings() == []
-    settings.close()
-    settings.deleteLater()
-
-
-async def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
-    theme: Theme,
-) -> None:
-    panel = panel_with(Control())
-    window = ServerWindow(panel)
-    window.resize(1_000, 300)
-    window.show()
-    areas = window.findChildren(QScrollArea)
-    (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
-    await eventually(lambda: area.verticalScrollBar().isVisible())
-    await eventually(lambda: area.widget().width() <= area.viewport().width())
-    panel.log.take([began(1)])
-    view = window.log.view
-    await eventually(lambda: view.model().rowCount() == 1)
-    window.resize(1_270, 300)
-    time = RequestColumn.TIME
-    assert view.sizeHintForColumn(time) <= view.columnWidth(time)
-    header = view.horizontalHeader()
-    for column in RequestColumn:
-        heading = view.model().headerData(column, Qt.Orientation.Horizontal)
-        words_px = header.fontMetrics().horizontalAdvance(heading)
-        assert words_px < header.sectionSize(column), heading
-    window.close()
-    await window.finish()
-    window.deleteLater()
-
-
 async def test_settings_button_shows_and_hides_the_settings(theme: Theme) -> None:
     async with shown(ServerWindow(panel_with(Control()))) as window:
         toggle, settings = window.settings_shown, window.settings
@@ -434,34 +336,6 @@ async def test_settings_button_shows_and_hides_the_settings(theme: Theme) -> Non
         assert (settings.isVisible(), window.log.isVisible()) == (False, True)
         toggle.click()
         assert settings.isVisible()
-
-
-async def test_a_server_that_goes_on_and_off_does_not_widen_its_window(
-    theme: Theme,
-) -> None:
-    panel = panel_with(Control())
-    window = ServerWindow(panel)
-    window.resize(1_270, 700)
-    window.show()
-    for stage in ("on", "off"):
-        panel.switch.turn(stage == "on")
-        await eventually(lambda stage=stage: panel.switch.stage == stage)
-        assert window.address.isVisible() is (stage == "on")
-        assert window.width() == 1_270
-    window.close()
-    await window.finish()
-    window.deleteLater()
-
-
-async def test_the_switch_says_who_is_using_which_model_while_they_do() -> None:
-    panel = panel_with(Control())
-    entry = RequestEntry(
-        "r1", 0.0, "127.0.0.1", "claude-cli/2.0 (x)", "POST", "/v1/messages", model="smol"
-    )
-    panel.log.take([entry])
-    assert panel.switch.use == "claude-code is using smol"
-    panel.log.take([replace(entry, status=200)])
-    assert panel.switch.use == ""
 
 
 async def test_a_name_of_this_computer_is_added_without_address_and_port(theme: Theme) -> None:

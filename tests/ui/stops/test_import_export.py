@@ -14,9 +14,9 @@ from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
 from ui.records.store import MemoryConversationStore
-from ui.stops.stop_list import StopListModel, stops_from_json, stops_from_lines, stops_to_json
+from ui.stops.stop_list import StopListModel, stops_from_json, stops_to_json
 from ui.stops.stop_list_editor import ImportExportMenu
-from ui.stops.stop_rows import StopColumn, StopHistory, remarks
+from ui.stops.stop_rows import StopColumn, StopHistory
 
 ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
 
@@ -54,10 +54,6 @@ def test_an_exported_list_is_imported_exactly() -> None:
 def test_what_is_no_list_of_strings_is_refused_with_a_remedy(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         stops_from_json(text)
-
-
-def test_lines_keep_their_spaces() -> None:
-    assert stops_from_lines(" a \r\n\r\nb,c\n") == [" a ", "b,c"]
 
 
 def test_the_clipboards_list_is_added_as_one_change(menu: ImportExportMenu) -> None:
@@ -136,43 +132,6 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     fired = model.index(0, StopColumn.FIRED)
     assert fired.data() == "2×"
     assert "Near misses in the last 3 answers: 1" in str(model.data(fired, 3))
-
-
-@pytest.mark.parametrize(
-    ("stop", "words"),
-    [
-        (" ", "White space only: it ends nearly every answer after its first word, and some "
-              "services refuse it."),
-        ("\n", "White space only: it ends an answer after its first line, and some services "
-               "refuse it."),
-        ("\n\n", "White space only: some services refuse it."),
-        ("\t", "White space only: some services refuse it."),
-    ],
-)  # fmt: skip
-def test_white_space_alone_is_remarked_on_by_what_it_does(stop: str, words: str) -> None:
-    assert remarks([StopEntry.of(stop)], 0, StopHistory(), frozenset())[0].text == words
-
-
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        (("an END",), "Would have ended the last answer."),
-        (("an END", "none"), "Would have ended 1 of the last 2 answers."),
-    ],
-)
-def test_what_a_stop_would_have_ended_is_counted_in_plain_words(
-    answers: tuple[str, ...], words: str
-) -> None:
-    history = StopHistory(answers=answers)
-    said = remarks([StopEntry.of("END")], 0, history, frozenset())
-    assert words in [one.text for one in said]
-
-
-def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
-    entries = [StopEntry.of(value) for value in ("v", "w", "x", "y", "</s>")]
-    said = "\n".join(r.text for r in remarks(entries, 4, StopHistory(), frozenset({"</s>"})))
-    assert "Special token" in said
-    assert "Number 5" in said
 
 
 async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(

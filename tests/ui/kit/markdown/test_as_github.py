@@ -4,13 +4,11 @@ import pytest
 from PySide6.QtCore import QUrl
 from PySide6.QtWidgets import QApplication, QScrollArea
 
-from tests.support.looks.contrast import contrast
 from tests.support.looks.rich_text import (
     block_of,
     described,
 )
 from tests.ui.kit.markdown.views import shown, streamed
-from ui.kit.colors import DARK, LIGHT
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
@@ -112,11 +110,3 @@ def test_a_footnote_link_scrolls_to_its_note_and_leads_nowhere_else(
     assert chosen == []
     view.anchorClicked.emit(QUrl("https://a.bc"))
     assert chosen == [QUrl("https://a.bc")]
-
-
-@pytest.mark.parametrize("mode", ["light", "dark"])
-def test_links_reach_four_and_a_half_to_one(shared_theme: Theme, mode: str) -> None:
-    colors = {"light": LIGHT, "dark": DARK}[mode]
-    for paper in (colors.canvas, colors.code):
-        assert contrast(colors.link, paper) >= 4.5
-    assert contrast(colors.text, colors.found) >= 4.5

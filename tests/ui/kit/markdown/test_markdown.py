@@ -7,13 +7,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it.token import Token
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QImage, QPainter
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QApplication
 
 from tests.support.random_cases import cases
 from ui.kit.markdown.parser import closed_tokens, parse, prepared
-from ui.kit.markdown.pictures import Formula, formula
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
@@ -118,12 +116,6 @@ def test_every_letter_and_digit_is_shown(theme: Theme, qapp: QApplication, text:
         assert seen.count(char) >= text.count(char)
 
 
-def test_control_characters_are_shown_as_pictures(theme: Theme, qapp: QApplication) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown("a\x00b\x1b[0m\x07")
-    assert shown.toPlainText() == "a␀b␛[0m␇"
-
-
 def test_rows_with_more_cells_than_their_head_keep_them(theme: Theme, qapp: QApplication) -> None:
     shown = view(theme, qapp)
     shown.set_markdown("|a|b|\n|-|-|\n|1|2|surplus|\n")
@@ -188,23 +180,3 @@ def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
     shown.finish()
     assert shown.shown_text() == "Area: $\\pi r^2$ done\nnext"
     assert shown.toPlainText() == "Area: \ufffc done\nnext"
-
-
-def test_formulas_have_the_color_of_the_theme() -> None:
-    light, dark = (formula("x", 11.0, ink, is_display=False) for ink in ("#111111", "#eeeeee"))
-    assert light is not None
-    assert dark is not None
-
-    def inks(drawn: Formula) -> set[str]:
-        image = QImage(QSize(200, 200), QImage.Format.Format_ARGB32)
-        image.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(image)
-        painter.scale(4, 4)
-        drawn.paint(painter, QRectF(5, 5, drawn.width_px, drawn.height_px))
-        painter.end()
-        places = [(x, y) for x in range(image.width()) for y in range(image.height())]
-        pixels = [image.pixelColor(x, y) for x, y in places]
-        return {pixel.name() for pixel in pixels if pixel.alpha() == 255}
-
-    assert inks(light) == {"#111111"}
-    assert inks(dark) == {"#eeeeee"}

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.rich_text import RICH
@@ -36,27 +35,6 @@ def test_a_long_text_is_rendered_in_pieces_and_ends_like_one_rendered_whole(
     assert sliced.toPlainText() == whole.toPlainText()
     assert sliced.height() == whole.height()
     assert len(sliced.copy_buttons) == len(whole.copy_buttons)
-
-
-def test_one_more_word_repaints_none_of_the_text_above(theme: Theme, qapp: QApplication) -> None:
-    painted: list[int] = []
-
-    class Watched(MarkdownView):
-        def paintEvent(self, event: QPaintEvent) -> None:
-            painted.append(event.rect().top())
-            super().paintEvent(event)
-
-    view = Watched(markdown_style(qapp.font()))
-    view.resize(500, 300)
-    view.show()
-    view.append_markdown("A paragraph.\n\n" * 40 + "The last one")
-    qapp.processEvents()
-    painted.clear()
-    view.append_markdown(" grows")
-    view.render_now()
-    qapp.processEvents()
-    assert painted
-    assert min(painted) > view.height() - 200
 
 
 _FIRST_SIGN = """

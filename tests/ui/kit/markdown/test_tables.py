@@ -1,20 +1,15 @@
 """Tables of rendered Markdown: their cells, their lines, and what a copy of them has."""
 
-from itertools import pairwise
-
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.rich_text import (
     RICH,
-    area_of,
     described,
     table_frames,
     tables,
 )
 from tests.ui.kit.markdown.views import GRID, shown
-from ui.kit.markdown.style import markdown_style
 from ui.kit.theme import Theme
 
 CELLS = [
@@ -31,19 +26,6 @@ def test_every_cell_holds_its_own_text(theme: Theme, qapp: QApplication) -> None
     assert tables(view.document())[-1] == [["in", "list"], ["1", "2"]]
 
 
-def test_a_quote_that_turns_out_to_be_a_table_follows_the_table_above_it_closely(
-    theme: Theme, qapp: QApplication
-) -> None:
-    live = shown(theme, qapp, "")
-    pieces = ("|a|\n|-|\n> |b|", "\n> |-|\n# c\n")
-    for piece in pieces:
-        live.append_markdown(piece)
-        live.render_now()
-    live.finish()
-    whole = shown(theme, qapp, "".join(pieces))
-    assert described(live.document()) == described(whole.document())
-
-
 def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
     theme: Theme, qapp: QApplication
 ) -> None:
@@ -57,27 +39,6 @@ def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
     )
 
 
-def test_cells_are_where_their_column_and_row_are(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, f"{GRID}\nmore")
-    table = table_frames(view.document())[0]
-    layout = view.document().documentLayout()
-    rects = [
-        [layout.blockBoundingRect(table.cellAt(r, c).firstCursorPosition().block()) for c in (0, 1)]
-        for r in range(3)
-    ]
-    for row in rects:
-        assert row[0].top() == row[1].top()
-        assert row[0].right() < row[1].left()
-    for above, below in pairwise(rects):
-        assert above[0].left() == below[0].left()
-        assert above[0].bottom() < below[0].top()
-    area = view.area(view.decorations[0])
-    assert all(area.contains(rect) for row in rects for rect in row)
-    assert area_of(view.document(), "more").top() >= area.bottom() + 6
-    right = Qt.AlignmentFlag.AlignRight
-    assert table.cellAt(1, 1).firstCursorPosition().blockFormat().alignment() & right
-
-
 def test_rows_with_fewer_or_more_cells_than_the_head_lose_nothing(
     theme: Theme, qapp: QApplication
 ) -> None:
@@ -85,25 +46,6 @@ def test_rows_with_fewer_or_more_cells_than_the_head_lose_nothing(
         text = f"{before}|a|b|\n{after}|-|-|\n{after}|1|\n{after}|1|2|surplus|\n"
         cells = tables(shown(theme, qapp, text).document())
         assert cells == [[["a", "b", ""], ["1", "", ""], ["1", "2", "surplus"]]]
-
-
-def test_code_bold_links_and_formulas_in_cells_keep_their_look(
-    theme: Theme, qapp: QApplication
-) -> None:
-    view = shown(theme, qapp, "|`c`|**b**|[l](http://x.y)|$x$|\n|-|-|-|-|\n|a|b|c|d|\n")
-    table = table_frames(view.document())[0]
-    forms = [
-        table.cellAt(0, column).firstCursorPosition().block().begin().fragment().charFormat()
-        for column in range(4)
-    ]
-    assert forms[0].font().family() == view_fixed(theme, qapp)
-    assert forms[1].font().bold()
-    assert forms[2].anchorHref() == "http://x.y"
-    assert forms[3].isImageFormat()
-
-
-def view_fixed(theme: Theme, app: QApplication) -> str:
-    return markdown_style(app.font()).fixed.family()
 
 
 def test_a_table_is_copied_as_lines_with_tabs_and_as_a_real_table(

@@ -35,26 +35,6 @@ def test_what_is_too_wide_scrolls_in_its_place(theme: Theme, qapp: QApplication,
     assert area_of(view.document(), "after") == after
 
 
-def test_a_scrolled_line_is_drawn_and_found_where_it_is(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, f"```\n{LONG}\nshort\n```\n")
-    (bar,) = view.sideways_bars
-    cursor = QTextCursor(view.document())
-    cursor.setPosition(block_of(view.document(), LONG[:9]).position() + 60)
-    before = view.cursorRect(cursor)
-    bar.setValue(120)
-    assert view.cursorRect(cursor).x() == before.x() - 120
-    assert view.cursorForPosition(view.cursorRect(cursor).center()).position() in (
-        cursor.position(),
-        cursor.position() + 1,
-    )
-    # More text lays the lines out again; they stay where they were scrolled to.
-    view.append_markdown("\nmore\n")
-    view.finish()
-    view.grab()
-    cursor.setPosition(block_of(view.document(), LONG[:9]).position() + 60)
-    assert view.cursorRect(cursor).x() == before.x() - 120
-
-
 def test_the_end_of_a_wide_line_can_be_reached(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, f"```\n{LONG}\n```\n")
     (bar,) = view.sideways_bars
