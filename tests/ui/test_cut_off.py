@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdi
 
 from engine import Engine
 from tests.support.shown import shown, whole_window
-from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 
 _SCREEN_PX = 1440, 860  # without the title bar
