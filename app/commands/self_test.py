@@ -23,7 +23,7 @@ from engine import Engine, GenerationRequest, Message, Sampling, StopRules, mlx_
 COUNT = "Count from 1 to 10, one number per line"
 STOP = "6"
 COUNTED = "1\n2\n3\n4\n5\n"
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 300.0
 _FOLDERS = {
     "FULLSTOP_DATA_DIR": "data",
     "FULLSTOP_CONFIG_DIR": "config",

@@ -28,18 +28,10 @@ _LINES = {
     "models,": "list show search check download remove",
     "completion,z": "zsh",
     "ask,Hello,--save": "--save-run",
-    "models,remove,--y": "--yes",
-    "run,demo-model,--fi": "--file",
     "ask,--stop-scope,te": "text text+thinking",
-    "ask,--stop,x,--js": "--json",
     "ask,--stop,de": "",
     "ask,--model,de": "demo-model",
-    "--draft-model,": "demo-model",
-    "models,remove,": "demo-model",
-    "models,remove,demo-model,": "",
-    "run,de": "demo-model",
     "rm,de": "demo-model",
-    "stop,de": "demo-model",
     "pull,mlx-community/Qwen3-0": "mlx-community/Qwen3-0.6B-4bit",
 }
 # Without a terminal, zsh completes nothing: it is asked which function completes the program, and

@@ -110,13 +110,8 @@ _MOST_WIDE_MIB = 24 * (MAX_BYTES >> 20)
 _MOST_MIB = 190
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "long lines" else pytest.param(name, marks=pytest.mark.slow)
-        for name in CAPTURES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CAPTURES)
 def test_the_largest_capture_that_is_read_takes_a_small_multiple_of_its_size(
     name: str, tmp_path: Path
 ) -> None:
