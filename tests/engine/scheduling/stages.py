@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,23 +82,6 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-class Waking:
-    """Loads a stage's model at once the first time, and later only when the test allows it."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._loads = 0
-        self.may_wake = threading.Event()
-
-    def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> MlxBackend:
-        self._loads += 1
-        deadline_s = time.monotonic() + 60
-        while self._loads > 1 and not self.may_wake.is_set() and time.monotonic() < deadline_s:
-            on_progress(LoadProgress("weights", 1, 100))
-            time.sleep(0.005)
-        return self._stage.load(folder, **options)
-
-
 class Failing:
     """Loads a stage's model, unless there is something to fail with."""
 
@@ -113,13 +95,3 @@ class Failing:
         if self.failures:
             raise self.failures.pop()
         return self.stage.load(folder, **options)
-
-
-def die_once() -> Callable[[int], None]:
-    left = [SystemExit("the thread dies")]
-
-    def die(_: int) -> None:
-        if left:
-            raise left.pop()
-
-    return die

@@ -118,18 +118,6 @@ def test_a_text_beyond_the_context_is_refused_or_cut(demo_model_path: Path, tmp_
         assert distance(cut.vectors[0], again.vectors[0]) < 1e-6
 
 
-def test_a_folder_says_how_its_hidden_states_are_pooled(
-    demo_model_path: Path, tmp_path: Path, engine: Engine
-) -> None:
-    last = short_context(demo_model_path, tmp_path / "m", pooling_mode_lasttoken=True)
-    with closing(Engine()) as other:
-        run(other.load(last))
-        first, second = embedded(other, "One two", "Three two").vectors
-        assert distance(embedded(other, "One two").vectors[0], first) < 1e-5
-        assert distance(embedded(engine, "One two").vectors[0], first) > 1e-3
-    assert distance(first, second) > 1e-3
-
-
 @pytest.mark.parametrize(
     ("name", "pooling"),
     [

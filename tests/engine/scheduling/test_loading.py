@@ -1,7 +1,6 @@
 """Loading a model: its progress, cancelling it, unloading it while idle, failures in words."""
 
 import asyncio
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from engine.library.model_folder import check_folder
 from engine.library.weights import weights_size
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
-from tests.support.asking import ask, loaded_engine, request
+from tests.support.asking import ask, request
 
 
 def test_load_progress_reports_phases_and_bytes(demo_model_path: Path) -> None:
@@ -58,26 +57,6 @@ async def test_cancelled_load_ends_and_another_model_loads(
     await engine.load(tmp_path)
     assert (await ask(engine, "short")).text == "yes"
     await engine.aclose()
-
-
-async def test_cancelled_waiting_load_keeps_model_and_answer(
-    tmp_path: Path,
-) -> None:
-    stage, goes_on = stage_of(tmp_path), threading.Event()
-    stage.hold_at(20, goes_on)
-    loader = SlowLoading(stage)
-    async with loaded_engine(tmp_path, loader=loader) as engine:
-        generation = await engine.generate(request("long", max_tokens=60))
-        change = asyncio.ensure_future(engine.load(tmp_path))
-        asked_later = asyncio.ensure_future(ask(engine, "short"))
-        await asyncio.sleep(0.05)
-        engine.cancel_load()
-        goes_on.set()
-        with pytest.raises(LoadCancelled):
-            await change
-        assert (await asked_later).text == "yes"
-        assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-        assert loader.loaded == 1
 
 
 async def test_failed_load_keeps_working_model(

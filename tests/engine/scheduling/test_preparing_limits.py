@@ -65,20 +65,6 @@ async def test_too_long_prompt_is_refused_before_tokenising(
         assert (await ask(engine, "short")).text == "yes"
 
 
-async def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
-    held = HeldRendering(stage_of(tmp_path, context=100), lambda _: True)
-
-    async with loaded_engine(tmp_path, loader=held.load) as engine:
-        text = "x" * 30_000_000
-        asked = [asyncio.ensure_future(engine.generate(request(text))) for _ in range(4)]
-        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=60)
-        assert all(isinstance(one.exception(), QueueFull) for one in done)
-        held.goes_on.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        kinds = [type(one) for one in found]
-        assert kinds.count(QueueFull) == kinds.count(PromptTooLong) == 2
-
-
 async def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) -> None:
     held = HeldRendering(
         stage_of(tmp_path),

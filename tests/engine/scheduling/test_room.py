@@ -101,14 +101,6 @@ def test_memory_check_accepts_what_the_cache_holds(
     assert refused(model_of(tmp_path, cache, context), size_bytes, *choices) is None
 
 
-def test_all_rows_count_with_the_length_of_the_longest(tmp_path: Path) -> None:
-    model = model_of(tmp_path, CacheSize(10), 10_000)
-    plan = MemoryPlan(3 * 2560, 0, 0)
-    assert plan.fits(model, [256, 10, 256])
-    assert not plan.fits(model, [257, 10, 10])
-    assert plan.fits(model, [700])
-
-
 async def test_memory_check_of_choices_precedes_rendering(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     rendered: list[GenerationRequest] = []

@@ -19,7 +19,7 @@ from engine.errors import (
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
-from engine.values.request import GenerationRequest, Message, TraceLevel
+from engine.values.request import GenerationRequest
 from tests.engine.scheduling.stages import stage_of
 from tests.support.asking import ask, loaded_engine, request
 
@@ -126,25 +126,6 @@ async def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: P
     assert (await generation.collect()).finished.stop.kind is StopKind.CANCELLED
     with pytest.raises(EngineClosed):
         await engine.generate(request("short"))
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
-async def test_repeated_loads_leave_no_thread(
-    demo_model_path: Path,
-) -> None:
-    def threads() -> int:
-        return len(list(Path("/proc/self/task").iterdir()))
-
-    engine = Engine()
-    counts = []
-    for _ in range(5):
-        await engine.load(demo_model_path)
-        message = Message("user", "Count from 1 to 3")
-        request = GenerationRequest((message,), max_tokens=3, trace=TraceLevel.FULL)
-        await (await engine.generate(request)).collect()
-        counts.append(threads())
-    await engine.aclose()
-    assert counts[-1] <= counts[1]
 
 
 _FORGETFUL = """

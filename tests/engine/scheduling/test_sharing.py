@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from engine.inference.sequences import WORTH_TOKENS
-from engine.stopping.record import StopKind
 from engine.values.events import PromptProgress
 from tests.support.asking import loaded_engine, request
 from tests.support.scripted import Stage
@@ -55,27 +54,3 @@ async def test_cancelled_prefix_reader_hands_over_to_waiting_sequence(
         # If the reader had read nearly all, both read the little that is left.
         most = answers[0].finished.usage.prompt_tokens + WORTH_TOKENS + 100
         assert read_tokens(stage) < most
-
-
-async def test_failed_step_spares_waiting_sequences(
-    tmp_path: Path,
-) -> None:
-    stage = stage_of(tmp_path)
-
-    def fail_first_step(number: int) -> None:
-        if number == 1:
-            raise RuntimeError("no memory left")
-
-    stage.model.fault = fail_first_step
-
-    async with loaded_engine(stage.folder, loader=stage.load) as engine:
-        generations = await engine.generate_together([request(BEGINNING + one) for one in "abc"])
-        answers = [await one.collect() for one in generations]
-        assert [one.finished.stop.kind for one in answers] == [
-            StopKind.ERROR,
-            StopKind.EOS,
-            StopKind.EOS,
-        ]
-        assert [one.text for one in answers] == ["", "no", "perhaps"]
-        assert answers[1].finished.usage.cached_tokens == 0
-        assert answers[2].finished.usage.cached_tokens > 0

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.engine import Engine
 from engine.errors import ModelLoadFailed, NoModel
 from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, loaded_engine, request
@@ -68,24 +67,6 @@ async def test_unload_waits_for_running_answer_and_next_request_reloads(
         # It was asked for once, and has been done.
         await asyncio.sleep(0.2)
         assert not engine.status.is_unloaded
-
-
-async def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> None:
-    stage, is_asked = stage_of(tmp_path), threading.Event()
-    stage.slow_until(is_asked)
-    loader = SlowLoading(stage)
-    engine = Engine(loader=loader)
-    engine.unload_when_idle()
-    await engine.load(tmp_path)
-    first = await engine.generate(request("long", max_tokens=200))
-    engine.unload_when_idle()
-    second = await engine.generate(request("long", max_tokens=40))
-    is_asked.set()
-    assert (await first.collect()).finished.usage.output_tokens == 200
-    assert (await second.collect()).finished.usage.output_tokens == 40
-    assert (await ask(engine, "short")).text == "yes"
-    assert loader.loaded == 1
-    await engine.aclose()
 
 
 async def test_failed_reload_is_retried_by_next_request(

@@ -15,7 +15,7 @@ from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.limits import Limits
 from tests.engine.scheduling.stages import until
-from tests.support.asking import ask, loaded_engine, offered_engine, request
+from tests.support.asking import ask, offered_engine, request
 from tests.support.several.offered_models import write_models
 
 _ASKED = "Count from 1 to 9."
@@ -186,39 +186,6 @@ async def test_each_model_has_its_own_prompt_cache_status_and_bytes(
         await engine.unload(b.id)
         assert state(engine, b) == "unloaded"
         assert state(engine, a) == "ready"
-
-
-async def test_single_model_becomes_one_of_several(
-    models: list[OfferedModel],
-) -> None:
-    a, b = models[:2]
-    async with loaded_engine(a.folder) as engine:
-        engine.offer(models)
-        assert (state(engine, a), state(engine, b)) == ("ready", "unloaded")
-        await ask(engine, _ASKED, max_tokens=4, model=b.id)
-        await ask(engine, _ASKED, max_tokens=4, model=a.id)
-        assert [one.id for one in engine.models if one.is_loaded] == [a.id, b.id]
-        engine.offer(None)
-        assert (await ask(engine, _ASKED, max_tokens=24, model="any")).text == await alone(a)
-
-
-async def test_model_resumes_admission_when_memory_is_not_needed(
-    models: list[OfferedModel],
-) -> None:
-    a, b = models[:2]
-    async with offered_engine(models, room_for(models, 1)) as engine:
-        await engine.load(a.folder)
-        running = await engine.generate(request(_ASKED, rules=_ENDLESS))
-        asked_b = asyncio.ensure_future(engine.generate(request(_ASKED, model=b.id)))
-        await until(lambda: "still answering" in status_of(engine, b).message)
-        asked_a = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=a.id))
-        await until(lambda: status_of(engine, a).waiting == 1)
-        asked_b.cancel()
-        expected = await alone(a)
-        assert (await asked_a).text == expected
-        assert (state(engine, a), state(engine, b)) == ("ready", "unloaded")
-        running.cancel()
-        await running.collect()
 
 
 async def test_unloading_default_model_leaves_no_default(

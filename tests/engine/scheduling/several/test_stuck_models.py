@@ -151,17 +151,6 @@ async def test_restarted_model_answers_while_old_thread_hangs(
     await engine.aclose()
 
 
-async def test_stuck_model_reloads_after_unload(
-    blockade: Blockade,
-) -> None:
-    engine = await opened(blockade)
-    await failed(engine, blockade)
-    blockade.models.stages["there"].model.fault = lambda _: None
-    engine.unload_when_idle("there")
-    assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
-    await engine.aclose()
-
-
 async def test_hung_load_is_abandoned_with_cause(blockade: Blockade) -> None:
     engine = await opened(blockade)
     await engine.unload("there")
