@@ -24,32 +24,18 @@ _MIN_EMPTY = 64
 
 
 class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
-    """A ``BatchKVCache`` without needless masks, from whose end each sequence is cut as it needs.
-
-    Where one sequence is cut shorter than the others, mlx-lm would move all of its keys and values
-    to the right. Here its oldest ones fill the gap: attention does not care in which order keys
-    stand that are all visible. What leaves the block is put in order again.
-    """
+    """A ``BatchKVCache`` without needless masks."""
 
     left_padding: Any
     offset: Any
-    # Whether the order matters: a window is a range of positions in some models, and an index takes
-    # the first of keys with equal scores.
-    is_ordered = False
-
     # Whether no row has padding, and the paddings for which that was checked.
     _is_even = False
     _known_for: Any = None
-    # For each row: the positions of moved tokens, each with its first position; both are counted
-    # from where the block began, ``_begin`` positions to the left.
-    _moved: list[dict[int, int]] | None = None
-    _begin = 0
 
     def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
         """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
-        if options.get("window_size") is not None:
-            self.is_ordered = True
-        elif N == 1 and not return_array and self._needs_no_mask():
+        has_window = options.get("window_size") is not None
+        if N == 1 and not return_array and not has_window and self._needs_no_mask():
             return None
         return super().make_mask(N, return_array, **options)
 
@@ -67,41 +53,10 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
             self._is_even = not any(self.left_padding.tolist())
         return self._is_even
 
-    def note_moves(self, sources: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
-        """Record that the last positions of each row hold tokens of other positions."""
-        if self._moved is None:
-            self._moved = [{} for _ in counts]
-        for moved, row, count in zip(self._moved, sources, counts, strict=True):
-            for position, source in zip(range(self._idx - count, self._idx), row, strict=True):
-                written = moved.pop(source + self._begin, source + self._begin)
-                moved[position + self._begin] = written
-
-    def extract(self, idx: int) -> Any:
-        """Return the cache of one row, in the order of its tokens."""
-        alone = super().extract(idx)
-        if self._moved is not None and (moved := self._moved[idx]):
-            first = self._idx - alone.offset + self._begin
-            written = [moved.get(first + n, first + n) for n in range(alone.offset)]
-            order = mx.array(sorted(range(len(written)), key=written.__getitem__))
-            alone.keys, alone.values = alone.keys[:, :, order], alone.values[:, :, order]
-        return alone
-
     def filter(self, batch_indices: Any) -> None:
         """Keep the given rows."""
-        end = self._idx
         super().filter(batch_indices)
-        self._begin += end - self._idx
-        if self._moved is not None:
-            self._moved = [self._moved[row] for row in batch_indices]
         self._known_for = None
-
-    def extend(self, other: Any) -> None:
-        """Add the rows of another cache."""
-        end, rows = self._idx, other.offset.shape[0]
-        super().extend(other)
-        self._begin += end - self._idx
-        if self._moved is not None:
-            self._moved += [{} for _ in range(rows)]
 
     def finalize(self) -> None:
         """Move the rows to the right by the paddings that were prepared."""
@@ -113,42 +68,13 @@ def cut(parts: Sequence[RunningKVCache], shared: int, more: Sequence[int]) -> No
     """Remove the last ``shared`` tokens of all rows, then ``more[row]`` of each; one row has 0."""
     for part in parts:
         part.trim(shared)
-    if parts and any(more):
-        cut_rows(parts, more)
-        # Rows that are cut leave empty positions on their left.
-        if min(parts[0].left_padding.tolist()) >= _MIN_EMPTY:
-            for part in parts:
-                part.filter(list(range(len(more))))
-
-
-def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
-    """Remove the last ``more[row]`` tokens of each row from all parts; one row loses none."""
-    if any(part.is_ordered for part in parts):
-        for part in parts:
+        if any(more):
             part.prepare(right_padding=list(more))
             part.finalize()
-        return
-    paddings, removed = parts[0].left_padding.tolist(), mx.array(list(more))
-    end, longest = parts[0].size(), max(more)
-    # A row of few tokens moves them all.
-    counts = [min(count, end - count - left) for count, left in zip(more, paddings, strict=True)]
-    sources = [range(left, left + count) for left, count in zip(paddings, counts, strict=True)]
-    positions = mx.array(
-        [[*range(end - longest, end - len(row)), *row] for row in sources],
-    )[:, None, :, None]
-    moving = []
-    for part in parts:
-        part.note_moves(sources, counts)
-        part.offset = part.offset - removed
-        part.left_padding = part.left_padding + removed
-        moving += [
-            (array, mx.take_along_axis(array, positions, axis=2))
-            for array in (part.keys, part.values)
-        ]
-    # Only then does nothing else use the blocks, so that they are changed where they are.
-    mx.eval([moved for _, moved in moving])
-    for block, moved in moving:
-        block[..., end - longest : end, :] = moved
+    # Rows that are cut leave empty positions on their left.
+    if parts and any(more) and min(parts[0].left_padding.tolist()) >= _MIN_EMPTY:
+        for part in parts:
+            part.filter(list(range(len(more))))
 
 
 def parts_of(cache: Sequence[Any]) -> Iterator[Any]:
@@ -224,6 +150,3 @@ def prepare_to_run(cache: Sequence[Any]) -> None:
             part.left_padding = None
         elif isinstance(part, CacheList):
             prepare_to_run(part.caches)
-            inner = [layer for layer in part.caches if isinstance(layer, RunningKVCache)]
-            for layer in inner:
-                layer.is_ordered = len(inner) > 1
