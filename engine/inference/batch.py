@@ -80,8 +80,7 @@ class RunningBatch:
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence; return its number.
 
-        One that shares a long beginning with another may wait until the other has read it; see
-        ``Step.shared``.
+        It may wait until another has read a long beginning that both share; see ``Step.shared``.
         """
         tokens, owner, scorer = sequence.tokens, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
@@ -312,7 +311,7 @@ class RunningBatch:
         return removed
 
     def _release(self, removed: abc.Sequence[Sequence]) -> None:
-        """Store the caches of sequences that were taken out; those that waited read on."""
+        """Store the caches of removed sequences; their dependents continue to read."""
         self.sequences.release_dependents(removed)
         for sequence in removed:
             if not sequence.is_invalid:
@@ -352,7 +351,7 @@ class RunningBatch:
         """Drop the batch itself after a step that failed, and the rows that were in it.
 
         Returns:
-            The rows that continue: those that waited for one of the others.
+            The rows that continue: dependents of the dropped ones.
         """
         self._batch.clear()
         for sequence in self.sequences.reset():

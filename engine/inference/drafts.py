@@ -246,7 +246,7 @@ def _best(sources: Sequence[DraftSource]) -> DraftSource | None:
 
 
 def _within(drafts: Sequence[int], size: int) -> Sequence[int]:
-    """Return drafts up to the first one that is not an id of the model."""
+    """Return drafts up to the first id outside the model's vocabulary."""
     if not drafts or (max(drafts) < size and min(drafts) >= 0):
         return drafts
     return drafts[: next(n for n, token in enumerate(drafts) if not 0 <= token < size)]

@@ -23,7 +23,7 @@ _PADDING_IS_READ = {
     "recurrent_gemma",
     "rwkv7",
 }
-# Those that fail, or decode wrongly, beside sequences of other lengths: the blocks that
+# Models that fail, or decode wrongly, beside sequences of other lengths: the blocks that
 # ``minimax_m3_vl`` attends to begin where the padding does, the others fail.
 _NO_BATCH = {
     "afm7",
@@ -168,7 +168,7 @@ class DecodingRows:
         return self._rows._token_context[index].update_and_fetch(tokens)
 
     def shorten_context(self, index: int, surplus: int) -> None:
-        """Remove the last tokens from those that a row's processors see."""
+        """Remove the last tokens from the context of a row's processors."""
         self._rows._token_context[index]._size -= surplus
 
     def go_on(self, tokens: Sequence[Sequence[int]], pending: Any, logprobs: list[Any]) -> None:
@@ -228,7 +228,7 @@ def cut_windows(parts: Sequence[Any], shared: int, more: Sequence[int]) -> None:
                 sources[end] = ((mx.arange(end) - moved[:, None]) % end)[:, None, :, None]
             keys = mx.take_along_axis(keys, sources[end], axis=2)
             values = mx.take_along_axis(values, sources[end], axis=2)
-            # What was removed is now on the left, where it is hidden as padding.
+            # Removed tokens are on the left now, hidden as padding.
             part.left_padding = mx.maximum(part.left_padding, 0) + moved
             part.offset = part.offset - moved
         part.keys, part.values, part._idx = keys, values, end

@@ -213,7 +213,7 @@ def _check_packages(folder: Path, config: dict[str, Any]) -> None:
 def _stamps(folder: Path) -> Stamps | None:
     try:
         return stamps_of(folder)
-    except OSError:  # loading reports what is wrong
+    except OSError:  # loading reports the error
         return None
 
 

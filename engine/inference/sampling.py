@@ -173,7 +173,7 @@ def sampler(
         requested: The settings of the request.
         vocabulary_size: How many log-probabilities there are.
         exempt: Ids that XTC never excludes.
-        is_drawn_ahead: Whether what it will draw has to be known beforehand.
+        is_drawn_ahead: Whether its draws have to be known beforehand.
     """
     temperature, min_p = requested.temperature or 0.0, requested.min_p or 0.0
     top_p = 1.0 if requested.top_p is None else requested.top_p

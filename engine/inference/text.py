@@ -12,7 +12,7 @@ from engine.values.request import GenerationRequest
 # Renders a request through a model's chat template into token ids.
 #
 # Tokenising a long text does not hold the interpreter's lock. A very long text is first tokenised
-# in slices, so that one that cannot fit into the context is refused before it takes memory.
+# in slices, so that a text beyond the context is refused before it takes memory.
 
 # Texts of up to this many characters are tokenised as a whole, however many tokens that gives.
 _WHOLE = 1_000_000

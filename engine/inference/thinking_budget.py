@@ -45,7 +45,7 @@ class Edges:
     opening: tuple[int, ...]
 
     def remaining(self, written: int) -> tuple[int, ...]:
-        """Return what has to follow so many tokens of the tag: all, with its white space, if 0."""
+        """Return the tokens after ``written`` tokens of the tag; all, with white space, if 0."""
         if not written:
             return self.closing
         start = next(n for n in range(len(self.closing)) if self._has_tag_at(n))

@@ -1,5 +1,5 @@
 """Draft tokens: their sources, whether to verify them, their verification in one forward pass.
 
 The model verifies several draft tokens in one pass, and only those stay that it draws itself. So
-drafts change how long an answer takes, never what it says.
+drafts change the time of an answer, never its text.
 """

@@ -95,7 +95,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         config: Its configuration.
 
     Raises:
-        DrafterUnusable: Its configuration asks for what is not known here.
+        DrafterUnusable: Its configuration is not supported.
     """
 
     origin = TokenOrigin.DRAFT
@@ -170,7 +170,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         return []
 
     def seen(self, cache: Sequence[Any], row: int) -> Seen:
-        """Return what it looks at in the model's cache of running sequences, for one row."""
+        """Return one row of the model's cache of running sequences, for its layers."""
         assert self._target is not None
         kinds: dict[str, tuple[mx.array, mx.array, mx.array | None]] = {}
         positions = None
@@ -226,7 +226,7 @@ def read_assistant(folder: Path, config: Mapping[str, Any]) -> Assistant:
     """Return the assistant in a folder; its weights are read when they are used.
 
     Raises:
-        DrafterUnusable: It is not as those that are published.
+        DrafterUnusable: It differs from published assistants.
     """
     weights: dict[str, mx.array] = {}
     for path in sorted(folder.glob("model*.safetensors")):

@@ -1,4 +1,8 @@
-"""A draft model: a smaller one with the same vocabulary, loaded beside the one that answers."""
+"""A draft model: a smaller model with the same vocabulary, loaded beside the answering one.
+
+Each answer has a cache of its own here, cut back to the tokens that the other model accepts. Engine
+thread.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -17,10 +21,8 @@ from engine.library.model_info import DraftInfo
 from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 
-# It drafts a few tokens ahead, and the other model checks them in one pass. Here each answer has
-# a cache of its own, cut back to the tokens that the other model accepts. Engine thread.
-
 _log = logging.getLogger(__name__)
+_MAX_SHOWN = 40
 # The maximum number of prompt tokens read in one step of the batch.
 _CHUNK = 512
 # Up to this many unread tokens are read in the same pass as the first draft.
@@ -140,7 +142,6 @@ class ModelDrafts:
         # How many tokens the other model has read.
         self._followed = cached
         self._is_over = False
-        self._hits = HitRate(draft.hits.value)
 
     def follow(self, tokens: int) -> None:
         """Note how many tokens of the prompt the other model has read."""
@@ -180,10 +181,9 @@ class ModelDrafts:
     def _judge(self, token: int) -> None:
         """Learn from the next token how good the drafts are."""
         if not self._proposed:
-            self._hits.recover(_EXPECTED)
+            self._draft.hits.recover(_EXPECTED)
             return
         is_hit = self._proposed[0] == token
-        self._hits.add(is_hit)
         self._draft.hits.add(is_hit)
         if is_hit:
             del self._proposed[0]
@@ -198,7 +198,7 @@ class ModelDrafts:
 
     def likelihood(self) -> float:
         """Return how likely the next draft is right."""
-        return self._hits.value if self._can_read and not self._is_over else 0.0
+        return self._draft.hits.value if self._can_read and not self._is_over else 0.0
 
     def propose(self, max_drafts: int) -> Sequence[int]:
         """Return the tokens that the draft model would write; none while it still reads."""
@@ -251,11 +251,6 @@ class ModelDrafts:
         if not self._is_over:
             self._is_over = True
             self._draft.keep(self._owner, (), ())
-
-
-# Checks that a model can be the draft model of another. Engine thread.
-
-_MAX_SHOWN = 40
 
 
 def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None:

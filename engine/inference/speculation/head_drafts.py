@@ -31,7 +31,7 @@ _EXPECTED = 0.85
 
 
 class _Row:
-    """What a head has read of one sequence, and what it has not read.
+    """The read and the unread tokens of one sequence.
 
     Attributes:
         cache: The cache of the head's layer; empty for an assistant, which has none.
@@ -64,7 +64,7 @@ class _Row:
                 self.pieces.append((last[:kept], hidden[:kept]))
 
     def clear(self) -> None:
-        """Drop what is kept."""
+        """Drop the unread tokens."""
         self.pieces.clear()
         self.count = 0
 
@@ -175,7 +175,7 @@ class HeadCache:
 
     @property
     def state(self) -> list[Any]:
-        """Nothing: what is kept is computed when the head reads it."""
+        """Nothing: unread tokens are computed when the head reads them."""
         return []
 
     @property

@@ -23,7 +23,7 @@ from engine.values.tokens import TokenOrigin
 
 # Architectures whose published norms are stored as their difference from 1.
 _NORMS_FROM_ZERO = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
-# Norms that were stored so have negative values; those that are multiplied as they are have none.
+# Norms that were stored so have negative values; other norms have none.
 _MIN_NEGATIVE = 0.01
 # A head's layer is the only one of its kind, whatever the order of layers in the model.
 _ONE_LAYER = {
@@ -239,7 +239,7 @@ class _Shared:
 
 
 class _Same(nn.Module):  # type: ignore[misc]  # MLX has no types here
-    """Returns what it is given."""
+    """The identity."""
 
     def __call__(self, given: mx.array) -> mx.array:
         return given

@@ -43,7 +43,7 @@ class _Convolution(NamedTuple):
     given: mx.array
 
     def gave(self, state: mx.array, tokens: int) -> bool:
-        """Return whether a state after the pass is the end of what was given; computes it."""
+        """Return whether a state after the pass is the end of the input; computes it."""
         end = self.given[:, tokens:]
         return end.shape == state.shape and bool(mx.array_equal(end, state).item())
 
@@ -131,7 +131,7 @@ def _scan(
 
 
 def _patch() -> None:
-    """Let recurrences and convolutions note what they are given; once for the process."""
+    """Let recurrences and convolutions record their inputs; once for the process."""
     if wrap_recurrences(_delta_rule, _scan):
         convolve = nn.Conv1d.__call__
 
@@ -251,7 +251,7 @@ class Rollback:
         return True
 
     def forget(self) -> None:
-        """Drop what was recorded of the last pass."""
+        """Drop the records of the last pass."""
         self._pass = None
 
     def _states_after(

@@ -227,7 +227,7 @@ class GrammarDrafts:
         return self._look_ahead()[:max_drafts]
 
     def _look_ahead(self) -> list[int]:
-        """Return the expected tokens; those that are left from the last look are still right."""
+        """Return the expected tokens; unused ones of the last look are still right."""
         if self._constraint is None:
             return []
         if self._is_inside and self._constraint.only() is not None:
