@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from app.inspector import RecordedEngine
+from app.recorded_engine import RecordedEngine
 from engine import (
     Event,
     Finished,
