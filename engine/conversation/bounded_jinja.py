@@ -162,8 +162,8 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         # Jinja hands some filters its own state before the value.
-        place = 1 if hasattr(function, "jinja_pass_arg") else 0
-        _check_call(name, args[place], (*args[place + 1 :], *kwargs.values()))
+        index = 1 if hasattr(function, "jinja_pass_arg") else 0
+        _check_call(name, args[index], (*args[index + 1 :], *kwargs.values()))
         return function(*args, **kwargs)
 
     return guarded

@@ -43,7 +43,7 @@ def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[st
 def nearest_effort(names: Sequence[str], effort: Effort) -> str | None:
     """Return the word of a template that is nearest to a wish, the higher one of two.
 
-    None without another name of the scale than one that switches reasoning off.
+    None if the template names no degree of reasoning.
     """
     if effort.value in names:
         return effort.value

@@ -4,8 +4,8 @@ Agents send what few templates take: Claude Code and opencode system messages be
 Codex a developer message when its mode changes, all of them calls that were cut, and user text
 behind results.
 
-The turns between two answers of the assistant, a segment, are changed without regard to those that
-follow. The prompt of a conversation is therefore the beginning of the prompt of the same
+The turns between two answers of the assistant, a segment, are changed without regard to later
+turns. The prompt of a conversation is therefore the beginning of the prompt of the same
 conversation with more turns, and its cached prefix is used.
 """
 

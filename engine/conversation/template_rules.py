@@ -1,10 +1,9 @@
 """What a chat template takes of a conversation, learnt from small conversations that it renders.
 
-Templates differ in what they take: a system message anywhere or only first, roles in any order or
-alternating ones, arguments as an object or as text. One that gets something else fails, or leaves
-it out, and the model then answers as if it had never been there. The rules are learnt one after
-another, each from samples in which only that rule matters, and say the smallest change with which
-everything is rendered.
+Templates differ: a system message anywhere or only first, roles in any order or alternating,
+arguments as an object or as text. A template fails on anything else, or drops it without an error,
+and the model never sees it. The rules are learnt one after another, each from samples in which only
+that rule matters; each is the smallest change with which everything is rendered.
 """
 
 import json

@@ -54,8 +54,8 @@ class FormCompiler:
         tokenizer: The Hugging Face tokenizer.
         vocabulary: Its token ids.
         family: How it marks the channels of its output.
-        calling_family: The same for forced calls: the family itself, or one that has a format of
-            calls where the model has none that is known.
+        calling_family: The family of forced calls; JSON in ``<tool_call>`` tags where the model has
+            no known format of calls.
     """
 
     def __init__(

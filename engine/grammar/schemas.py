@@ -1,4 +1,4 @@
-"""Rewrites a JSON schema into one that the compiler of grammars enforces, within its bounds.
+"""Rewrites a JSON schema for the compiler of grammars, within its bounds.
 
 The compiler (llguidance) refuses a schema for one keyword that it does not know. Annotations,
 unknown formats among them, are dropped; a keyword that forbids something is written in others, or

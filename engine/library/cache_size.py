@@ -9,10 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-# How much memory a model's cache takes for the tokens of an answer. There are three kinds of
-# layers: those that keep every token, those that keep a window of the last tokens, and those with a
-# state that never grows.
-
 # mlx-lm allocates the memory of a cache for this many tokens at a time.
 STEP_TOKENS = 256
 MAX_FIGURE = 1 << 53

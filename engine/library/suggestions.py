@@ -166,7 +166,7 @@ SUGGESTIONS = (
 
 
 def recommended(memory: Memory) -> SuggestedModel | None:
-    """Return the model for newcomers: the largest one that fits comfortably.
+    """Return the model for newcomers: the largest that fits comfortably.
 
     None if even the smallest one does not fit.
     """

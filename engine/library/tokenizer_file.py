@@ -29,7 +29,7 @@ def check_tokenizer(folder: Path) -> None:
     try:
         state = file.stat()
     except OSError:
-        return  # the library says what is missing
+        return  # loading reports the missing file
     if fault := _fault(file, state.st_size, state.st_mtime_ns):
         raise ModelLoadFailed(f"the file {folder.name}/{file.name} is damaged: {fault}")
 

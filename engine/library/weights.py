@@ -31,10 +31,9 @@ HEAD_FILES = "*mtp*.safetensors"
 _MAX_HEADER_BYTES = 16 << 20
 
 
-# The bytes of the numbers that are not packed, by their names in safetensors files.
+# Bytes of unpacked numbers, by their names in safetensors files.
 _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-# Those that a quantised model does not compute with where there is no graphics processor, for it
-# would take many times as long.
+# Widened at load where there is no graphics processor: computing with them would be far slower.
 _WIDENED = ("F16", "BF16")
 # mlx-lm's default for quantised weights.
 _GROUP_SIZE = 64

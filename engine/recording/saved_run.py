@@ -29,7 +29,7 @@ Version 1::
     }
 
 A token that was drafted has an ``origin`` as well (``lookup``, ``prediction``, ``draft``,
-``head`` or ``forced``), and so have those that a budget forced (``budget``); ``speculation`` and
+``head`` or ``forced``), and so has a token that a budget forced (``budget``); ``speculation`` and
 ``budget_end`` are missing in files of earlier versions.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.

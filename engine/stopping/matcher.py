@@ -1,7 +1,7 @@
 """The stop matcher of one channel: text goes in piece by piece, safe text comes out. Pure.
 
 It holds back exactly what could still become a stop, and decides the earliest match to complete
-(the longest of those that complete together, then list order), however the text is cut.
+(the longest if several complete together, then list order), however the text is cut.
 """
 
 from array import array

@@ -294,13 +294,13 @@ class GenerationRequest:
         continues_last: Whether a last message of the assistant is the beginning of the answer; if
             not, it is complete, and a new turn follows it.
         begun: Token ids with which the answer begins, after the messages: it goes on from exactly
-            these tokens, and they are no part of what is generated.
+            these tokens, which are no part of the generated ones.
         prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
         model: The name of the model that should answer, if several are offered; None for the
             default one. If only one model is served, it answers whatever the name is.
         template_options: Options of the chat template by their names, as vLLM's
-            ``chat_template_kwargs``; those that the template does not know have no effect and are
-            named in ``Generation.not_applied``.
+            ``chat_template_kwargs``; unknown ones have no effect and are named in
+            ``Generation.not_applied``.
         not_applied: Parts of the client's request that its reader left out, each named as the
             client spelled it, such as ``messages[3].content[0] (server_tool_use)``.
     """
