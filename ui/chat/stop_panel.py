@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -347,7 +347,7 @@ class StopPanel(QDockWidget):
         self.verdict.follow()
 
     def _build_title(self) -> QWidget:
-        bar = QFrame()
+        bar = _TitleBar()
         bar.setObjectName("dock_title")
         bar.setFixedHeight(HEAD_PX)
         detach = IconButton("detach", "Detach or attach the stop panel")
@@ -442,3 +442,10 @@ class StopPanel(QDockWidget):
     def _follow(self, run: Run, _text: str = "") -> None:
         if run is self.verdict.run and self.isVisible():
             self.verdict.follow()
+
+
+class _TitleBar(QFrame):
+    """A title bar as high as the other heads: a dock asks for the hint alone."""
+
+    def sizeHint(self) -> QSize:
+        return QSize(WIDTH_PX, HEAD_PX)
