@@ -28,8 +28,8 @@ from engine import Engine
 from engine.files.causes import os_cause
 
 _CLOSE_TIMEOUT_S = 1.0
-_TURNS_TO_MAKE_A_CONNECTION = 3
 _BACKLOG = 512
+_ACCEPT_TURNS = 3
 
 
 class CannotListen(OSError):
@@ -130,7 +130,7 @@ class ApiServer:
             service.config = config
             return address
         self.address = None
-        await _accept_no_more(listening)
+        await _stop_accepting(listening)
         service.config = config
         assert runner.server is not None, "the runner has been set up"
         # Who was let in at the earlier address may not be let in at the new one.
@@ -152,7 +152,7 @@ class ApiServer:
         self._runner = self._listening = self.address = None
         if runner is None or listening is None:
             return
-        await _accept_no_more(listening)
+        await _stop_accepting(listening)
         service = runner.app[SERVICE]
         await service.wait_until_idle(self.config.stop_grace_s)
         for generation in list(service.running):
@@ -225,7 +225,7 @@ class ApiServer:
         return listener
 
 
-async def _accept_no_more(listening: asyncio.Server) -> None:
+async def _stop_accepting(listening: asyncio.Server) -> None:
     """Close a listener once its accepted connections are set up.
 
     Python 3.11 never closes a connection whose listener is closed between the two steps.
@@ -233,7 +233,7 @@ async def _accept_no_more(listening: asyncio.Server) -> None:
     loop = asyncio.get_running_loop()
     for listener in listening.sockets:
         loop.remove_reader(listener.fileno())
-    for _ in range(_TURNS_TO_MAKE_A_CONNECTION):
+    for _ in range(_ACCEPT_TURNS):
         await asyncio.sleep(0)
     listening.close()
 
@@ -262,13 +262,11 @@ def _quiet_logger() -> logging.Logger:
     return logger
 
 
-# The HTTP server on its own thread and loop, so that a busy window never stalls a stream.
-#
-# Usable from any thread; knows no GUI toolkit.
-
-
 class ServerThread:
-    """An ``ApiServer`` for a program that cannot run the server on a loop of its own."""
+    """An ``ApiServer`` on its own thread and loop, so that a busy window never stalls a stream.
+
+    Usable from any thread.
+    """
 
     def __init__(
         self,

@@ -1,11 +1,8 @@
 """The text of answers: compact JSON, and the pieces of a stream. Pure; any thread."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
-
-from api.transport.errors import ApiError
-from engine import Event
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 # Only ASCII, because some clients split a stream's lines at U+0085 and U+2028 too.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -48,30 +45,14 @@ class SseEvent(NamedTuple):
 DONE = SseEvent(None, "[DONE]")
 
 
-class StreamFrame(Protocol):
-    """A piece of a stream."""
+class JsonLine(NamedTuple):
+    """One line of a stream of lines."""
+
+    value: Mapping[str, Any]
 
     def frame(self) -> str:
-        """Return it as text of the stream."""
-        ...
+        """Return the line as text of the stream."""
+        return f"{json_text(self.value)}\n"
 
 
-class StreamEncoder(Protocol):
-    """Renders a running answer in a dialect; pure except for its own state."""
-
-    @property
-    def failure(self) -> ApiError | None:
-        """Why the answer failed; the stream ends with this error."""
-        ...
-
-    def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[StreamFrame]:
-        """Return the frames for some events of the ``choice``-th generation."""
-        ...
-
-    def fail(self, error: ApiError) -> Sequence[StreamFrame]:
-        """Return the frames that report a failed answer."""
-        ...
-
-    def keepalive(self) -> str:
-        """Return the dialect's keepalive."""
-        ...
+StreamFrame = SseEvent | JsonLine

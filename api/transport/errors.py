@@ -27,9 +27,11 @@ from engine import (
 FieldPath = tuple[str | int, ...]
 
 
-# Most characters of an error's message, and of a part of a request that it repeats.
+# Maximum characters of an error's message, of a part of a request that it repeats, and of one
+# name in a field's path, which a client may have chosen.
 _MAX_MESSAGE_CHARS = 1000
 _MAX_REPEATED = 200
+_MAX_NAME_CHARS = 40
 # The engine's messages when it was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
 _SHUT_DOWN = "the engine has been shut down"
@@ -38,10 +40,6 @@ _RESTART = (
     '"keep_alive": 0), and the next request loads it again'
 )
 _STUCK_RETRY_S = 10.0
-# Most characters of one name in a path, and of the path: clients choose some names, and an error
-# may contain a path twice.
-_MAX_OF_NAME = 40
-_MAX_OF_PATH = 96
 
 
 class ErrorKind(StrEnum):
@@ -88,7 +86,9 @@ class ApiError(Exception):
         super().__init__(message)
         self.kind = kind
         self.message = message
-        self.field = _short_path(field)
+        self.field = tuple(
+            shown(part, _MAX_NAME_CHARS) if isinstance(part, str) else part for part in field
+        )
         self.code = code
         self.details = details
         self.retry_after_s = retry_after_s
@@ -124,19 +124,6 @@ class ContextOverflow(ApiError):
 def shown(text: str, max_chars: int = _MAX_REPEATED) -> str:
     """Return the beginning of a text of a request, as much as an error may repeat."""
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
-
-
-def _short_path(path: FieldPath) -> FieldPath:
-    """Return the beginning of a path, with long names shortened."""
-    left, parts = _MAX_OF_PATH, list[str | int]()
-    for part in path:
-        if left < 2:
-            break
-        if isinstance(part, str):
-            part = shown(part, min(_MAX_OF_NAME, left))
-            left -= len(part)
-        parts.append(part)
-    return tuple(parts)
 
 
 def invalid(

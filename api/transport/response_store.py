@@ -22,8 +22,6 @@ from engine.files.causes import os_cause
 _log = logging.getLogger(__name__)
 
 _FILE = "responses.sqlite3"
-# A response's row and indices, and those of each of its items.
-_ROW_BYTES, _ITEM_BYTES = 512, 220
 _SCHEMA = """
 PRAGMA auto_vacuum = FULL;
 PRAGMA secure_delete = ON;
@@ -158,7 +156,7 @@ class ResponseStore:
         text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
         content = text.encode("utf-8", "surrogatepass")
         item_ids = (*response.sent_ids, *response.output_ids)
-        size_bytes = len(content) + _ROW_BYTES + _ITEM_BYTES * len(item_ids)
+        size_bytes = len(content)
         self._database.execute(
             "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
             (response.id, response.owner, self._clock(), size_bytes, content),

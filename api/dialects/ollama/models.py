@@ -7,7 +7,6 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 import asyncio
 import hashlib
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from api.dialects.ollama.wire import (
     Capability,
@@ -21,7 +20,7 @@ from api.dialects.ollama.wire import (
     ShowParams,
 )
 from api.dialects.shared.dialect import LINES, QueryRoute
-from api.transport.answer_text import json_text
+from api.transport.answer_text import JsonLine
 from api.transport.errors import required
 from api.transport.models import (
     ListedModel,
@@ -176,19 +175,9 @@ async def checked_name(service: Service, requested: str) -> str:
     return model.id
 
 
-class StatusLine(NamedTuple):
-    """One line of the answer to a pull."""
-
-    status: str
-
-    def frame(self) -> str:
-        """Return the line as text of the stream."""
-        return f"{json_text({'status': self.status})}\n"
-
-
 async def pull(
     service: Service, record: RequestRecord, params: PullParams
-) -> OllamaStatus | list[StatusLine]:
+) -> OllamaStatus | list[JsonLine]:
     """Answer ``POST /api/pull``: a model that answers requests of that name needs no download.
 
     Raises:
@@ -201,7 +190,7 @@ async def pull(
     await checked_name(service, requested)
     if params.stream is False:
         return {"status": _PULLED[-1]}
-    return [StatusLine(status) for status in _PULLED]
+    return [JsonLine({"status": status}) for status in _PULLED]
 
 
 MODEL_QUERIES = (

@@ -6,7 +6,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, assert_never
 
 from api.dialects.ollama.models import tagged, time_text
 from api.dialects.ollama.wire import (
@@ -33,7 +33,7 @@ from api.dialects.shared.answers import (
 )
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters import enables_report
-from api.transport.answer_text import json_text
+from api.transport.answer_text import JsonLine
 from api.transport.errors import ApiError, ContextOverflow, status_of
 from engine import (
     Event,
@@ -47,16 +47,6 @@ from engine import (
 NS = 1_000_000_000
 
 _Answer = OllamaChatAnswer | OllamaGenerateAnswer
-
-
-class JsonLine(NamedTuple):
-    """One line of the stream, not yet serialised."""
-
-    value: _Answer | OllamaErrorAnswer
-
-    def frame(self) -> str:
-        """Return the line as text of the stream."""
-        return f"{json_text(self.value)}\n"
 
 
 def done_reason_to_wire(stop: StopInfo) -> DoneReason:

@@ -74,8 +74,6 @@ from engine import (
     TraceLevel,
 )
 
-# Names of participants that a header lists.
-_MAX_NAMED = 50
 # The limit of an answer by its names; the first that is given counts.
 MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predict")
 
@@ -126,7 +124,7 @@ def requests_from_wire(
             f"messages.{index}.name"
             for index, message in enumerate(params.messages)
             if isinstance(message, NamedMessage) and message.name
-        )[:_MAX_NAMED],
+        ),
     )
     request = with_template_options(request, params.chat_template_kwargs)
     first, *others = choices_of(with_last_turn(request, params), params.n or 1)

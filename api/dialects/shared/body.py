@@ -30,8 +30,6 @@ _MAX_BITS = 64
 _TOO_LARGE = "the number is too large"
 _LISTS = {"list", "tuple", "set", "frozenset"}
 _TURNS = ("messages", "input")
-# Names of fields without effect that are kept.
-_MAX_NAMED = 50
 # An item takes many times its size in memory, and no conversation has as many.
 _MAX_TURNS = 1 << 16
 # Python's objects take many times the memory of their JSON. Each value has one of these marks;
@@ -119,7 +117,7 @@ def parsed(raw: bytes | bytearray, model: type[_Model]) -> tuple[_Model, tuple[s
         params = model.model_validate(value)
     except ValidationError as error:
         raise _field_error(error, value) from None
-    return params, tuple(_not_applied(value, model, ()))[:_MAX_NAMED]
+    return params, tuple(_not_applied(value, model, ()))
 
 
 def _json(raw: bytes | bytearray) -> object:

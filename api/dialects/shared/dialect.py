@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import Vendor
 from api.dialects.shared.requests import ReadRequest
-from api.transport.answer_text import StreamEncoder
 from api.transport.errors import ApiError
 from api.transport.models import check_model
 from api.transport.record import RequestRecord
@@ -85,7 +85,7 @@ class AnswerRoute(ABC, Generic[_Params]):
         """Return the body of an answer that is sent whole."""
 
     @abstractmethod
-    def encoder(self, params: _Params, head: Head) -> StreamEncoder:
+    def encoder(self, params: _Params, head: Head) -> AnswerEncoder[Any]:
         """Return the encoder of a stream."""
 
     def wants_stream(self, params: _Params) -> bool:

@@ -51,7 +51,6 @@ _REFUSED = (
 )
 # Tools that become functions, in the dialects that have them.
 _FUNCTIONS = ("", "custom", "function", "namespace")
-_MAX_NAMED = 20
 # Anything else a client could write is not repeated in a header.
 _KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
@@ -256,7 +255,7 @@ def left_out_tools(params: object) -> tuple[str, ...]:
     """Return the types of the tools that a request was read without, each once."""
     kinds = dict.fromkeys(_kinds(getattr(params, "tools", None)))
     left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _is_refused(kind)]
-    return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out[:_MAX_NAMED])
+    return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out)
 
 
 def _kinds(tools: Any) -> Iterator[str]:

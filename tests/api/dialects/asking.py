@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.dialect import AnswerRoute, Collected, Head
 from api.server.routes import DIALECTS
-from api.transport.answer_text import SseEvent, StreamEncoder, json_text
+from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError
 from engine.errors import InvalidRequest
 from engine.values.events import Event
@@ -76,7 +77,7 @@ def head_of(api: str) -> Head:
     return Head("1", created_s, "demo-model", "req_1", clock=lambda: created_s)
 
 
-def encoder(api: str, **fields: Any) -> StreamEncoder:
+def encoder(api: str, **fields: Any) -> AnswerEncoder[Any]:
     return ROUTES[api].encoder(params(api, **fields), head_of(api))
 
 

@@ -1,11 +1,8 @@
 """Starting, stopping and finding the server, and the routes that show that it runs."""
 
 import asyncio
-import contextlib
-import gc
 import socket
 import threading
-import warnings
 from typing import Any
 
 import pytest
@@ -37,27 +34,6 @@ def test_port_zero_finds_a_free_port_and_stopping_frees_it(engine: Engine) -> No
     port = asyncio.run(come_and_go())
     assert not answers("127.0.0.1", port)
     asyncio.run(come_and_go())
-
-
-@pytest.mark.parametrize("turns", [0, 1, 3])
-def test_a_connection_made_while_it_stops_is_closed(engine: Engine, turns: int) -> None:
-    async def connect_and_stop() -> socket.socket:
-        server = ApiServer(engine)
-        address = await server.start()
-        client = socket.create_connection(("127.0.0.1", address.port))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await server.stop()
-        return client
-
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        client = asyncio.run(connect_and_stop())
-        gc.collect()
-    with client, contextlib.suppress(ConnectionResetError):
-        client.settimeout(60)
-        assert client.recv(1) == b""
-    assert [str(one.message) for one in seen if one.category is ResourceWarning] == []
 
 
 def test_a_taken_port_is_reported_in_words(engine: Engine, site: Any) -> None:
