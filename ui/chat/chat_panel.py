@@ -63,6 +63,9 @@ from ui.records.tool_servers import (
 )
 from ui.tools.toolbox import Toolbox
 
+_WIDEST_PX = 812
+_KEEP_ONE = "Choose an answer to continue"
+
 
 class ChatHeader(QFrame):
     """Shows title and model; as high as the heads of the other columns."""
@@ -242,10 +245,6 @@ class ToolsInChat(QObject):
         before = self._composer.text.rstrip()
         self._composer.set_text(f"{before}\n\n{text}" if before else text)
         self._composer.input.setFocus()
-
-
-_WIDEST_PX = 812
-_KEEP_ONE = "Choose an answer to continue"
 
 
 class ChatPanel(QWidget):

@@ -40,6 +40,27 @@ from ui.models.model_words import RESTART, fit_text, loading_text, passed, perce
 from ui.models.models import Models, ModelStage
 from ui.words import Tone
 
+_TONES: dict[ModelStage, Tone] = {
+    "none": Tone.QUIET,
+    "unloaded": Tone.QUIET,
+    "loading": Tone.LIMIT,
+    "ready": Tone.DONE,
+    "failed": Tone.FAULT,
+    "missing": Tone.FAULT,
+}
+_FITS = {
+    Fit.FITS: ("Fits", Tone.DONE),
+    Fit.TIGHT: ("Tight", Tone.LIMIT),
+    Fit.TOO_LARGE: ("Too large", Tone.FAULT),
+}
+_WIDTH_PX, _ROWS = 430, 8
+_STEPS = {
+    Qt.Key.Key_Down: 1,
+    Qt.Key.Key_Up: -1,
+    Qt.Key.Key_PageDown: _ROWS,
+    Qt.Key.Key_PageUp: -_ROWS,
+}
+
 
 class MissingModelBar(QFrame):
     """Says which model is gone, and offers other models.
@@ -86,12 +107,11 @@ class MissingModelBar(QFrame):
         where = [] if folder is None else [f"It was in {folder}."]
         if answers:
             self.sentence.setText(f"{name}’s folder can’t be found.")
-            accessible_name = [*where, f"{name} stays available until it is unloaded."]
+            details = [*where, f"{name} stays available until it is unloaded."]
         else:
-            was_here = "is not" if folder is None else "is no longer"
-            self.sentence.setText(f"{name} {was_here} on this computer.")
-            accessible_name = [*where, "Choose another model to continue this conversation."]
-        self.detail.setText(" ".join(accessible_name))
+            self.sentence.setText(f"{name} was removed from this Mac.")
+            details = [*where, "Choose another model to continue this conversation."]
+        self.detail.setText(" ".join(details))
         self.use.setVisible(loaded is not None)
         if loaded is not None:
             self.use.setText(f"Use {loaded.id}")
@@ -101,16 +121,6 @@ class MissingModelBar(QFrame):
         loaded = self._model.models.info
         if loaded is not None:
             self._model.choose(loaded.path)
-
-
-_TONES: dict[ModelStage, Tone] = {
-    "none": Tone.QUIET,
-    "unloaded": Tone.QUIET,
-    "loading": Tone.LIMIT,
-    "ready": Tone.DONE,
-    "failed": Tone.FAULT,
-    "missing": Tone.FAULT,
-}
 
 
 class ModelBadge(QWidget):
@@ -184,7 +194,7 @@ class ModelBadge(QWidget):
         if model.stage == "unloaded":
             return "The next message loads it."
         if model.stage == "missing":
-            return "It is no longer on this computer. Choose another one."
+            return "It was removed from this Mac. Choose another one."
         if info is None:
             return model.message
         return (
@@ -227,13 +237,6 @@ class _Light(QWidget):
 
 
 # Reads no disk: the library was listed on another thread.
-
-
-_FITS = {
-    Fit.FITS: ("Fits", Tone.DONE),
-    Fit.TIGHT: ("Tight", Tone.LIMIT),
-    Fit.TOO_LARGE: ("Too large", Tone.FAULT),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,15 +418,6 @@ class ModelDelegate(RowDelegate):
             badge=RowPart(label, colors.tone(tone)[0]),
             elide=Qt.TextElideMode.ElideMiddle,
         )
-
-
-_WIDTH_PX, _ROWS = 430, 8
-_STEPS = {
-    Qt.Key.Key_Down: 1,
-    Qt.Key.Key_Up: -1,
-    Qt.Key.Key_PageDown: _ROWS,
-    Qt.Key.Key_PageUp: -_ROWS,
-}
 
 
 class ModelSwitcher(Popover):

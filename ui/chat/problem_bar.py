@@ -25,6 +25,11 @@ _DETAIL = (
     "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "
     "program quits once it works. You can also export your conversations to another place."
 )
+_WIDE_PX = 560  # from here on the words have most of the width
+# A shorter transfer shows no bar, which would only flicker.
+_SHOWN_AFTER_MS = 400
+_OUTCOME_MS = 8_000
+_REFRESH_MS = 100
 
 
 class UnsavedText(QObject):
@@ -92,9 +97,6 @@ class UnsavedText(QObject):
 
     def _forget_box(self) -> None:
         self._box = None
-
-
-_WIDE_PX = 560  # from here on the words have most of the width
 
 
 class ProblemBar(QFrame):
@@ -178,12 +180,6 @@ class ProblemBar(QFrame):
             path = self._problem.path
             folder = path if path.is_dir() else path.parent
             show_in_files(self, folder)
-
-
-# A shorter transfer shows no bar, which would only flicker.
-_SHOWN_AFTER_MS = 400
-_OUTCOME_MS = 8_000
-_REFRESH_MS = 100
 
 
 class TransferBar(QStatusBar):

@@ -24,6 +24,8 @@ from ui.kit.theme import current_theme
 from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
 
 _ELIDE = Qt.TextElideMode.ElideRight
+_DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
+_SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.TOOL))
 
 
 class SearchField(SearchLineEdit):
@@ -49,10 +51,6 @@ class SearchField(SearchLineEdit):
             self.clear()
         else:
             super().keyPressEvent(event)
-
-
-_DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
-_SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.TOOL))
 
 
 class _FilterChip(ElidedButton):

@@ -54,6 +54,13 @@ from ui.server.server_switch import ServerCard
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
+_LOW_PX = 560
+_PROMPT_PX = 96
+_WIDTH_PX = 460
+_KEYS = Qt.Key
+_SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+_MIN_PX = 190
+
 
 class ArchiveHead(QWidget):
     """A line above the list, while it shows the archive."""
@@ -75,11 +82,6 @@ class ArchiveHead(QWidget):
 
     def _refresh(self) -> None:
         self.setVisible(self._rows.shows_archive)
-
-
-_LOW_PX = 560
-_PROMPT_PX = 96
-_WIDTH_PX = 460
 
 
 class FolderDialog(QDialog):
@@ -156,10 +158,6 @@ class FolderDialog(QDialog):
     def _fit(self) -> None:
         self.setMinimumWidth(_WIDTH_PX)
         self.prompt.setFixedHeight(_PROMPT_PX)
-
-
-_KEYS = Qt.Key
-_SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 
 
 class ConversationView(QListView):
@@ -341,9 +339,6 @@ class ConversationView(QListView):
         if folder != self._takes:
             self._takes = folder
             self.viewport().update()
-
-
-_MIN_PX = 190
 
 
 class Sidebar(QFrame):

@@ -32,6 +32,8 @@ from ui.records.conversations import Conversation, ConversationFolder
 MIME = "application/x-fullstop-conversations"
 # More changes reset the list: after each single one a view lays out all of its rows.
 _MAX_STEPS = 16
+_FOLDER_PX = 14
+NEEDS_YOU = "● Needs Approval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +251,6 @@ class SidebarRows(QAbstractListModel):
 
 def _key(row: Row) -> object:
     return row.id if isinstance(row, Conversation) else ("folder", row.folder.id)
-
-
-_FOLDER_PX = 14
-NEEDS_YOU = "● Needs Approval"
 
 
 class ConversationDelegate(RowDelegate):

@@ -43,7 +43,7 @@ from ui.words import Spans, Tone, unescaped, word_differences
 _MIN_COLUMN_PX = 300
 _NEAR_END_PX = 12
 _FIELD_PX = 76
-_DIALOG_PX = 500, 640
+_DIALOG_PX = 500, 560
 _MAX_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
 

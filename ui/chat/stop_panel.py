@@ -47,6 +47,7 @@ _TAIL_CHARS = 60
 _CUT_CHARS = 240
 # The figures that the tiles show.
 _IN_TILES = ("Speed", "First token")
+WIDTH_PX = 366
 
 
 class VerdictView(QWidget):
@@ -292,9 +293,6 @@ def _wrappable(text: str) -> str:
     return breakable(text).replace("⏎", "⏎\u200b").replace("·", "·\u200b")
 
 
-WIDTH_PX = 366
-
-
 class StopPanel(QDockWidget):
     """Follows the open conversation and the shown run; can be closed and detached."""
 
@@ -349,8 +347,7 @@ class StopPanel(QDockWidget):
     def _build_title(self) -> QWidget:
         bar = _TitleBar()
         bar.setObjectName("dock_title")
-        bar.setFixedHeight(HEAD_PX)
-        detach = IconButton("detach", "Detach or attach the stop panel")
+        detach = IconButton("detach", "Detach / Attach")
         close = IconButton("close", "Close the stop panel", keys="Ctrl+I")
         detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
         close.clicked.connect(self.close)
@@ -363,6 +360,7 @@ class StopPanel(QDockWidget):
             margins=(16, 0, 8, 0),
             on=bar,
         )
+        bar.layout().addStrut(HEAD_PX)  # a dock asks only for the title's size hint
         return bar
 
     def _build_content(self) -> QWidget:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 # What most connections at home reach.
 _USUAL_BYTES_PER_S = 50_000_000 / 8
 _MB = 1_000_000
+_CARD_PX = 84
+_NARROW_CARD_PX = 210
+_TWO_COLUMNS_PX = 520
 
 
 def figures_of(suggestion: SuggestedModel) -> str:
@@ -168,10 +171,6 @@ class Suggestion:
     stop: str = ""
     is_thinking: bool = False
 
-
-_CARD_PX = 84
-_NARROW_CARD_PX = 210
-_TWO_COLUMNS_PX = 520
 
 # The demo model can count and spell, and little else.
 DEMO_SUGGESTIONS = (
@@ -336,7 +335,7 @@ class Welcome(QScrollArea):
             "loading": f"Loading {model.name}. You can write your first message meanwhile.",
             "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
             "unloaded": f"{model.name} is not loaded. Your first message loads it.",
-            "missing": f"{model.name} is no longer on this computer. Choose another model.",
+            "missing": f"{model.name} was removed from this Mac. Choose another model.",
             "failed": f"{model.name} could not be loaded: {model.message}",
             "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
         }

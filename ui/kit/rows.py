@@ -156,7 +156,7 @@ class RowDelegate(QStyledItemDelegate):
         """Draw a part at the end of a line; return the rest of the line."""
         if not part.text:
             return QRect(line)
-        width = QFontMetrics(font).horizontalAdvance(part.text)
+        width = QFontMetrics(font).horizontalAdvance(part.text) + 1  # advances have fractions
         width += _ICON_PX + 4 if part.icon else 0
         right = QRect(line.right() + 1 - width, line.top(), width, line.height())
         self._draw(painter, right, part, font, color)

@@ -61,6 +61,18 @@ from ui.models.finder import (
 from ui.models.model_library import ModelLibrary
 
 _OFFER = int(Qt.ItemDataRole.UserRole) + 1
+_GATED = (
+    "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
+    "(or set HF_TOKEN)."
+)
+_READING = "Reading the model card…"
+_THEN = "After downloading, the model is verified and opens in a new chat."
+_ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
+# Milliseconds without typing after which a search begins, and without moving through the list
+# after which a card is read.
+_TYPING_MS, _WALKING_MS = 250, 200
+_SIDE_BY_SIDE_PX = 680
+_MAX_CHARS = 200
 
 
 class HubResultModel(QAbstractListModel):
@@ -202,15 +214,6 @@ class _OfferDelegate(RowDelegate):
             badge=RowPart(self._offers.state(offer)),
             elide=Qt.TextElideMode.ElideMiddle,
         )
-
-
-_GATED = (
-    "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
-    "(or set HF_TOKEN)."
-)
-_READING = "Reading the model card…"
-_THEN = "After downloading, the model is verified and opens in a new chat."
-_ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 
 
 class HubResultDetails(QFrame):
@@ -410,13 +413,6 @@ class HubResultDetails(QFrame):
                 else QUrl(f"{page}/blob/main/").resolved(url)
             )
         confirm_link(self, url)
-
-
-# Milliseconds without typing after which a search begins, and without moving through the list
-# after which a card is read.
-_TYPING_MS, _WALKING_MS = 250, 200
-_SIDE_BY_SIDE_PX = 680
-_MAX_CHARS = 200
 
 
 def _availability_signals(library: ModelLibrary) -> tuple[SignalInstance, ...]:

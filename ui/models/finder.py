@@ -45,6 +45,24 @@ _FITS = {
 _UNKNOWN_FIT = ("Not known", "mark", Tone.QUIET)
 _CHECKING = ("Checking…", "spinner", Tone.QUIET)
 _CANNOT_LOAD = ("Cannot load", "fault", Tone.FAULT)
+CardStage = Literal["none", "reading", "shown", "missing"]
+_MAX_CHARS = 12_000
+_log = logging.getLogger(__name__)
+# The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
+ORDERS = {
+    "fit": "Best Fit",
+    "downloads": "Most Downloaded",
+    "newest": "Newest",
+    "smallest": "Smallest",
+    "largest": "Largest",
+}
+_FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
+FindStage = Literal["idle", "asking", "listed", "failed"]
+_SLOW_MS = 3000
+# How many configurations are requested at the same time. Each takes a thread, and many threads
+# would slow the main one down.
+_TOGETHER = 3
+_MAX_KNOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +203,6 @@ def _repository(text: str) -> str:
         return ""
 
 
-CardStage = Literal["none", "reading", "shown", "missing"]
-
-_MAX_CHARS = 12_000
-
-_log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class Card:
     """A model card, as the preview shows it."""
@@ -267,17 +278,6 @@ def _beginning(text: str) -> tuple[str, bool]:
     return (text.rpartition("\n")[0] or text if is_cut else text), is_cut
 
 
-# The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
-ORDERS = {
-    "fit": "Best Fit",
-    "downloads": "Most Downloaded",
-    "newest": "Newest",
-    "smallest": "Smallest",
-    "largest": "Largest",
-}
-_FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
-
-
 @dataclass(frozen=True, slots=True)
 class SortAndFilter:
     """How the results of a search are listed.
@@ -318,15 +318,6 @@ class SortAndFilter:
         if offer.model.problem:
             return _FIT_RANKS[Fit.TOO_LARGE]
         return _FIT_RANKS[offer.model.fit(memory)]
-
-
-FindStage = Literal["idle", "asking", "listed", "failed"]
-
-_SLOW_MS = 3000
-# How many configurations are requested at the same time. Each takes a thread, and many threads
-# would slow the main one down.
-_TOGETHER = 3
-_MAX_KNOWN = 1000
 
 
 class Finder(QObject):

@@ -26,6 +26,8 @@ from ui.preferences_state import PreferencesState
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 
+_REMEMBERED = 50
+
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
@@ -414,9 +416,6 @@ class ModelLibrary(QObject):
     def _idle_s(self) -> float | None:
         minutes = self.rests_after_min
         return minutes * 60.0 if minutes else None
-
-
-_REMEMBERED = 50
 
 
 def _key(folder: Path) -> str:

@@ -44,6 +44,13 @@ from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
 from ui.window.preferences_dialog import KeptPrompts, PreferencesDialog
 
+_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
+# A link to another page, which is not shown here.
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
+_PURPOSE = (
+    "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class HelpFiles:
@@ -58,11 +65,6 @@ class HelpFiles:
     guide: Path | None = None
     changes: Path | None = None
     log_folder: Path | None = None
-
-
-_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
-# A link to another page, which is not shown here.
-_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
 
 
 def page_text(path: Path) -> str:
@@ -115,11 +117,6 @@ def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -
         answers=answers,
         title="Report a Problem",
     )
-
-
-_PURPOSE = (
-    "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
-)
 
 
 def show_about(parent: QWidget) -> QMessageBox:

@@ -34,6 +34,20 @@ from ui.records.attachments import Attachment, AttachmentRefused, cut_words
 from ui.records.documents import FileReader, ReadingEnded
 from ui.words import lines_of
 
+_WIDEST_NAME_PX = 220
+_ICON = 15
+_OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+_REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+MAX_SHOWN_CHARS = 100_000
+_WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
+_PAD_PX = 14
+_PICTURE = (
+    "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
+    "its text."
+)
+# The largest size of a picture in a message, in heights of its text.
+_WIDE_EM, _HIGH_EM = 22, 16
+
 
 class ReadingFile(QObject):
     """A file that is being read.
@@ -132,12 +146,6 @@ def _give_up(files: list[ReadingFile]) -> None:
     for file in files:
         file.give_up()
     files.clear()
-
-
-_WIDEST_NAME_PX = 220
-_ICON = 15
-_OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
-_REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 
 
 class FileChip(QFrame):
@@ -251,11 +259,6 @@ def file_caption(file: Attachment, tokens: int | None = None) -> str:
     if tokens is not None:
         parts.append(counted(tokens, "token"))
     return " · ".join(parts)
-
-
-MAX_SHOWN_CHARS = 100_000
-_WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
-_PAD_PX = 14
 
 
 class FilePreview(Popover):
@@ -381,12 +384,6 @@ def shown_text(text: str) -> str:
     if left <= 0:
         return text.rstrip("\n")
     return f"{text[:MAX_SHOWN_CHARS]}\n\n… {left:,} more characters, which the model reads too"
-
-
-_PICTURE = (
-    "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
-    "its text."
-)
 
 
 class AttachmentRow(QWidget):
@@ -610,10 +607,6 @@ def _pasted_name(number: int) -> str:
 
 def _below(earlier: str, why: str) -> str:
     return "\n".join(filter(None, (earlier, why)))
-
-
-# The largest size of a picture in a message, in heights of its text.
-_WIDE_EM, _HIGH_EM = 22, 16
 
 
 class AttachedFile(QWidget):

@@ -23,6 +23,14 @@ from ui.kit.theme import current_theme, restyle
 from ui.records.attachments import Attachment, with_attachments
 from ui.records.conversations import WhenFull
 
+_LEFT_PX, _RIGHT_PX = 15, 10
+_SEND_PX, _SEND_ICON_PX = 32, 19
+_SIDES_PX = _LEFT_PX + _RIGHT_PX
+_NEARLY_FULL = 0.8
+_SETTINGS_HINT = "System prompt, temperature and length"
+_NO_STOPS = "No Stops"
+_READING = "A file is still being read."
+
 
 def row_text(count: Count) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
@@ -224,15 +232,6 @@ class PromptHistory:
         draft = self._lines[-1] if self.is_walking else ""
         self._lines, self._recalled, self._position = [], (), 0
         return draft
-
-
-_LEFT_PX, _RIGHT_PX = 15, 10
-_SEND_PX, _SEND_ICON_PX = 32, 19
-_SIDES_PX = _LEFT_PX + _RIGHT_PX
-_NEARLY_FULL = 0.8
-_SETTINGS_HINT = "System prompt, temperature and length"
-_NO_STOPS = "No Stops"
-_READING = "A file is still being read."
 
 
 class Composer(QFrame):

@@ -38,6 +38,24 @@ from ui.records.conversations import ConversationSettings
 
 _ARROW = 12
 _FILTERS = ["Presets (*.json)"]
+_MAX_ROWS = 8
+_GAP_PX = 6
+_WIDEST_PX = 380
+_KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
+_KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
+Content = TypeVar("Content", bound=QWidget)
+_OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
+_WIDTH_PX, _SIDE_PX = 340, 16
+_MAX_TOKENS = 1_000_000
+# The settings that most users use; the others are folded away.
+_COMMON = ("temperature", "max_tokens")
+# What a model does where neither the user nor the model's own files say anything.
+_OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+# Where a slider ends; the field beside it takes greater numbers.
+_SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
+_NOT_SLID = ("seed", "thinking_budget")
+# In the window, each stop has its own scope.
+_STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
 
 class PresetButton(QPushButton):
@@ -108,12 +126,6 @@ class PresetButton(QPushButton):
 
 
 # The focus stays in the field; further typing filters the list.
-
-_MAX_ROWS = 8
-_GAP_PX = 6
-_WIDEST_PX = 380
-_KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
-_KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 class PresetOffers(QListWidget):
@@ -237,9 +249,6 @@ def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
     return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(target))
 
 
-Content = TypeVar("Content", bound=QWidget)
-
-
 class Card(QObject, Generic[Content]):
     """Makes a card when it is first opened."""
 
@@ -255,9 +264,6 @@ class Card(QObject, Generic[Content]):
         return self.made
 
 
-_OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
-
-
 def sampling_field(name: str) -> NumberField:
     """Return the control for a sampling option, by its name."""
     option = _OPTIONS[name]
@@ -270,17 +276,6 @@ def sampling_field(name: str) -> NumberField:
         option.step,
         is_whole=option.is_whole,
     )
-
-
-_WIDTH_PX, _SIDE_PX = 340, 16
-_MAX_TOKENS = 1_000_000
-# The settings that most users use; the others are folded away.
-_COMMON = ("temperature", "max_tokens")
-# What a model does where neither the user nor the model's own files say anything.
-_OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-# Where a slider ends; the field beside it takes greater numbers.
-_SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
-_NOT_SLID = ("seed", "thinking_budget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,10 +618,6 @@ class SettingsPopover(Popover):
             self._settings = settings
             self._show_sources()
             self.edited.emit(settings)
-
-
-# In the window, each stop has its own scope.
-_STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
 
 def _stop_field(option: StopOption) -> QCheckBox | NumberField:

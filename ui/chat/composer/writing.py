@@ -28,6 +28,11 @@ _BUTTONS = {
     WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
     WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
 }
+_MAX_CARDS = 3
+_MAX_PROMPTS = 200
+# A shorter message without files is sent without waiting for its count.
+_SHORT_CHARS = 2_000
+_COUNTING = "Counting the tokens before sending…"
 
 
 def left_out_notice(count: Count, before: LeftOut | None) -> str:
@@ -85,9 +90,6 @@ class ContextBar(QFrame):
             for choice, button in self.buttons.items():
                 button.setVisible(choice is not count.when_full)
         self.setVisible(bool(text))
-
-
-_MAX_CARDS = 3
 
 
 class QueueCard(QFrame):
@@ -225,12 +227,6 @@ class QueueCards(QWidget):
         messages[number : number + 1] = [] if changed is None else [changed]
         self.changed.emit(tuple(messages))
         self.left.emit()
-
-
-_MAX_PROMPTS = 200
-# A shorter message without files is sent without waiting for its count.
-_SHORT_CHARS = 2_000
-_COUNTING = "Counting the tokens before sending…"
 
 
 class Writing(QObject):

@@ -39,6 +39,9 @@ from ui.records.runs import Run, RunState, progress_words
 from ui.words import Tone
 
 _TICK_MS = 1000
+_LINE_CHARS = 240
+_CONTINUE = "Ctrl+Shift+Return"
+_NAME_CHARS = 60
 
 
 class PromptProgressBar(QWidget):
@@ -127,9 +130,6 @@ class RawText(FlowText):
         cursor.insertText(visible(text).replace("⏎", "⏎\u2028"), form)
 
 
-_LINE_CHARS = 240
-
-
 class ThinkingView(QWidget):
     """A heading that unfolds the reasoning on a click."""
 
@@ -200,9 +200,6 @@ def last_line(text: str) -> str:
 
 
 # A signal of the session leads to one edit of the document, at most 30 times a second.
-
-_CONTINUE = "Ctrl+Shift+Return"
-_NAME_CHARS = 60
 
 
 class AnswerView(QWidget):

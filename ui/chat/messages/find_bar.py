@@ -24,6 +24,7 @@ _SLICE_S = 0.008
 _RECOUNT_MS = 300
 
 Match = tuple[ConversationMessage, int]
+_FIELD_CHARS = 26
 
 
 class TextFinder(QObject):
@@ -176,9 +177,6 @@ class TextFinder(QObject):
         self.marked.emit()
         self.changed.emit()
         self.match_chosen.emit(position[0])
-
-
-_FIELD_CHARS = 26
 
 
 class FindBar(QFrame):

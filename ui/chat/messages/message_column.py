@@ -23,6 +23,12 @@ from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
 
+_ICON_PX = 15
+# A place is noted once the user stays there.
+_READ_MS = 600
+_ABOVE_FOOT_PX = 12
+_LATEST, _NEW_TEXT = "Scroll to Bottom", "New Messages"
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -102,13 +108,6 @@ class SearchHighlights:
         if self._query is not None and self._current is not None:
             current = self._current[1] if self._current[0] is slot.message else None
             slot.unfold_match(self._query.highlight(current_theme().colors, current))
-
-
-_ICON_PX = 15
-# A place is noted once the user stays there.
-_READ_MS = 600
-_ABOVE_FOOT_PX = 12
-_LATEST, _NEW_TEXT = "Scroll to Bottom", "New Messages"
 
 
 class JumpButton(QPushButton):

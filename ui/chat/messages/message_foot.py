@@ -17,6 +17,9 @@ _GAP = 8
 _PAD = 9
 _ICON = 15
 _ELIDE = Qt.TextElideMode.ElideRight
+_SIZE = 16
+_STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+PINNED = "Pinned: sent with every question. Unpin"
 
 
 class ReasonLine(QAbstractButton):
@@ -150,12 +153,6 @@ class ReasonLine(QAbstractButton):
 
 # The buttons of a message are drawn only while the pointer or the focus is there. They are one stop
 # of Tab, and Left and Right go from one to another; screen readers reach them at all times.
-
-_SIZE = 16
-_STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
-
-
-PINNED = "Pinned: sent with every question. Unpin"
 
 
 class MessageActions(QWidget):

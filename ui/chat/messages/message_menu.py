@@ -50,6 +50,11 @@ _BROKEN = -1
 _MAX_ERROR_CHARS = 300
 _INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
 _SERVICE = "Check that the system’s speech service is running and has a voice."
+# The text does not depend on the width of the view.
+_TEXT_WIDTH_PX = 700.0
+DELETION = "Delete Message"  # its name on the undo stack
+_Removed = list[ConversationMessage]
+MessageView = QuestionView | AnswerView
 
 
 def speech_command() -> tuple[str, ...] | None:
@@ -132,9 +137,6 @@ class Speech(QObject):
 # Markdown is written into a hidden document; the texts are kept, so that each message is written
 # only once.
 
-# The text does not depend on the width of the view.
-_TEXT_WIDTH_PX = 700.0
-
 
 class MessageTexts:
     """Returns the lines, paragraphs and cells of messages."""
@@ -187,8 +189,6 @@ def _question_lines(message: ConversationMessage) -> list[str]:
 
 
 # Nothing here generates an answer; the session does that.
-
-DELETION = "Delete Message"  # its name on the undo stack
 
 
 class MessageChanges(QObject):
@@ -326,9 +326,6 @@ class MessageChanges(QObject):
         self._workspace.conversations.changed(opened.conversation)
 
 
-_Removed = list[ConversationMessage]
-
-
 class _Deletion(QUndoCommand):
     """One deletion. It is not redone while an answer is running."""
 
@@ -361,9 +358,6 @@ def _changed_from(conversation: Conversation, message: ConversationMessage) -> i
     """Return the index from which on a changed message affects the shown ones."""
     shown = conversation.messages
     return shown.index(message) if message in shown else max(0, len(shown) - 1)
-
-
-MessageView = QuestionView | AnswerView
 
 
 class MessageMenu(QObject):

@@ -21,6 +21,19 @@ from ui.records.runs import Run
 _CHARS_A_LINE = 88
 # The height around the text: the edge of a bubble; the line below an answer.
 _QUESTION_PX, _ANSWER_PX = 22, 54
+_WIDEST_PX = 760
+_MIN_SIDE_PX = 26
+_ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
+_MARKED_MS = 1600
+# A view needs a round of layouts for each level of widgets whose height follows from their width.
+_MAX_ROUNDS = 8
+# In heights of the screen: views nearer than this are created, and views beyond are dropped.
+_MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
+_NEAR_END_PX = 12
+# A reader nearer to the end than this sees the last lines.
+_END_SEEN_PX = 80
+_ABOVE_TARGET_PX = 40
+_ARRIVING_MS = 500
 
 
 class MessageSlot:
@@ -72,13 +85,6 @@ def estimated_height(message: ConversationMessage, line_px: int) -> int:
 
 # Knows the place of each message, but nothing about its content. Only views are laid out; a slot
 # without one is a number in a sum.
-
-_WIDEST_PX = 760
-_MIN_SIDE_PX = 26
-_ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
-_MARKED_MS = 1600
-# A view needs a round of layouts for each level of widgets whose height follows from their width.
-_MAX_ROUNDS = 8
 
 
 class MessageList(QWidget):
@@ -266,10 +272,6 @@ def _height_of(view: QWidget | None, width: int) -> int:
     return layout.totalSizeHint().height()
 
 
-# In heights of the screen: views nearer than this are created, and views beyond are dropped.
-_MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
-
-
 class ViewportCache(QObject):
     """The views of the messages near the screen.
 
@@ -348,12 +350,6 @@ class ViewportCache(QObject):
 # Keeps a reader at the end while the column grows. For a reader elsewhere, scrolling makes up for
 # changed heights above the screen, so that the visible text stays; while the size or the width of
 # all text changes, the line at the top of the screen stays.
-
-_NEAR_END_PX = 12
-# A reader nearer to the end than this sees the last lines.
-_END_SEEN_PX = 80
-_ABOVE_TARGET_PX = 40
-_ARRIVING_MS = 500
 
 
 class ScrollAnchor(QObject):

@@ -24,6 +24,10 @@ from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
 
+_PAD_X, _PAD_Y = 15, 10
+_GAP_PX = 8
+_MIN_PX = 100
+
 
 class PromptLine(QWidget):
     """Says which messages above are not sent, or are sent as a summary.
@@ -124,11 +128,6 @@ def _rule() -> QFrame:
     rule.setFixedHeight(1)
     rule.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
     return rule
-
-
-_PAD_X, _PAD_Y = 15, 10
-_GAP_PX = 8
-_MIN_PX = 100
 
 
 class PlainBubble(QWidget):

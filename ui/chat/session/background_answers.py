@@ -24,6 +24,11 @@ from ui.records.prompt_fit import fitting_chars, summary_tokens
 from ui.records.requests import turns_of, without_tools
 from ui.words import describe_error
 
+# What a part may take of the context, beside the instructions, the summary before and the new one.
+_PART_SHARE = 0.5
+_CUT_OFF = (StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL, StopKind.MEMORY_FULL)
+_NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
+
 
 class SummaryFailed(EngineError):
     """No summary could be made; the message says why, as a sentence."""
@@ -48,10 +53,6 @@ async def answer_text(
 
 
 # A summary is made of what is left out and of the summary before, in parts if they are long.
-
-# What a part may take of the context, beside the instructions, the summary before and the new one.
-_PART_SHARE = 0.5
-_CUT_OFF = (StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL, StopKind.MEMORY_FULL)
 
 
 async def summary_of(
@@ -104,9 +105,6 @@ async def summary_of(
             raise SummaryFailed("The model wrote nothing.")
         summary = text.strip() + ("…" if finished.stop.kind in _CUT_OFF else "")
     return summary
-
-
-_NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
 
 
 def _summary_question(before: str, part: str, max_tokens: int) -> str:

@@ -30,6 +30,8 @@ from ui.records.conversations import (
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 
+_FROM_FOLDER = "folder:"
+
 
 class ConversationRole(IntEnum):
     """The roles of a row, besides Qt's own ones."""
@@ -91,9 +93,6 @@ _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     ConversationRole.IS_PINNED: lambda conversation: conversation.is_pinned,
     ConversationRole.NEEDS_PERSON: lambda conversation: conversation.needs_person,
 }
-
-
-_FROM_FOLDER = "folder:"
 
 
 class FolderList(QObject):
