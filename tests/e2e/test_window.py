@@ -84,7 +84,9 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         async def main() -> None:
             # An earlier test that failed may have left its window behind.
             earlier = set(windows())
-            session = asyncio.create_task(app.desktop.window.session(qapp, options, signals))
+            stored = StoredPreferences(paths.config_folder())
+            coroutine = app.desktop.window.session(qapp, options, signals, stored)
+            session = asyncio.create_task(coroutine)
             await until(lambda: set(windows()) - earlier)
             [window] = set(windows()) - earlier
             try:
@@ -290,7 +292,7 @@ def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(
         finding = models.finding
         QTest.keyClicks(finding.field, "demo")
         await until(lambda: [one.name for one in finding.finder.offers] == [name])
-        await until(lambda: finding.details.card.markdown == "# The demo model")
+        await until(lambda: finding.details.card.toPlainText() == "The demo model")
         QTest.keyClick(finding.field, Qt.Key.Key_Down)
         QTest.keyClick(finding.list, Qt.Key.Key_Return)
         answering = window.workspace.model

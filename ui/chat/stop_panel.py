@@ -351,7 +351,7 @@ class StopPanel(QDockWidget):
         close = IconButton("close", "Close the stop panel", keys="Ctrl+I")
         detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
         close.clicked.connect(self.close)
-        row(
+        line = row(
             label("Stops", "title", 1.08, weight=QFont.Weight.DemiBold),
             STRETCH,
             detach,
@@ -360,7 +360,7 @@ class StopPanel(QDockWidget):
             margins=(16, 0, 8, 0),
             on=bar,
         )
-        bar.layout().addStrut(HEAD_PX)  # a dock asks only for the title's size hint
+        line.addStrut(HEAD_PX)  # a dock asks only for the title's size hint
         return bar
 
     def _build_content(self) -> QWidget:

@@ -180,7 +180,7 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
 
     await eventually(lambda: 0 <= height_on_screen() < 650)
     # Far away its view is given up; there again, the words are marked again.
-    column._place.release()
+    column._anchor.release()
     column.verticalScrollBar().setValue(0)
     await eventually(lambda: slot.view is None)
     column.verticalScrollBar().setValue(slot.top)

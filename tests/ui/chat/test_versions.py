@@ -238,13 +238,13 @@ async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: Scrip
             assert isinstance(messages, list)
             self.log.append(f"saved {len(messages)} with {len(scripted.requests)} requests")
 
-        async def settled(self) -> None:
-            self.log.append(f"settled with {len(scripted.requests)} requests")
+        async def flush(self) -> None:
+            self.log.append(f"flushed with {len(scripted.requests)} requests")
 
     store = Watched()
     chat = session(scripted, Conversation(), store)
     await answered(scripted, chat, lambda: chat.send("Go"), "one")
-    assert store.log[:2] == ["saved 2 with 0 requests", "settled with 0 requests"]
+    assert store.log[:2] == ["saved 2 with 0 requests", "flushed with 0 requests"]
     assert store.log[-1] == "saved 1 with 1 requests"
 
 

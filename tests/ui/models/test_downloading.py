@@ -144,7 +144,7 @@ async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again
 ) -> None:
     site.gated.add(REPOSITORY)
     await begin(opened)
-    await eventually(lambda: "is gated" in opened.models.local.rows[0].words.text())
+    await eventually(lambda: "is gated" in opened.models.local.rows[0].caption.text())
     row = opened.models.finding.details.row
     assert row is not None
     assert "accept its terms" in row.caption.text()

@@ -86,7 +86,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     bar = window.statusBar()
     assert isinstance(bar, TransferBar)
     assert bar.isVisible()
-    assert bar.message.text() == (
+    assert bar.caption.text() == (
         "Imported 1 conversation from ChatGPT. Left out: 1 picture. "
         "Could not be read: conversations[1].mapping: must be an object."
     )
