@@ -35,7 +35,7 @@ class LeadingBatch(RunningBatch):
         # Draft tokens would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, drafts=False))
         self._ranks = ranks
-        self._abandoned: object = None
+        self._abandoned: list[object] = []
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence everywhere."""
@@ -60,6 +60,10 @@ class LeadingBatch(RunningBatch):
         try:
             return super()._step(max_tokens)
         except Exception as error:
+            # MLX may still compute with the arrays of this step, which the traceback holds too;
+            # freeing them ends the process.
+            self._abandoned = [error, self._batch.decoding, self._batch.groups, self._drafting]
+            self._abandoned += self.sequences.by_number.values()
             raise self._ranks.fail_step(error) from error
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
@@ -75,12 +79,6 @@ class LeadingBatch(RunningBatch):
 
     def reset(self) -> abc.Sequence[int]:
         """Drop all sequences of this process; the other processes are lost already."""
-        # MLX may still compute with the arrays of the failed step; freeing them ends the process.
-        self._abandoned = (
-            self._batch.decoding,
-            self._batch.groups,
-            [*self.sequences.by_number.values()],
-        )
         self.sequences.clear()
         return super().reset()
 
