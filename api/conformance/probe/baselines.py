@@ -92,7 +92,7 @@ class _Measuring:
         wholes = [first, await client.ask(ask)]
         if not _agree(*wholes):
             wholes.append(await client.ask(ask))
-        agreed = self._most_common(wholes)
+        agreed = self._agreed_answer(wholes)
         streams = [await client.ask(streaming)]
         self.runs += [*wholes[1:], *streams]
         streamed_text: str | None = None
@@ -119,7 +119,7 @@ class _Measuring:
         if baseline.is_usable:
             self.usable.append(replace(baseline, streamed_text=streamed_text))
 
-    def _most_common(self, wholes: Sequence[Exchange]) -> Exchange | None:
+    def _agreed_answer(self, wholes: Sequence[Exchange]) -> Exchange | None:
         """Return an answer with the most common text; None if no two agree."""
         texts = Counter(run.capture.text for run in wholes if run.is_answer)
         text, times = texts.most_common(1)[0]

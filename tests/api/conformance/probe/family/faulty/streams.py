@@ -128,7 +128,7 @@ class WorksForNobody(Faulty):
     finds: ClassVar = {"hang_up.streamed": {"not_freed"}}
     dialects: ClassVar = (WireDialect.MESSAGES, WireDialect.CHAT)
     patience_s = 0.2
-    _busy_s = 5.0
+    _busy_s = 2.0
 
     def __init__(self, dialect: WireDialect) -> None:
         super().__init__(dialect)
