@@ -73,11 +73,7 @@ class ModelLoadFailed(EngineError):
 
 
 class NotNumbers(EngineError):
-    """A loaded model computes values that are not numbers (NaN).
-
-    Args:
-        model: Its name.
-    """
+    """A loaded model computes values that are not numbers (NaN)."""
 
     def __init__(self, model: str) -> None:
         super().__init__(

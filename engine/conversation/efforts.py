@@ -16,12 +16,7 @@ _PROBE = "effortprobe"
 
 
 def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the words that a template takes: those of the scale, ascending, then others.
-
-    Args:
-        tree: The template.
-        render: Renders a small conversation with one word as the effort; may raise anything.
-    """
+    """Return the words that a template takes: those of the scale, ascending, then others."""
 
     def takes(word: str) -> bool:
         try:

@@ -33,15 +33,7 @@ def normalize(
     thinking_keys: Sequence[str] = ("reasoning_content",),
     is_continued: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return a conversation as a template takes it, nothing of it lost.
-
-    Args:
-        messages: The conversation.
-        rules: What the template takes.
-        call_marks: What the model writes around a call in JSON, for templates without calls.
-        thinking_keys: The keys in which the template reads the thinking of earlier answers.
-        is_continued: Whether the last turn is an answer that goes on, so that it stays as it is.
-    """
+    """Return a conversation as a template takes it, nothing of it lost."""
     given = [turn for turn in messages if turn.role != "system" or turn.content.strip()]
     turns = _move_systems(_move_results(_join_split_calls(given), rules), rules)
     if rules.calls_are_text:

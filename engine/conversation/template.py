@@ -66,25 +66,14 @@ Returns text, or ids where a tokenizer makes them itself and ``tokenize`` is not
 
 
 class RenderedPrompt(NamedTuple):
-    """What a template made of a request.
-
-    Attributes:
-        text: The prompt, or its ids where the tokenizer makes them directly.
-        not_applied: The request's template options that the template does not know.
-    """
+    """What a template made of a request."""
 
     text: str | list[int]
     not_applied: tuple[str, ...]
 
 
 class ChatTemplate:
-    """The chat template of one model. Any thread.
-
-    Args:
-        apply: Applies it.
-        sources: Its Jinja texts; none if it is code.
-        call_marks: What the model writes around a call in JSON, for templates without calls.
-    """
+    """The chat template of one model. Any thread."""
 
     def __init__(
         self, apply: Apply, sources: Sequence[str], call_marks: tuple[str, str] = ("", "")

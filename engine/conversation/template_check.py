@@ -81,13 +81,7 @@ CONVERSATIONS: dict[str, tuple[Message, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TemplateCase:
-    """One conversation and its outcome.
-
-    Attributes:
-        conversation: A key of ``CONVERSATIONS``.
-        outcome: Rendered whole as it is, or after a change; with something missing; or refused.
-        missing: The texts that are not in the prompt.
-    """
+    """One conversation and its outcome."""
 
     conversation: str
     outcome: Outcome

@@ -101,12 +101,7 @@ def os_cause(error: OSError) -> str:
 
 
 def without_folders(text: str, *folders: Path) -> str:
-    """Return a library's text with the last name of each path in it, for people far away.
-
-    Args:
-        text: The text.
-        folders: Folders that it probably names, without quotes and perhaps with spaces.
-    """
+    """Return a library's text with the last name of each path in it, for people far away."""
     for folder in folders:
         text = text.replace(str(folder), folder.name)
     for known, name in _known_folders():

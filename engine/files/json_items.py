@@ -24,7 +24,6 @@ class JsonItem:
         name: The name of the list that it is in, or of the object's field; empty for the items of
             a text that is a list.
         number: Its number in the list; None for a field.
-        value: Its value.
     """
 
     name: str

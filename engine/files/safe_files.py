@@ -59,9 +59,6 @@ class WholeFile:
     """A file that is written piece by piece and replaces the old one at the end.
 
     A device or a pipe is written directly, because it cannot be replaced.
-
-    Args:
-        path: The file's path; for a link, the file that it points to is replaced.
     """
 
     def __init__(self, path: Path) -> None:

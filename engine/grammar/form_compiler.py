@@ -48,15 +48,7 @@ _LONG_TAG = (
 
 
 class FormCompiler:
-    """The constraints for the answers of one loaded model.
-
-    Args:
-        tokenizer: The Hugging Face tokenizer.
-        vocabulary: Its token ids.
-        family: How it marks the channels of its output.
-        calling_family: The family of forced calls; JSON in ``<tool_call>`` tags where the model has
-            no known format of calls.
-    """
+    """The constraints for the answers of one loaded model."""
 
     def __init__(
         self,

@@ -36,12 +36,7 @@ def may_call(request: GenerationRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AnswerGrammar:
-    """The grammar of an answer.
-
-    Attributes:
-        text: The grammar, as llguidance reads it.
-        left_out: The keywords of the request's schemas that it cannot enforce, by field.
-    """
+    """The grammar of an answer."""
 
     text: str
     left_out: tuple[str, ...] = ()

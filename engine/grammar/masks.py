@@ -39,13 +39,7 @@ _TAG = re.compile(r"<.+>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """A constraint, compiled for one model and one answer.
-
-    Attributes:
-        maker: The ``FormCompiler`` of the model, which made it.
-        matcher: The grammar at its beginning.
-        left_out: The keywords of the request's schemas that it cannot enforce, by field.
-    """
+    """A constraint, compiled for one model and one answer."""
 
     maker: Any
     matcher: Any
@@ -53,11 +47,7 @@ class Form:
 
 
 class FormMissing(EngineError):
-    """A constrained request came without a form of the loaded model.
-
-    Attributes:
-        maker: The ``FormCompiler`` that can prepare it.
-    """
+    """A constrained request came without a form of the loaded model."""
 
     def __init__(self, maker: Any) -> None:
         super().__init__("the model changed before the form of the answer was prepared; try again")
@@ -135,8 +125,6 @@ class TokenConstraint:
 
     Attributes:
         failure: Why the answer can no longer follow its grammar; None while it can.
-        spent_s: The processor time that its grammar has taken since the last token.
-        is_own: Whether it is a grammar of the client's own, whose work can grow with the answer.
     """
 
     def __init__(
@@ -255,13 +243,7 @@ class TokenConstraint:
         return fork
 
     def expected(self, limit: int, habits: Mapping[bytes, int]) -> list[int]:
-        """Return up to about ``limit`` tokens that are expected to follow.
-
-        Args:
-            limit: How many tokens to look for.
-            habits: For places where several tokens may follow: the expected one, by the allowed
-                bits.
-        """
+        """Return up to about ``limit`` tokens that are expected to follow."""
         if not self._is_decided:
             return []
         ids: list[int] = []

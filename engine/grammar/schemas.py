@@ -89,12 +89,7 @@ ESCAPE_OR_CLASS = re.compile(r"\\[^bB1-9k]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTAL
 
 
 class PreparedSchema(NamedTuple):
-    """A schema that the compiler takes.
-
-    Attributes:
-        schema: The schema.
-        left_out: The keywords that are not enforced, such as ``properties.tags.uniqueItems``.
-    """
+    """A schema that the compiler takes."""
 
     schema: dict[str, Any]
     left_out: tuple[str, ...]

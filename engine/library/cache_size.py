@@ -20,12 +20,7 @@ BYTES_PER_VALUE = 2
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The layers of a model that keep a window of the last tokens.
-
-    Attributes:
-        tokens: How many they keep.
-        token_bytes: What one token takes in all these layers together.
-    """
+    """The layers of a model that keep a window of the last tokens."""
 
     tokens: int
     token_bytes: int
@@ -33,13 +28,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class CacheSize:
-    """The memory of one answer's cache, in bytes; all zero where it is not known.
-
-    Attributes:
-        token_bytes: What each token takes in the layers that keep every token.
-        fixed_bytes: What the layers take whose state never grows.
-        windows: The layers that keep a window.
-    """
+    """The memory of one answer's cache, in bytes; all zero where it is not known."""
 
     token_bytes: int = 0
     fixed_bytes: int = 0
@@ -77,11 +66,6 @@ def estimated(
     """Estimate a model's cache from its configuration; zero where that says too little.
 
     The configuration does not state the size of states that never grow; they are left out.
-
-    Args:
-        config: The configuration.
-        value_bytes: The bytes of a number in the cache.
-        has_head: Whether a draft head of its own, which is one more layer, is used with it.
     """
     text = config.get("text_config")
     scope = {**config, **(text if isinstance(text, dict) else {})}

@@ -283,13 +283,7 @@ def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile])
 
 
 def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
-    """Return why a download does not fit on the disk, with a remedy; empty if it fits.
-
-    Args:
-        repository: ``owner/name``.
-        cache: The folder to write to.
-        missing_bytes: The size of the files that are not there; begun ones count in full.
-    """
+    """Return why a download does not fit on the disk, with a remedy; empty if it fits."""
     needed = max(0, missing_bytes - begun_bytes(_folder(cache, repository)))
     folder = next(path for path in (cache, *cache.parents) if path.exists())
     free = shutil.disk_usage(folder).free

@@ -62,10 +62,7 @@ class DownloadProgress:
     """The progress of a download.
 
     Attributes:
-        phase: Asking the hub, fetching files, verifying them.
-        done_bytes: Bytes that are on the disk, or that have been verified.
         total_bytes: Bytes of all files; 0 while they are not known.
-        file: The file that is being fetched or verified.
     """
 
     phase: DownloadPhase

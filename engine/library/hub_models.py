@@ -49,13 +49,9 @@ class HubModel:
     """A model that a hub offers.
 
     Attributes:
-        name: ``owner/name``.
         size_bytes: Size of its weight files; None if the hub does not state it.
         bits: Bits of a quantized weight; None if it is not quantized, or that is not stated.
-        downloads: How often it was downloaded in the last month.
-        updated: The day of its last change, if that is known.
         license: The license's identifier; empty if there is none.
-        is_gated: Whether its terms have to be accepted on its page before a download.
         commit: The newest revision; empty if it is not stated.
         need: The memory that it needs, by the estimate that loading uses; None while its
             configuration has not been read.
@@ -147,12 +143,7 @@ def _license(tags: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search.
-
-    Attributes:
-        models: The most downloaded first.
-        has_more: Whether the hub has more of them.
-    """
+    """The result of a search."""
 
     models: tuple[HubModel, ...]
     has_more: bool = False

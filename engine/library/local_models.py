@@ -40,17 +40,11 @@ class FoundModel:
     """A model folder on disk.
 
     Attributes:
-        name: The folder's name, or the repository in a Hugging Face cache.
-        folder: Where its configuration and weights are.
-        origin: Where it comes from.
-        size_bytes: Size of its weight files; of a partial download, all that has arrived of them.
         architecture: ``model_type`` of its configuration; empty if it has none.
         context_length: Most tokens of prompt and answer; 0 if it cannot be read.
         bits: Bits of a quantized weight; None for a model that is not quantized.
         problem: Why it cannot be loaded, in words; empty if no reason is known.
         obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
-        is_partial: Whether files are missing that a download would add.
-        is_gguf: Whether it is in the format of other programs, which MLX cannot read.
         pairing: The same for a model and the assistants that can draft for it; empty for others.
     """
 
@@ -169,14 +163,7 @@ def _missing(folder: Path, config: dict[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ModelFolders:
-    """The places where models may be.
-
-    Attributes:
-        bundled: The model that comes with the program.
-        added: Folders added by the user: a model's own, or one with model folders.
-        hub_cache: The cache of Hugging Face's tools.
-        lm_studio: Where LM Studio keeps models.
-    """
+    """The places where models may be."""
 
     bundled: Path | None = None
     added: tuple[Path, ...] = ()

@@ -37,8 +37,6 @@ class Memory:
     """A machine's memory, in bytes.
 
     Attributes:
-        usable: The most that models may use.
-        available: The memory that is free now or can be freed at once.
         total: All memory; 0 where it is not known.
     """
 
@@ -49,14 +47,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """The memory that a model needs, in bytes.
-
-    Attributes:
-        weights: What the weights take once they are loaded.
-        cache: Keys and values of ``context`` tokens.
-        headroom: The memory for computing, beside weights and cache.
-        context: The tokens of context that ``cache`` is for.
-    """
+    """The memory that a model needs, in bytes."""
 
     weights: int
     cache: int

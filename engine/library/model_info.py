@@ -9,13 +9,7 @@ from engine.stopping.record import describe_source
 
 @dataclass(frozen=True, slots=True)
 class EosToken:
-    """An id that ends generation.
-
-    Attributes:
-        token_id: The id.
-        text: Its text.
-        source: Where it is named, as in ``StopInfo.source``.
-    """
+    """An id that ends generation."""
 
     token_id: int
     text: str
@@ -32,10 +26,6 @@ class DraftInfo:
     """A smaller model with the same vocabulary that drafts tokens for the model.
 
     Attributes:
-        id: Its name.
-        path: Its folder.
-        size_bytes: Size of its weight files.
-        cache: The memory of its own cache for one answer.
         held_bytes: What its weights take in memory; 0 for as much as their files.
     """
 

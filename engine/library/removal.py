@@ -24,13 +24,7 @@ class RemovalFailed(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What removing a model deletes.
-
-    Attributes:
-        name: The model.
-        folder: The folder that is deleted, with everything in it.
-        freed_bytes: How many bytes that frees.
-    """
+    """What removing a model deletes."""
 
     name: str
     folder: Path
@@ -84,9 +78,6 @@ def remove_replaced_revision(folder: Path) -> int:
     """Delete a downloaded revision that a newer one has replaced; return the bytes that it frees.
 
     Files that it shares with another revision stay, and a revision that a branch or tag names.
-
-    Args:
-        folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
 
     Raises:
         RemovalFailed: The folder is not in such a cache.

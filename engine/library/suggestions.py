@@ -23,19 +23,7 @@ _COMFORTABLE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class SuggestedModel:
-    """A model that is worth a try.
-
-    Attributes:
-        name: ``owner/name`` on huggingface.co.
-        size_mb: Size of its weight files, in millions of bytes, rounded.
-        token_bytes: The cache memory of one token in all layers together.
-        license: The license's identifier.
-        purpose: Its use, in a few words.
-        bits: Bits of a quantized weight.
-        title: Its name as people say it, and
-        summary: what it is good at, in a sentence; only of the models that are recommended to
-            people who have none yet.
-    """
+    """A model that is worth a try."""
 
     name: str
     size_mb: int

@@ -17,11 +17,7 @@ _SPACE = b" \n\r\t"
 
 
 def vocabulary_key(folder: Path) -> str:
-    """Return a text that is the same for models with the same tokens; empty where that is unknown.
-
-    Args:
-        folder: A model's folder. Only the form of tokenizers that has a ``tokenizer.json`` is read.
-    """
+    """Return a text that is the same for models with the same tokens; empty where it is unknown."""
     file = folder / "tokenizer.json"
     try:
         state = os.stat(file)

@@ -55,13 +55,7 @@ def indexed_weights(folder: Path) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class WeightsInMemory:
-    """What a model's weights are once they are loaded, as its files tell before.
-
-    Attributes:
-        size_bytes: Their size.
-        value_bytes: The bytes of a number that the model computes with.
-        has_head: Whether a draft head of its own is among them.
-    """
+    """What a model's weights are once they are loaded, as its files tell before."""
 
     size_bytes: int
     value_bytes: int
@@ -142,15 +136,7 @@ def _is_installed(package: str) -> bool:
 
 
 class _Stored(NamedTuple):
-    """What the header of a safetensors file says of its weights.
-
-    Attributes:
-        sizes: The bytes of all weights, by the names of their kinds of numbers.
-        scales: The kinds of the scales of quantised weights.
-        plain: How many weights are not quantised.
-        groups: How many groups of quantised weights there are: each has one scale.
-        heads: The names of weights that may belong to a draft head.
-    """
+    """What the header of a safetensors file says of its weights."""
 
     sizes: Mapping[str, int]
     scales: frozenset[str]

@@ -63,13 +63,7 @@ class AnswerSetup:
     """Everything that is needed to read one answer.
 
     Attributes:
-        setting: Where the answer begins, in which format, and how much the context leaves.
-        rules: The stops of the request.
         max_tokens: The request's limit; None for as many tokens as the context has room for.
-        vocabulary: The vocabulary of the answer.
-        detokenizer: Turns token ids into text; for this answer alone.
-        new_reader: Makes the reader of a call.
-        reports_spans: Whether to report for each token its part of the text.
     """
 
     setting: DecodingContext
@@ -393,8 +387,6 @@ class AnswerBuilder:
     """One answer, from its tokens to its events and its record.
 
     Attributes:
-        vocabulary: The vocabulary of the answer.
-        reader: Reads the tokens.
         spans: Tracks which tokens the answer's text comes from; None where nobody asks.
     """
 

@@ -25,12 +25,7 @@ _MARK = re.compile(r"""[{}\[\]()"'\\]""")
 
 @dataclass(frozen=True, slots=True)
 class BareCalls:
-    """How a call without tags begins.
-
-    Attributes:
-        whole: Matches text that begins a call for certain.
-        begun: Matches text that may still become that.
-    """
+    """How a call without tags begins."""
 
     whole: re.Pattern[str]
     begun: re.Pattern[str]

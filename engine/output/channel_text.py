@@ -126,11 +126,6 @@ class ChannelText:
     def close_call(self, is_armed: bool, ending: Ending, tail: str = "") -> str | None:
         """Close the open call. Deliver other text to the channel around it, where stops count.
 
-        Args:
-            is_armed: Whether stops count.
-            ending: How its text ended.
-            tail: The end of the call's text, if that was held back as a possible tag.
-
         Returns:
             The text that was held back up to here, as a possible stop or tag; None for a call.
         """

@@ -34,12 +34,7 @@ class Beginning:
     """Where an answer begins, which follows from the end of its prompt.
 
     Attributes:
-        channel: The channel that is open.
         header: The part of a message's header that is in the prompt; None outside of headers.
-        call: The part of an open tool call that is in the prompt.
-        tool_name: The tool that the open call's tag named.
-        strips_space: Whether white space at the beginning is the template's, which comes between
-            the end of reasoning and the answer.
     """
 
     channel: Channel = Channel.TEXT
@@ -59,16 +54,6 @@ class TagSplitter:
 
     Tags that are one token are recognised by id, so that the same characters typed out by the model
     stay text; tags of several tokens are recognised by text.
-
-    Attributes:
-        channel: The channel that is open now.
-        tags: Tokens that are structure by themselves, by id: ``take_tag`` must see them.
-        parts: Special tokens that are part of a longer tag, by id, with the text to ``feed`` for
-            them.
-        in_header: Whether a header is open; none of it is text.
-        scans_text: Whether text must go through ``feed``.
-        closes_calls: Whether a call has an end mark of its own; if not, it ends with the answer.
-        keeps_specials: Whether special tokens inside a call are a part of it.
     """
 
     def __init__(

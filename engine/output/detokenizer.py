@@ -86,11 +86,6 @@ class TokenizerDetokenizer:
     """For tokenizers whose pieces depend on their neighbours: asks the tokenizer's own decoder.
 
     A piece adds its text to that of the pieces before it; only the last few are kept.
-
-    Args:
-        decode: Returns the text of a list of ids, special ones included, nothing cleaned up.
-        special: Ids whose text is skipped.
-        before: The last ids of the text that it continues; empty if it begins a text.
     """
 
     __slots__ = ("_decode", "_ids", "_special", "_text")

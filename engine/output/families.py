@@ -428,14 +428,7 @@ _NO_FIELDS = {**TagFamily().saved(), **HeaderFamily({}).saved()}
 
 
 def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
-    """Return the family of a loaded model.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        vocabulary: The model's token ids.
-        call_style: mlx-lm's name for the format of its tool calls; empty where it has none. A
-            format that only we know is found here.
-    """
+    """Return the family of a loaded model."""
     return headers_of(vocabulary) or tags_of(tokenizer, vocabulary, call_style)
 
 

@@ -33,8 +33,6 @@ class KeptTrace(NamedTuple):
     """Identifies a kept trace.
 
     Attributes:
-        run_id: The run's id.
-        conversation_id: The id of its conversation.
         written_at: When it was written, in Unix seconds; the oldest are deleted first.
     """
 

@@ -55,14 +55,7 @@ class Recording:
     """A recorded run, with everything that a replay with other stops needs.
 
     Attributes:
-        setting: What the pipeline must know of the model.
-        rules: The stops of the run.
         max_tokens: Its limit of tokens; None for none.
-        tokens: All sampled tokens.
-        residue: Text that appeared only when the detokenizer was finished.
-        calls: The parsed calls, by their raw text.
-        stop: Why the run ended.
-        speculation: The counts of its draft tokens.
         budget_end: Where a budget ended its reasoning; None where none did.
     """
 
@@ -83,11 +76,6 @@ class Replayed:
 
     Attributes:
         stop: Why it stopped; None if the recording ends before that.
-        text: The answer.
-        thinking: The reasoning.
-        calls: The tool calls.
-        output_tokens: Tokens up to the end.
-        events: All events, traces included if they were asked for.
     """
 
     stop: StopInfo | None = None

@@ -25,15 +25,8 @@ class RunTrace:
     """The trace of one run, while it grows and afterwards.
 
     Attributes:
-        setting: The model's side of the run.
-        rules: Its stops.
         max_tokens: Its limit of tokens; None for none.
-        tokens: Its tokens; of a long run, the newest.
-        stop: Why it ended, once it has.
-        residue: Text that appeared only at the end.
-        speculation: The counts of its draft tokens.
         budget_end: Where a budget ended its reasoning; None where none did.
-        calls: The parsed tool calls, by their raw text.
         vocabulary: The model's vocabulary; None for a saved run.
         request: The request; None for a saved run.
     """

@@ -13,15 +13,7 @@ from engine.stopping.rules import StopRules
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stop that completed.
-
-    Attributes:
-        rule: Index of the string in the matcher's list.
-        value: The string.
-        offset: Code points of the channel's text before it.
-        dropped: The text that was cut off: the stop and the rest of its last piece (only the rest
-            if the stop is kept).
-    """
+    """A stop that completed."""
 
     rule: int
     value: str
@@ -43,14 +35,7 @@ def _failures(string: str) -> "array[int]":
 
 
 class StopMatcher:
-    """Looks for stop strings in one channel's text.
-
-    Attributes:
-        match: The match, once there is one; nothing may be fed after it.
-        held: The text that is being held back.
-        progress: For each string, how many of its first characters the text now ends with.
-        seen: Code points fed so far.
-    """
+    """Looks for stop strings in one channel's text."""
 
     __slots__ = ("_failures", "_firsts", "_strings", "held", "match", "progress", "seen")
 

@@ -235,8 +235,6 @@ class BudgetEnd:
 
     Attributes:
         token_index: The index of the first forced token, from 0 over the generated tokens.
-        forced: How many tokens end the reasoning; the answer may be over before the last of them.
-        budget: The most tokens of reasoning that the answer could have.
     """
 
     token_index: int
@@ -301,10 +299,6 @@ class VerifiedDrafts:
     """The result of one pass that checked the guesses for a row.
 
     The first token of the step was known before the pass; the accepted guesses follow it.
-
-    Attributes:
-        guesses: The origin of each guess that was checked, in order.
-        origins: The origin of each token that the step gave the row.
     """
 
     guesses: tuple[TokenOrigin, ...]

@@ -17,11 +17,8 @@ class TokenStats:
     """How likely a sampled token was, from the model's log-probabilities (natural logarithm).
 
     Attributes:
-        logprob: The log-probability of the token itself.
         rank: 0 for the most likely token.
-        top: The most likely tokens with their log-probabilities, best first.
         eos_probability: Probability, from 0 to 1, that the answer would have ended here.
-        chosen: The ids that the request chose, with their log-probabilities.
     """
 
     logprob: float

@@ -101,11 +101,7 @@ CallPart = CallStart | str
 
 
 class StreamBuffer:
-    """Text that arrives piece by piece and is taken from the front.
-
-    Attributes:
-        repairs: Brackets that were added or left out; one at most is repaired.
-    """
+    """Text that arrives piece by piece and is taken from the front."""
 
     __slots__ = ("_before", "_index", "_text", "repairs")
 
@@ -263,14 +259,7 @@ def _end_before_mark(text: str, start: int, marks: Sequence[str]) -> int:
 
 
 class CallWriter:
-    """Collects the parts that a reader finds, until they are taken.
-
-    Attributes:
-        count: The calls that have begun.
-        whole: Of these, the calls that stand whatever follows.
-        end: The place in the text after those, and after the white space behind them.
-        nested: Tags of calls that were opened in the open value and not closed there.
-    """
+    """Collects the parts that a reader finds, until they are taken."""
 
     __slots__ = ("_parts", "_pending", "_texts", "count", "end", "nested", "whole")
 
@@ -326,12 +315,7 @@ Format = Callable[[StreamBuffer, CallWriter], Waiting[None]]
 
 
 class CallReader:
-    """Reads the calls of one text while it is written.
-
-    Attributes:
-        count: The calls of the finished text, the first of all begun calls.
-        end: The place in the text after them; what follows is no call.
-    """
+    """Reads the calls of one text while it is written."""
 
     __slots__ = ("_buffer", "_is_over", "_reading", "_writer", "count", "end")
 

@@ -63,13 +63,7 @@ STYLES = frozenset({*_FORMATS, *TAGS})
 
 
 def readers(call_style: str, tools: Sequence[Tool], marks: Sequence[str | None] = ()) -> NewReader:
-    """Return a function that makes a reader for each call of one answer.
-
-    Args:
-        call_style: The name of the format of the model's calls.
-        tools: The tools of the answer; their schemas are the guide where a format has no types.
-        marks: The tags around calls, which may also stand between two.
-    """
+    """Return a function that makes a reader for each call of one answer."""
     types, between = ToolTypes(tools), tuple(mark for mark in marks if mark)
     style: Format | None = None
     if call_style in TAGS:

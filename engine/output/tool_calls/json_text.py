@@ -55,14 +55,7 @@ def is_number(text: str) -> bool:
 
 
 class JsonReader:
-    """Reads JSON and writes it while it arrives.
-
-    Args:
-        text: The text.
-        write: Takes the JSON that is written.
-        keeps_space: Whether white space and escapes stay as they are; otherwise the text is what
-            ``json.dumps`` writes, but for its numbers.
-    """
+    """Reads JSON and writes it while it arrives."""
 
     __slots__ = ("_keeps_space", "_text", "_write")
 

@@ -53,12 +53,7 @@ _ANYTHING = (_Alternative(_TYPES),)
 
 @dataclass(frozen=True, slots=True)
 class ParameterType:
-    """What the text of one parameter can be.
-
-    Attributes:
-        alternatives: What its schema allows.
-        is_declared: Whether it has a schema that says anything.
-    """
+    """What the text of one parameter can be."""
 
     alternatives: tuple[_Alternative, ...]
     is_declared: bool = True

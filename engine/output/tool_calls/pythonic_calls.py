@@ -27,10 +27,6 @@ def pythonic(types: ToolTypes, marks: Sequence[str]) -> Format:
     """Return the format of calls in Python: calls, or lists of them, each on a line.
 
     The calls come when the text is complete.
-
-    Args:
-        types: The tools of the answer, which name parameters that the code does not name.
-        marks: What stands around calls, and may stand between two of them.
     """
     as_json = json_format(types, marks)
 

@@ -36,17 +36,8 @@ class Tags:
     """The tags of one format.
 
     Attributes:
-        call: What stands before the name of a call and behind it.
-        parameter: What stands before the name of a parameter and behind it.
-        value_end: The end of a value.
         call_end: The end of a call; empty where a call ends with its text.
-        value_start: A tag between a parameter's name and its value.
         call_name: The attribute that names the tool; empty where the name stands alone.
-        parameter_name: The attribute that names the parameter.
-        string_mark: What an attribute says where the value is text; other values are JSON then.
-        json: What stands around arguments that are one JSON object.
-        has_line_ends: Whether the template writes a line end before and behind each value.
-        has_cdata: Whether a value may be a CDATA section.
     """
 
     call: tuple[str, str]
