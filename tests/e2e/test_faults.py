@@ -4,11 +4,9 @@ Each ends with a clear message and loses nothing. Other faults are tested where 
 port, two instances, a killed step, damaged weights, a hung client, a broken download.
 """
 
-import contextlib
 import json
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -81,30 +79,6 @@ def test_a_server_starts_even_if_its_folders_cannot_be_used(
     with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
         assert json.load(answer)["status"] == "ok"
     assert server.end() == 0
-
-
-def test_a_server_without_free_connections_logs_it_once_and_recovers() -> None:
-    # As many as mlx-lm's import and the server need, and fewer than the server would request.
-    server = ServeProcess("--port", "0", preexec_fn=lambda: limit_open_files(100))
-    try:
-        url = server.wait_until_ready()
-        place = urllib.parse.urlsplit(url)
-        with contextlib.ExitStack() as stack:
-            for _ in range(150):
-                stack.enter_context(
-                    socket.create_connection((str(place.hostname), place.port), timeout=60)
-                )
-            ends_at_s = time.monotonic() + 60
-            while not server.has_errors:
-                assert time.monotonic() < ends_at_s
-                time.sleep(0.05)
-            time.sleep(1.2)  # asyncio tries again every second
-        with urllib.request.urlopen(f"{url}/health", timeout=60) as answer:
-            assert json.load(answer)["status"] == "ok"
-    finally:
-        server.end()
-    assert len(server.errors) == 1, "".join(server.errors[:60])
-    assert "new connections wait: Too many open files" in server.errors[0]
 
 
 def test_the_limit_of_open_files_is_raised_and_stays_raised_with_a_model() -> None:

@@ -180,7 +180,6 @@ def test_a_server_with_a_certificate_answers_over_https_without_a_warning(
 @pytest.mark.parametrize(
     ("option", "words", "made"),
     [
-        ("--tls-cert", "has expired", {"from_day": -9, "to_day": -2}),
         ("--tls-key", "protected by a passphrase", {"passphrase": b"secret"}),
     ],
 )
