@@ -177,7 +177,7 @@ class TextReader:
         if self._dimensions is not None and self._dimensions > hidden.shape[-1]:
             raise InvalidRequest(
                 "dimensions",
-                f"must be at max_tokens {hidden.shape[-1]}, which this model's vectors have, not "
+                f"must be at most {hidden.shape[-1]}, which this model's vectors have, not "
                 f"{self._dimensions}",
             )
         positions = mx.arange(self._read, self._read + inputs.shape[1])[None]

@@ -20,7 +20,7 @@ from engine.inference.running_cache import extracted
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import without_head
 
-# A prompt waits for another that has at max_tokens so many times as much left to read.
+# A prompt waits for another with at most this multiple of its remaining tokens.
 _MAX_RATIO = 4
 # A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
 # about as long as copying them.
