@@ -94,7 +94,6 @@ class ToolsInChat(QObject):
     """The tools of the open conversation.
 
     Signals:
-        servers_requested: Request to see the window of tool servers.
         lost_changed: Other servers than before wait to be started again; carries their names.
     """
 
@@ -143,12 +142,7 @@ class ToolsInChat(QObject):
         self.popover.pop_up(self._composer.tools)
 
     def follow_view(self, view: AnswerView, session: ConversationController | None = None) -> None:
-        """Connect the cards of an answer's calls with their actions.
-
-        Args:
-            view: The answer.
-            session: What runs the calls; None for the open conversation's own.
-        """
+        """Connect the cards of an answer's calls with their actions."""
         message = view.message
         session = session or self._workspace.current
         view.calls.decided.connect(partial(self._decide, session))
@@ -248,12 +242,7 @@ class ToolsInChat(QObject):
 
 
 class ChatPanel(QWidget):
-    """Shows the open conversation and sends messages.
-
-    Signals:
-        stops_requested: The stop panel should be shown: the user chose a reason or a suggestion.
-        switch_requested: Request to choose another model.
-    """
+    """Shows the open conversation and sends messages."""
 
     stops_requested = Signal()
     switch_requested = Signal()

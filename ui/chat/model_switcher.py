@@ -63,11 +63,7 @@ _STEPS = {
 
 
 class MissingModelBar(QFrame):
-    """Says which model is gone, and offers other models.
-
-    Signals:
-        switch_requested: Request to choose a model from the list.
-    """
+    """Says which model is gone, and offers other models."""
 
     switch_requested = Signal()
 
@@ -127,7 +123,6 @@ class ModelBadge(QWidget):
     """Shows which model answers; loading can be cancelled, and retried after a failure.
 
     Signals:
-        switch_requested: Request to choose another model.
         menu_requested: Request to see what can be done with the model; carries the place.
     """
 
@@ -421,17 +416,7 @@ class ModelDelegate(RowDelegate):
 
 
 class ModelSwitcher(Popover):
-    """Chooses the model of the open conversation.
-
-    Signals:
-        more_requested: Request to see the window of models.
-        closed: It was closed; the composer gets the focus.
-
-    Attributes:
-        field: The field for the words.
-        list: The models.
-        anyway: The button that loads a model although it may not fit.
-    """
+    """Chooses the model of the open conversation."""
 
     more_requested = Signal()
     closed = Signal()
@@ -607,8 +592,6 @@ class _FindField(SearchLineEdit):
 
     Signals:
         step_requested: An arrow key was pressed; carries how many rows to go down.
-        chosen: The user chose the selected row.
-        left: Request to close the list.
     """
 
     step_requested = Signal(int)

@@ -36,7 +36,6 @@ class UnsavedText(QObject):
     """Decides whether a window may close, and asks the user if text would be lost.
 
     Signals:
-        export_requested: The conversations are to be written to another file.
         quit_requested: The window is to be closed; carries whether text may be lost.
     """
 
@@ -105,7 +104,6 @@ class ProblemBar(QFrame):
     Where it is narrow, the other buttons are below the words.
 
     Signals:
-        solved: The problem is over.
         recovery_requested: Carries the path of the damaged file.
     """
 

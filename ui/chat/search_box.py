@@ -29,11 +29,7 @@ _SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.T
 
 
 class SearchField(SearchLineEdit):
-    """The field for the words.
-
-    Signals:
-        entered: Down or Enter was pressed, to go to the list.
-    """
+    """The field for the words."""
 
     entered = Signal()
 
@@ -121,7 +117,7 @@ class SearchFilters(QWidget):
             chip.narrowed.connect(self._narrow)
 
     def refresh(self) -> None:
-        """HubResult the folders that there are now."""
+        """Offer the folders that there are now."""
         for chip in self._chips:
             chip.refresh()
 
@@ -145,7 +141,6 @@ class SearchResults(QWidget):
 
     Signals:
         chosen: The user chose a hit; carries the ``Hit``.
-        left: The user goes back to the field by keyboard.
     """
 
     chosen = Signal(object)
@@ -219,11 +214,7 @@ class SearchResults(QWidget):
 
 
 class _ResultList(QListView):
-    """A list that leaves letters to the composer.
-
-    Signals:
-        left: Escape was pressed, or Up above the first result.
-    """
+    """A list that leaves letters to the composer."""
 
     left = Signal()
 

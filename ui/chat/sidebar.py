@@ -167,7 +167,6 @@ class ConversationView(QListView):
 
     Signals:
         opened: The user opened a conversation; carries the ``Conversation``.
-        delete_requested: Delete or Backspace was pressed.
         dropped: Conversations were dragged; carries them and the folder, or None for no folder.
     """
 
@@ -346,7 +345,6 @@ class Sidebar(QFrame):
 
     Signals:
         export_requested: Request to export conversations; carries them.
-        writing_requested: The user opened or began a conversation to write in it.
     """
 
     export_requested = Signal(list)

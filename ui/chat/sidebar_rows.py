@@ -48,11 +48,7 @@ Row = FolderHead | Conversation
 
 
 class SidebarRows(QAbstractListModel):
-    """The rows of the sidebar.
-
-    Signals:
-        filtered: The filters have changed.
-    """
+    """The rows of the sidebar."""
 
     filtered = Signal()
 

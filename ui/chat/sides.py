@@ -51,9 +51,7 @@ class SideColumn(QFrame):
     """Shows one answer.
 
     Signals:
-        keep_requested: Request to continue with this answer.
         reason_requested: Request to see why the answer ended; carries its ``Run``.
-        again_requested: Request for this answer again, because it failed.
         view_made: A part of the answer got a view; carries the ``AnswerView``.
     """
 
@@ -383,17 +381,7 @@ class SidesPage(QWidget):
 
 
 class VariantForm(QWidget):
-    """The settings of one more answer.
-
-    Attributes:
-        model: The model of the answer.
-        stops: Its stop list, one sequence per line.
-        temperature: Its temperature.
-        max_tokens: Its limit.
-        seed: Its seed.
-        thinking: Whether it reasons first.
-        system_prompt: Its system prompt.
-    """
+    """The settings of one more answer."""
 
     def __init__(self, now: Variant, models: list[tuple[str, Path | None]]) -> None:
         super().__init__()
@@ -476,11 +464,6 @@ class VariantForm(QWidget):
 
 class CompareDialog(QDialog):
     """Asks for the settings of the second answer.
-
-    Attributes:
-        form: The settings of the second answer.
-        problem: Why the question cannot be answered.
-        buttons: Answer and Cancel.
 
     Signals:
         submitted: The settings are chosen; carries the ``Variant``.

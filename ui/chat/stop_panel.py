@@ -51,12 +51,7 @@ WIDTH_PX = 366
 
 
 class VerdictView(QWidget):
-    """Shows one run, live while it streams; every state has its own words.
-
-    Attributes:
-        inspect: The button that opens the run in the Stop Inspector.
-        copy_report: The button that copies a report of the run.
-    """
+    """Shows one run, live while it streams; every state has its own words."""
 
     def __init__(self, model: Models) -> None:
         super().__init__()

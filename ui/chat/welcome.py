@@ -49,12 +49,7 @@ def figures_of(suggestion: SuggestedModel) -> str:
 
 
 class FirstModel(QFrame):
-    """Recommends one model, downloads it, and says when it can answer.
-
-    Signals:
-        ready: The model was downloaded and is loaded.
-        find_requested: Request to see the other models.
-    """
+    """Recommends one model, downloads it, and says when it can answer."""
 
     ready = Signal()
     find_requested = Signal()
@@ -203,7 +198,6 @@ class Welcome(QScrollArea):
 
     Signals:
         suggestion_chosen: The user chose a suggestion; carries the ``Suggestion``.
-        find_requested: Request to find a model on the hub.
     """
 
     suggestion_chosen = Signal(object)

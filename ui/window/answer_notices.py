@@ -26,15 +26,7 @@ Deliver = Callable[[str, str, Callable[[], None]], None]
 
 
 class AnswerNotices(QObject):
-    """Watches the answers of all conversations.
-
-    Signals:
-        waiting_changed: Other answers wait for the user now.
-
-    Attributes:
-        deliver: Shows a notification; None if the system has none.
-        waiting: The conversations whose answers wait for the user, the latest last.
-    """
+    """Watches the answers of all conversations."""
 
     waiting_changed = Signal()
 

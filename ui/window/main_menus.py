@@ -69,14 +69,7 @@ class WindowParts:
 
 
 class MainMenus(QObject):
-    """The menu bar of a window.
-
-    Signals:
-        quit_requested: The program is to end.
-
-    Attributes:
-        files: Exports and imports conversations.
-    """
+    """The menu bar of a window."""
 
     quit_requested = Signal()
 

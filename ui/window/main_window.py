@@ -53,18 +53,7 @@ _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
 
 
 class MainWindow(QMainWindow):
-    """Conversations, chat and stop panel.
-
-    Signals:
-        closed: The window was closed; running answers have been asked to end.
-
-    Attributes:
-        runs_in_background: Whether closing only hides the window. The application sets it.
-        choosing_model: Lets the user choose a model.
-        comparing: Answers a question twice, with other settings.
-        others: The program's other windows.
-        notices: Tells of answers that end while another program is in front.
-    """
+    """Conversations, chat and stop panel."""
 
     closed = Signal()
 
@@ -153,12 +142,7 @@ class MainWindow(QMainWindow):
         return move_focus(self, is_next)
 
     def start(self, model_path: Path | None = None, draft: Path | None = None) -> None:
-        """Begin the background work. Needs the running loop.
-
-        Args:
-            model_path: The model to load, if there is one.
-            draft: Its draft model in this session; None for the one that the user chose before.
-        """
+        """Begin the background work. Needs the running loop."""
         if model_path is not None:
             if draft is not None:
                 self.model_library.use_draft(model_path, draft)

@@ -54,13 +54,7 @@ _PURPOSE = (
 
 @dataclass(frozen=True, slots=True)
 class HelpFiles:
-    """Where the pages and the log are; None for what is not on this computer.
-
-    Attributes:
-        guide: The guide to the window.
-        changes: What is new in each version.
-        log_folder: The folder of log files.
-    """
+    """Where the pages and the log are; None for what is not on this computer."""
 
     guide: Path | None = None
     changes: Path | None = None
@@ -98,13 +92,7 @@ def report_details(version: str, model: str, verdict: str) -> str:
 
 
 def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -> QWidget:
-    """Say how to report a problem; copy the details, or show the log.
-
-    Args:
-        parent: The window.
-        details: What is copied.
-        log_folder: The folder of log files; None if there is none.
-    """
+    """Say how to report a problem; copy the details, or show the log."""
     answers = [BoxButton("Copy Details", lambda: copy_text(details))]
     if log_folder is not None and log_folder.is_dir():
         answers.append(BoxButton("Show the Log", lambda: show_in_files(parent, log_folder)))
@@ -212,11 +200,7 @@ if TYPE_CHECKING:
 
 
 class OtherWindows(QObject):
-    """Shows the windows and dialogs of the program that are not the main window.
-
-    Signals:
-        chat_requested: A downloaded model is ready; the main window should show an empty chat.
-    """
+    """Shows the windows and dialogs of the program that are not the main window."""
 
     chat_requested = Signal()
 

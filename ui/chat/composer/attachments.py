@@ -77,7 +77,6 @@ class ReadingFiles(QObject):
     """Reads files one after another, in their order.
 
     Signals:
-        changed: The files being read have changed.
         read: A file has been read; carries its owner and the ``Attachment``.
         refused: A file cannot be attached; carries its owner and the reason.
     """
@@ -149,12 +148,7 @@ def _give_up(files: list[ReadingFile]) -> None:
 
 
 class FileChip(QFrame):
-    """A small card with an icon, the name, a few words and one button.
-
-    Signals:
-        opened: It was clicked, or Enter or Space was pressed on it.
-        removed: Delete or Backspace was pressed on it.
-    """
+    """A small card with an icon, the name, a few words and one button."""
 
     opened = Signal()
     removed = Signal()
@@ -195,7 +189,7 @@ class FileChip(QFrame):
         self.updateGeometry()
 
     def offer_cut(self, is_cut: bool) -> None:
-        """HubResult to send only the beginning of the file, or all of it again."""
+        """Offer to send only the beginning of the file, or all of it again."""
         name = self.name.text()
         self.cut.setText("Send All" if is_cut else "Shorten")
         self.cut.setAccessibleName(f"Send all of {name}" if is_cut else f"Shorten {name}")
@@ -266,7 +260,6 @@ class FilePreview(Popover):
 
     Signals:
         chosen: The user chose other pages; carries the ``Attachment`` with these.
-        remove_wanted: Request to remove the file.
     """
 
     chosen = Signal(object)
@@ -390,10 +383,8 @@ class AttachmentRow(QWidget):
     """One chip for each file, with its size, its tokens, and a button that removes it.
 
     Signals:
-        changed: The attached files, or the files being read, have changed.
         read_for_another: A file was read, but its owner is no longer shown; carries the owner and
             the ``Attachment``.
-        left: The chip with the focus is gone, so another widget should get the focus.
     """
 
     changed = Signal()
@@ -475,11 +466,7 @@ class AttachmentRow(QWidget):
             self._preview.show_tokens(tokens.get(self._preview.file))
 
     def offer_cuts(self, cuts: Mapping[Attachment, int]) -> None:
-        """HubResult to shorten files that do not fit.
-
-        Args:
-            cuts: How many of their characters do.
-        """
+        """Offer to shorten files that do not fit."""
         self._cuts = cuts
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is None:

@@ -104,7 +104,6 @@ class MessageEditor(QFrame):
 
     Signals:
         submitted: The user confirmed the edited message; carries its text and its files.
-        left: The user cancelled the editing.
     """
 
     submitted = Signal(str, object)
@@ -238,9 +237,6 @@ class Composer(QFrame):
     """A card with a growing text field and a row of buttons.
 
     Signals:
-        submitted: Request to send the message, now or once the running answer has ended;
-            also without a message, if one waits. The field keeps it until ``clear``.
-        stop_requested: Request to stop the running answer.
         draft_left: An edited earlier prompt replaced the draft; carries the draft.
     """
 

@@ -188,7 +188,7 @@ class PresetOffers(QListWidget):
         return True
 
     def _offer(self) -> None:
-        """HubResult the matching presets, if the text begins with a slash."""
+        """Offer the matching presets, if the text begins with a slash."""
         text = self._composer.text
         is_requested = text.startswith("/") and "\n" not in text
         if not is_requested or not self._declined or not text.startswith(self._declined):
@@ -280,15 +280,7 @@ def sampling_field(name: str) -> NumberField:
 
 @dataclass(frozen=True, slots=True)
 class SettingsBasis:
-    """What the settings of a conversation stand on.
-
-    Attributes:
-        model: The name of the model that answers; empty if there is none.
-        own: The model's own numbers, by the names of the settings.
-        context_length: The most tokens of its context; 0 if that is not known.
-        saved: The settings that new conversations with the model begin with, if the user chose any.
-        usual: The settings of every other new conversation, from the preferences.
-    """
+    """What the settings of a conversation stand on."""
 
     model: str = ""
     own: Mapping[str, float] = field(default_factory=dict)

@@ -42,7 +42,6 @@ class ToolsPopover(Popover):
 
     Signals:
         edited: Carries the new ``ToolsInUse``.
-        servers_requested: Show the window of tool servers.
         resource_requested: Attach a resource; carries the ``ResourceInfo``.
         prompt_requested: Insert a prompt; carries the ``PromptInfo``.
     """

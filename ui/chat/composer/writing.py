@@ -97,8 +97,6 @@ class QueueCard(QFrame):
 
     Signals:
         changed: The user edited it; carries the ``QueuedMessage``, or None for one that is removed.
-        send_requested: Request for it to be sent now.
-        left: Its editor was closed, so that another widget should get the focus.
     """
 
     changed = Signal(object)
@@ -171,7 +169,6 @@ class QueueCards(QWidget):
     Signals:
         changed: The messages were edited; carries them as a tuple.
         send_requested: Request for one to be sent now; carries its number.
-        left: The focus should go to another widget.
     """
 
     changed = Signal(object)
@@ -190,12 +187,7 @@ class QueueCards(QWidget):
         self.hide()
 
     def show_messages(self, messages: Sequence[QueuedMessage], *, waits: bool) -> None:
-        """Show the messages that wait.
-
-        Args:
-            messages: The messages, in their order.
-            waits: Whether they are sent by themselves once the answer has ended.
-        """
+        """Show the messages that wait."""
         if tuple(messages) != self._messages:
             self._messages = tuple(messages)
             self._show_cards()

@@ -208,10 +208,8 @@ class AnswerView(QWidget):
     Signals:
         regenerate_requested: The user pressed "Retry" or "Regenerate".
             rewritten: The user replaced the text; carries the new text.
-        left: The user cancelled the editing.
         menu_requested: Request for its menu; carries the place on the screen.
         picture_requested: Request to see a picture; carries the ``Attachment``.
-        unpin_requested: Request not to send it with every question any more.
     """
 
     unpin_requested = Signal()

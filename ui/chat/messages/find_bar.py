@@ -31,8 +31,6 @@ class TextFinder(QObject):
     """Counts the places of a query, and goes from one to the next.
 
     Signals:
-        changed: The count or the current place has changed.
-        marked: The places to highlight have changed.
         match_chosen: A place should be scrolled to; carries its message.
     """
 
@@ -183,9 +181,6 @@ class FindBar(QFrame):
     """A field with count, next, previous and match case; hidden until the user opens it.
 
     Return goes to the next place, Shift+Return to the previous one, Escape closes the bar.
-
-    Signals:
-        closed: The bar was closed; the composer gets the focus.
     """
 
     closed = Signal()
@@ -289,12 +284,7 @@ class FindBar(QFrame):
 
 
 class FindingText(QObject):
-    """Finds text in the open conversation.
-
-    Attributes:
-        bar: The bar, hidden until the user opens it.
-        finder: The query and its places.
-    """
+    """Finds text in the open conversation."""
 
     def __init__(self, workspace: Workspace, column: MessageColumn, parent: QWidget) -> None:
         super().__init__(parent)

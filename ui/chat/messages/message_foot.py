@@ -49,15 +49,7 @@ class ReasonLine(QAbstractButton):
     def show_reason(
         self, model: str, word: str, figures: Sequence[str], icon: str, tone: Tone
     ) -> None:
-        """Show why an answer ended.
-
-        Args:
-            model: The name of the model; empty if it is not known.
-            word: The reason; empty if nobody recorded it, and then there is nothing to show.
-            figures: Its speed and length.
-            icon: The reason's icon.
-            tone: How it looks.
-        """
+        """Show why an answer ended."""
         self._model, self._word, self._icon, self._tone = model, word, icon, tone
         self._figures = " · ".join(figures)
         spoken = " · ".join(part for part in (model, word, self._figures) if part)
@@ -156,11 +148,7 @@ class ReasonLine(QAbstractButton):
 
 
 class MessageActions(QWidget):
-    """A row of buttons.
-
-    Signals:
-        version_stepped: Request for another version: -1 for the previous one, 1 for the next.
-    """
+    """A row of buttons."""
 
     version_stepped = Signal(int)
 

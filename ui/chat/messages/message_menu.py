@@ -197,7 +197,6 @@ class MessageChanges(QObject):
     Signals:
         deleted: Messages were deleted; carries the name of the action. The conversation's undo
             stack can restore them.
-        restored: Deleted messages were restored.
     """
 
     deleted = Signal(str)

@@ -353,12 +353,7 @@ class ViewportCache(QObject):
 
 
 class ScrollAnchor(QObject):
-    """Scrolls a column for its reader.
-
-    Signals:
-        moved: Another part of the column is visible.
-        grown: The height of the column has changed.
-    """
+    """Scrolls a column for its reader."""
 
     moved = Signal()
     grown = Signal()

@@ -33,9 +33,7 @@ class PromptLine(QWidget):
     """Says which messages above are not sent, or are sent as a summary.
 
     Signals:
-        send_all_requested: Request for all messages to be sent again.
         summary_edited: The user changed the summary; carries its text, empty for none.
-        left: The focus should go to another widget.
     """
 
     send_all_requested = Signal()
@@ -194,11 +192,8 @@ class QuestionView(QWidget):
 
     Signals:
         edited: The user edited the question; carries the new text and files.
-        left: The user cancelled the editing.
         menu_requested: Request for its menu; carries the place on the screen.
         picture_requested: Request to see a picture; carries the ``Attachment``.
-        unpin_requested: Request not to send it with every question any more.
-        send_all_requested: Request for all messages above it to be sent again.
         summary_edited: The user changed the summary of the messages above; carries its text.
     """
 

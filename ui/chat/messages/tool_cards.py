@@ -508,7 +508,6 @@ class ToolCards(QWidget):
 
     Signals:
         decided: Carries the id of a call and the ``Decision``.
-        continue_requested: Run more calls than the limit.
         replied: The user answered a server's question; carries the call's id and the reply.
         restart_requested: Carries the name of the server to restart.
         picture_requested: Carries the ``Attachment`` to open.

@@ -64,13 +64,6 @@ async def summary_of(
 ) -> str:
     """Return a summary of messages, made by the model.
 
-    Args:
-        messages: The messages.
-        before: The summary of what came before them; empty for none.
-        engine: Answers.
-        model: The model.
-        advance: Called with the progress as text.
-
     Raises:
         SummaryFailed: The model wrote none.
     """

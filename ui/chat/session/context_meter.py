@@ -28,21 +28,7 @@ _PART_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The result of a count.
-
-    Attributes:
-        message: The tokens of the message.
-        prompt: The tokens of the prompt that would be sent.
-        context: The tokens that the context holds.
-        without_files: The tokens of the prompt without the message's files; None without files.
-        files: The tokens of each file.
-        is_lower_bound: Whether ``prompt`` is a lower bound.
-        total: The tokens of the prompt if nothing were left out.
-        is_lower_bound_total: Whether that is a lower bound.
-        left_out: The earlier messages that would not be sent; None if all would.
-        when_full: What becomes of the oldest messages when the context is full.
-        cuts: How many characters of the message's files fit, if it is too long for all of them.
-    """
+    """The result of a count."""
 
     message: int
     prompt: int

@@ -78,12 +78,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class ChatContext:
-    """The parts of a window that all of its conversations use.
-
-    Attributes:
-        when_full: What becomes of the oldest messages when the context is full, unless a
-            conversation has its own choice.
-    """
+    """The parts of a window that all of its conversations use."""
 
     engine: Engine
     store: ConversationStore
@@ -107,14 +102,7 @@ class ConversationController(QObject):
         is_running_changed: An answer began, or all have ended; carries whether one is running.
         continued: The answer continues after calls, or with other stops; carries the new ``Run``.
         message_changed: A question's files were cut; carries the ``ConversationMessage``.
-        sides_changed: Comparing two answers has begun or ended.
         need_changed: An answer began or ceased to wait for the user; carries its ``Run``.
-
-    Attributes:
-        stops: The stop list.
-        shown_run: The run whose reason the stop panel shows.
-        last_answer: The answer that was begun last.
-        sides: The controllers of two answers that are compared, on the same messages; else empty.
     """
 
     message_appended = Signal(object)
@@ -285,13 +273,7 @@ class ConversationController(QObject):
             self._tools.reply(call_id, reply)
 
     def cut_result(self, answer: ConversationMessage, call_id: str, sent_chars: int | None) -> None:
-        """Let the model get only the beginning of a result from the next prompt on, or all of it.
-
-        Args:
-            answer: The answer with the call.
-            call_id: The call.
-            sent_chars: How many characters of its result go; None for all.
-        """
+        """Send only the beginning of a result from the next prompt on; None for all of it."""
         run = answer.run
         if run is None:
             return
@@ -345,14 +327,6 @@ class ConversationController(QObject):
 
         The answers are versions of one message from the beginning, so that none is lost if the
         program ends before one is chosen.
-
-        Args:
-            other: The settings of the second answer.
-            text: The question; the last one is answered again if this is empty.
-            files: The files of the question.
-
-        Returns:
-            Whether the answers were begun.
         """
         questions = [message for message in self.conversation.messages if message.run is None]
         is_new = bool(text.strip() or files)

@@ -96,11 +96,7 @@ _SHOWN: dict[int, Callable[[Conversation], Any]] = {
 
 
 class FolderList(QObject):
-    """All folders; each conversation's placement names its folder.
-
-    Signals:
-        changed: A folder was added, changed or removed.
-    """
+    """All folders; each conversation's placement names its folder."""
 
     changed = Signal()
 
@@ -166,9 +162,7 @@ class ConversationList(QAbstractListModel):
 
     Signals:
         renamed: A conversation has another title; carries the ``Conversation``.
-        placed: Conversations changed their folder, or were archived or unarchived.
         undoable: An action was done that can be undone; carries its name.
-        undone: The last action was undone.
         restored: A deleted conversation is back; carries the ``Conversation``.
     """
 

@@ -20,12 +20,7 @@ class ConversationModel(QObject):
     """Keeps the choice of the open conversation's model, and follows its state.
 
     Signals:
-        changed: The model or its state has changed.
         chosen: The model of a conversation has changed; carries the ``Conversation``.
-
-    Attributes:
-        models: The engine's models.
-        library: The models on this computer, to find one that was moved.
     """
 
     changed = Signal()

@@ -18,14 +18,9 @@ class OpenConversations(QObject):
     """Opens conversations, and unloads those that were not shown for a while.
 
     Signals:
-        answer_began: An answer began in one of them.
         answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
         need_changed: An answer began or ceased to wait for the user; carries its ``Conversation``
             and its ``Run``.
-
-    Attributes:
-        requested: The conversation that is being loaded to be shown, which is not unloaded.
-        is_closing: Whether the program ends.
     """
 
     answer_began = Signal()

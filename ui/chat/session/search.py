@@ -49,14 +49,7 @@ def since_days(days: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FoundConversation:
-    """A heading: a conversation with hits.
-
-    Attributes:
-        conversation_id: The conversation.
-        title: Its title.
-        hits: How many hits it has below.
-        named: The hit in its title; None for none.
-    """
+    """A heading: a conversation with hits."""
 
     conversation_id: str
     title: str
@@ -66,12 +59,7 @@ class FoundConversation:
 
 @dataclass(frozen=True, slots=True)
 class MoreHits:
-    """A row that shows more.
-
-    Attributes:
-        conversation_id: Whose hits it shows; empty for those of all conversations.
-        count: How many there are; 0 if that is not known.
-    """
+    """A row that shows more."""
 
     conversation_id: str = ""
     count: int = 0
@@ -86,11 +74,7 @@ SearchRow = FoundConversation | Hit | MoreHits
 
 
 class Search(QAbstractListModel):
-    """The hits of the newest query by conversation, that with the best hit first.
-
-    Signals:
-        changed: The hits, the query or the filter have changed.
-    """
+    """The hits of the newest query by conversation, that with the best hit first."""
 
     changed = Signal()
 

@@ -33,12 +33,7 @@ _CHATTER = re.compile(r"^(?:sure|certainly|of course|here (?:is|are)|i('m| am| c
 
 
 class Titles(QObject):
-    """Names a conversation once its first answer is there, unless the user has named it.
-
-    Attributes:
-        is_on: Whether conversations are named.
-        without: The folder of a model that cannot write titles; None for none.
-    """
+    """Names a conversation once its first answer is there, unless the user has named it."""
 
     def __init__(
         self,

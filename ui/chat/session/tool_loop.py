@@ -36,13 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolLoop:
-    """Runs the calls of one answer at a time.
-
-    Args:
-        on_change: Called when the progress of the run's calls has changed.
-        on_finished: Called once when the calls of an answer have ended, also after a cancel, with
-            whether the model continues.
-    """
+    """Runs the calls of one answer at a time."""
 
     def __init__(
         self,

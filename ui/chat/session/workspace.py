@@ -48,18 +48,10 @@ class Workspace(QObject):
 
     Signals:
         opened: Another conversation is shown; carries its ``ConversationController``.
-        selection_changed: Another conversation was chosen, which may still have to be loaded.
-        settings_changed: The settings or the tools of the open conversation were changed.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
         answering_changed: The open conversation began or ended an answer, or another one was
             opened; carries whether an answer is running.
-        stops_edited: The stop list of the open conversation was edited.
         message_requested: A message of the open conversation should be scrolled to; carries it.
-
-    Attributes:
-        in_memory: The open conversation, and others that were open or have running answers.
-        current: The controller of the open conversation.
-        titles: Lets the model name conversations.
     """
 
     opened = Signal(object)
