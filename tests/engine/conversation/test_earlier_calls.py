@@ -145,37 +145,10 @@ def test_calls_and_results_are_in_the_next_turns_prompt(tmp_path: Path, wanted: 
     assert places == sorted(places), text
 
 
-@pytest.mark.parametrize("wanted", WANTS)
-def test_a_turn_that_ends_with_results_has_them(tmp_path: Path, wanted: str) -> None:
-    text = prompt(tokenizer_of(tmp_path, WANTS[wanted]), TALK[:4], TOOL)
-    assert not [part for part in ("Oslo", "Rome", "RAIN", "SUN") if part not in text], text
-
-
 def test_text_before_a_call_that_would_hide_it_is_a_turn_of_its_own(tmp_path: Path) -> None:
     said = (TALK[0], Message("assistant", "Let me see.", tool_calls=CALLS), *TALK[2:])
     text = prompt(tokenizer_of(tmp_path, NONE), said, TOOL)
     assert text.index("Let me see.") < text.index("[find json") < text.index("RAIN")
-
-
-def test_arguments_given_as_text_are_what_the_model_wrote(tmp_path: Path) -> None:
-    for wanted in (NONE, TEXT):
-        assert '{"place":"Oslo"}' in prompt(tokenizer_of(tmp_path, wanted), TALK, TOOL)
-
-
-def test_a_template_that_takes_objects_gets_no_quoted_text(tmp_path: Path) -> None:
-    assert '{"place": "Oslo"}' in prompt(tokenizer_of(tmp_path, OBJECT), TALK, TOOL)
-
-
-def test_calls_stay_as_they_are_where_all_is_rendered(tmp_path: Path) -> None:
-    rules = chat_template(tokenizer_of(tmp_path, OBJECT)).rules(has_tools=True)
-    changes = (rules.has_text_arguments, rules.has_null_content, rules.has_single_calls)
-    assert (rules.ids, *changes) == ("given", False, False, False)
-
-
-def test_a_result_follows_the_call_that_it_answers(tmp_path: Path) -> None:
-    text = prompt(tokenizer_of(tmp_path, ONE), TALK, TOOL)
-    places = [text.index(part) for part in ("Oslo", "RAIN", "Rome", "SUN")]
-    assert places == sorted(places), text
 
 
 def test_kimis_calls_are_numbered_over_the_whole_conversation_and_results_name_them(

@@ -56,16 +56,6 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
         [{"v": 1, "next": {"v": 2, "next": {}}}],
         [{"w": 1}, {"next": {"next": {"w": 1}}}],
     ),
-    "recursive document": (
-        {"properties": {"v": A, "next": {"$ref": "#"}}},
-        [{"v": 1, "next": {"v": 2}}],
-        [{"next": {"w": 1}}],
-    ),
-    "reference with a description": (
-        {"$defs": {"P": POINT}, "properties": {"a": {"$ref": "#/$defs/P", "description": "d"}}},
-        [{"a": {"x": 1}}],
-        [{"a": {"x": 1, "z": 1}}],
-    ),
     "optional": (
         {"properties": {"a": {"anyOf": [POINT, {"type": "null"}]}}},
         [{"a": None}, {"a": {"x": 1}}],
@@ -81,77 +71,24 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
         [{"id": 1, "kind": "cat", "lives": 9}, {"id": 2, "kind": "dog", "barks": "wau"}],
         [{"id": 1, "kind": "cat", "z": 1}],
     ),
-    "alternatives of what is required": (
-        {
-            "type": "object",
-            "properties": {"a": A, "b": A},
-            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
-        },
-        [{"a": 1}, {"b": 1}, {"a": 1, "b": 2}],
-        [{"a": 1, "c": 1}],
-    ),
-    "alternatives by reference": (
-        {
-            "$defs": {"C": CAT, "D": DOG},
-            "properties": {"id": A},
-            "anyOf": [{"$ref": "#/$defs/C"}, {"$ref": "#/$defs/D"}],
-        },
-        [{"id": 1, "kind": "cat"}, {"kind": "dog", "barks": "wau"}],
-        [{"id": 1, "kind": "cat", "z": 1}],
-    ),
     "all of several": (
         {"allOf": [POINT, {"properties": {"name": B}}], "properties": {"id": A}},
         [{"x": 1, "name": "n", "id": 5}, {"x": 1}],
         [{"x": 1, "z": 1}],
-    ),
-    "all of references": (
-        {
-            "$defs": {
-                "P": POINT,
-                "N": {"allOf": [{"$ref": "#/$defs/P"}, {"properties": {"n": B}}]},
-            },
-            "properties": {"alone": {"$ref": "#/$defs/P"}, "both": {"$ref": "#/$defs/N"}},
-        },
-        [{"alone": {"x": 1}, "both": {"x": 1, "n": "n"}}],
-        [{"alone": {"x": 1, "n": "n"}}, {"both": {"x": 1, "z": 1}}],
     ),
     "all of one": (
         {"$defs": {"P": POINT}, "properties": {"a": {"allOf": [{"$ref": "#/$defs/P"}]}}},
         [{"a": {"x": 1}}],
         [{"a": {"x": 1, "z": 1}}],
     ),
-    "all of with values that overlap": (
-        {
-            "allOf": [
-                {"properties": {"p": {"properties": {"x": A}}}},
-                {"properties": {"p": {"properties": {"y": A}}}},
-            ]
-        },
-        [{"p": {"x": 1, "y": 2}}],
-        [{"q": 1}],
-    ),
-    "all of alternatives": (
-        {"allOf": [{"anyOf": [CAT, DOG]}, {"properties": {"id": A}}]},
-        [{"kind": "cat", "lives": 9, "id": 1}],
-        [{"kind": "cat", "z": 9}],
-    ),
     "reference beside keys": (
         {"$defs": {"P": POINT}, "$ref": "#/$defs/P", "properties": {"id": A}},
         [{"x": 1, "id": 2}],
         [{"x": 1, "z": 2}],
     ),
-    "patterns in a part": (
-        {"allOf": [{"patternProperties": {"^x-": A}}, {"properties": {"id": A}}]},
-        [{"x-1": 1, "id": 2}],
-        [{"y": 1}],
-    ),
 }
 # Schemas that combine objects, or name no keys, are not closed; their values stay possible.
-OPEN = {
-    "patterns alone", "alternatives beside keys", "alternatives by reference", "all of several",
-    "all of references", "all of with values that overlap", "all of alternatives",
-    "reference beside keys", "patterns in a part",
-}  # fmt: skip
+OPEN = {"patterns alone", "alternatives beside keys", "all of several", "reference beside keys"}
 LEFT = {
     "any object": {"type": "object"},
     "any value": {},
@@ -176,19 +113,11 @@ def test_schema_without_undecided_objects_is_unchanged(name: str) -> None:
     "schema",
     [
         {"properties": 5},
-        {"properties": {"a": 5}},
-        {"allOf": 5},
         {"allOf": [5]},
-        {"anyOf": "x", "properties": {"a": A}},
         {"anyOf": [True, False, 5], "properties": {"a": A}},
-        {"required": 5, "properties": {"a": A}},
         {"required": [5], "properties": {"a": A}},
-        {"items": [POINT, 5]},
-        {"$ref": 5},
         {"propertyNames": {"$ref": 5}, "minLength": "x"},
         {"propertyNames": {"enum": 5}, "properties": 5},
-        {"propertyNames": {"minLength": "x"}},
-        {"pattern": 5, "format": []},
         {"multipleOf": "x", "minimum": "x"},
     ],
 )
@@ -252,12 +181,8 @@ def test_a_model_can_write_allowed_keys_and_no_forbidden_ones(adapter: Any, name
     ("text", "is_taken"),
     [
         ('{"x": 1, "y": 2}', True),
-        ('{"x":1,"y":2}', True),
         ('{\n    "x": 1,\n    "y": 2\n}', True),
-        ('{\n\t"x": 1\n}', True),
         ('{  "x": 1}', False),
-        ('{"x":  1}', False),
-        ('{"x": 1\n\n}', False),
         ('{\n' + " " * 41 + '"x": 1}', False),
         ('  {"x": 1}', False),
         ('{"x": 1}   ', False),

@@ -1,7 +1,6 @@
 """Answers that a JSON schema or a required call constrains, whatever the model prefers."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ import pytest
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import TokenTrace
-from engine.values.request import Sampling, TraceLevel
+from engine.values.request import Sampling
 from tests.engine.grammar.forms import OPEN, POINT, WORD, ask_all, closed, held
-from tests.support.asking import ask, events_of, request, run, scripted_answer
+from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -114,32 +112,6 @@ def test_penalties_and_biases_cannot_break_the_schema(engine: Engine) -> None:
     schema = SCHEMAS["references"]
     answer = run(ask(engine, "Say: x", constraint=held(schema), sampling=sampling, max_tokens=600))
     jsonschema.validate(json.loads(answer.text), schema)
-
-
-def test_the_limit_ends_a_constrained_answer_as_the_limit(engine: Engine) -> None:
-    endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
-    answer = run(ask(engine, "Say: x", constraint=held(endless), max_tokens=20))
-    assert answer.finished.stop.kind is StopKind.MAX_TOKENS
-    assert answer.finished.usage.output_tokens == 20
-    assert answer.text.startswith("{")
-
-
-def test_the_trace_names_only_tokens_that_were_possible(engine: Engine) -> None:
-    events = run(
-        events_of(
-            engine,
-            "Say: x",
-            constraint=held({"const": "abc"}),
-            trace=TraceLevel.FULL,
-            top_logprobs=20,
-        )
-    )
-    stats = [event.stats for event in events if isinstance(event, TokenTrace)]
-    assert stats
-    for each in stats:
-        assert each is not None
-        assert each.top
-        assert all(math.isfinite(logprob) for _, logprob in each.top)
 
 
 def test_eos_is_impossible_before_the_answer_is_complete(tmp_path: Path) -> None:

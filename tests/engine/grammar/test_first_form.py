@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from engine.errors import InvalidRequest
 from engine.grammar import masks
-from engine.grammar.masks import ConstraintTokens, GrammarVocabulary, new_tokenizer
+from engine.grammar.masks import ConstraintTokens, GrammarVocabulary
 from engine.output.families import PLAIN
 from engine.output.vocabulary import read_vocabulary
 from engine.values.request import OutputConstraint
@@ -49,19 +48,6 @@ def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=300
     )
     assert done.stdout.split() == ["set()", "False", "True"]
-
-
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The threads on which a vocabulary is handed over from now on."""
-    found: list[str] = []
-
-    def noted(*given: Any) -> Any:
-        found.append(threading.current_thread().name)
-        return new_tokenizer(*given)
-
-    monkeypatch.setattr(masks, "new_tokenizer", noted)
-    return found
 
 
 def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_itself(

@@ -16,7 +16,7 @@ from engine.errors import EngineClosed, InvalidRequest
 from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
 from engine.values.request import OutputConstraint
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, run
 from tests.support.schemas import DEADLY, optional
 
 pytestmark = pytest.mark.long
@@ -140,24 +140,6 @@ async def test_closing_the_engine_ends_the_wait(
     goes_on.set()
     with pytest.raises(EngineClosed):
         await compiling
-
-
-async def test_a_form_is_made_again_for_another_model_and_after_unloading(
-    demo_model_path: Path,
-) -> None:
-    wanted = request("Say: x", constraint=held({"const": "anew"}))
-
-    engine = await loaded(demo_model_path)
-    texts = [(await (await engine.generate(wanted)).collect()).text]
-    await engine.load(demo_model_path)
-    texts.append((await (await engine.generate(wanted)).collect()).text)
-    engine.unload_after(0.01)
-    while not engine.status.is_unloaded:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    engine.unload_after(None)
-    texts.append((await (await engine.generate(wanted)).collect()).text)
-    await engine.aclose()
-    assert texts == ['"anew"'] * 3
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from engine.grammar import compilation, form_compiler, masks
 from engine.grammar.form_compiler import new_matcher
 from engine.grammar.masks import TokenConstraint
 from engine.stopping.record import StopKind
-from engine.values.events import Finished
 from engine.values.request import OutputConstraint, TextForm
-from tests.engine.grammar.forms import POINT, ask_all, closed, held
+from tests.engine.grammar.forms import POINT, ask_all, held
 from tests.support.asking import ask, loaded_engine, request, run
 from tests.support.scripted import Stage
 
@@ -77,33 +76,6 @@ async def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_
         assert "the same text in too many ways" in (answer.finished.error or "")
         assert 0 < len(answer.text) < 150
     assert free.text == "b" * 80
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The grammars that are compiled from now on."""
-    found: list[str] = []
-
-    def counted(adapter: Any, grammar: str) -> Any:
-        found.append(grammar)
-        return new_matcher(adapter, grammar)
-
-    monkeypatch.setattr(form_compiler, "new_matcher", counted)
-    return found
-
-
-def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> None:
-    endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
-
-    async def play() -> Finished:
-        generation = await engine.generate(request("Say: x", constraint=held(endless)))
-        async for event in generation.events():
-            if isinstance(event, Finished):
-                return event
-            generation.cancel()
-        raise AssertionError("no end")
-
-    assert run(play()).stop.kind is StopKind.CANCELLED
 
 
 class PanicException(BaseException):

@@ -1,7 +1,6 @@
 """Forms that cannot constrain an answer are refused with the reason."""
 
 import json
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,15 +19,11 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "no pattern": ({"type": "string", "pattern": "^hello (there"}, "unclosed group"),
     "a long pattern": ({"type": "string", "pattern": "(" + "a" * 500}, "a{50}….*unclosed group"),
     "remote reference": ({"$ref": "http://127.0.0.1:1/x.json"}, "not present"),
-    "missing reference": ({"$ref": "#/$defs/x"}, "does not exist"),
-    "unsatisfiable": ({"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable"),
     "reference to itself": (
         {"$ref": "#/$defs/x", "$defs": {"x": {"$ref": "#/$defs/x"}}},
         "no value can satisfy",
     ),
     "not JSON": ({"const": {1, 2}}, "not JSON"),
-    "not a number": ({"const": math.nan}, "JSON"),
-    "lone surrogate": ({"const": "\ud800"}, "surrogate"),
     "too long": ({"enum": ["x" * 300_000]}, "longer than"),
     "switches of the library": ({"type": "objekt", "x-guidance": {"lenient": True}}, "objekt"),
 }

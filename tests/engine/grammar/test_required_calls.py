@@ -9,11 +9,9 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest
-from engine.stopping.record import StopKind
 from engine.values.request import Sampling, Tool, ToolChoice
 from tests.engine.grammar.forms import (
     ADD,
-    OPEN,
     OPENED,
     POINT,
     SAY,
@@ -25,15 +23,6 @@ from tests.engine.grammar.forms import (
 )
 from tests.support.asking import ask, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
-
-
-def test_a_required_call_has_the_arguments_of_its_tool_alone(engine: Engine) -> None:
-    tool = Tool("choose", "", OPEN)
-    for seed in range(4):
-        sampling = Sampling(temperature=1.5, seed=seed)
-        wanted = ToolChoice("required")
-        answer = run(ask(engine, "Hi", tools=(tool,), tool_choice=wanted, sampling=sampling))
-        assert json.loads(answer.tool_calls[0].arguments).keys() == {"name"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -80,13 +69,6 @@ def test_a_required_call_comes_after_reasoning_or_in_it(tmp_path: Path, end: lis
     check_call(answer, ADD)
     assert answer.thinking == "hmhm"
     assert json.loads(answer.tool_calls[0].arguments) == {"a": 4}
-
-
-def test_a_required_call_cut_by_the_limit_is_the_limit(tmp_path: Path) -> None:
-    stage = json_calls(tmp_path, ["no"])
-    choice = ToolChoice("required")
-    answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=choice, max_tokens=9)
-    assert (answer.tool_calls, answer.finished.stop.kind) == ((), StopKind.MAX_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -162,15 +144,3 @@ def test_a_tool_that_the_format_cannot_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="cannot call a tool named") as refusal:
         scripted_answer(stage, "go", tools=(SAY,), tool_choice=ToolChoice("required"))
     assert refusal.value.field == "tool_choice"
-
-
-def test_a_tool_too_deep_to_be_described_is_refused(tmp_path: Path) -> None:
-    schema: dict[str, Any] = {"type": "integer"}
-    for _ in range(2000):
-        schema = {"type": "array", "items": schema}
-    tool = Tool("deep", "", closed(a=schema))
-    with pytest.raises(InvalidRequest, match="too deeply") as refusal:
-        scripted_answer(
-            Stage(tmp_path, {"go": ["x"]}), "go", tools=(tool,), tool_choice=ToolChoice("required")
-        )
-    assert refusal.value.field == "tools.deep.parameters"

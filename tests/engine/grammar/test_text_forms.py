@@ -14,8 +14,6 @@ from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
 from engine.grammar.grammars import form_grammar
 from engine.grammar.text_forms import (
     MAX_CHOICE_CHARACTERS,
-    MAX_CHOICES,
-    MAX_GRAMMAR_CHARACTERS,
     MAX_REGEX_CHARACTERS,
 )
 from engine.stopping.record import StopKind
@@ -83,24 +81,15 @@ def test_choices_are_taken_literally(choices: list[str], data: st.DataObject) ->
     ("form", "field", "words"),
     [
         (TextForm(regex="(?=a)b"), "constraint.regex", "look-ahead"),
-        (TextForm(regex="(unclosed"), "constraint.regex", "regex"),
         (TextForm(regex="a" * (MAX_REGEX_CHARACTERS + 1)), "constraint.regex", "at most"),
         (TextForm(choices=("a", "")), "constraint.choices", "must not be empty"),
-        (TextForm(choices=("a",) * (MAX_CHOICES + 1)), "constraint.choices", "at most"),
         (TextForm(choices=("a" * (MAX_CHOICE_CHARACTERS + 1),)), "constraint.choices", "at most"),
-        (TextForm(choices=("\ud800",)), "constraint.choices", "surrogate"),
         (TextForm(grammar="what is this?"), "constraint.grammar", "neither Lark"),
-        (TextForm(grammar="root ::= missing"), "constraint.grammar", "missing"),
         (TextForm(grammar="start: missing"), "constraint.grammar", "missing"),
-        (TextForm(grammar='root ::= "a'), "constraint.grammar", "neither Lark"),
-        (TextForm(grammar="start: <|im_end|>"), "constraint.grammar", "special tokens"),
         (TextForm(grammar="start: <[5]>"), "constraint.grammar", "special tokens"),
         (TextForm(grammar='start: %json {"type": "x"}'), "constraint.grammar", "%json"),
-        (TextForm(grammar="start: @answer"), "constraint.grammar", "@answer"),
         (TextForm(grammar='%llguidance {"a": 1}\nstart: "a"'), "constraint.grammar", "options"),
-        (TextForm(grammar="a" * (MAX_GRAMMAR_CHARACTERS + 1)), "constraint.grammar", "at most"),
         (TextForm(grammar="root ::= " + "(" * 20_000), "constraint.grammar", ""),
-        (TextForm(grammar=""), "constraint.grammar", "must not be empty"),
     ],
 )
 def test_a_text_that_is_not_a_form_is_refused_with_its_field(

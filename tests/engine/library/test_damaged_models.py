@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import ModelLoadFailed
-from engine.files.safe_files import read_bounded
 from engine.inference.sampling import sampling_defaults
 from engine.library.local_models import ModelFolders, Origin, discover, look_into
 from engine.library.memory import need
@@ -157,15 +156,6 @@ def test_absurd_sampling_settings_of_a_model_count_as_not_stated(model: Path) ->
     odd = '{"temperature": Infinity, "top_k": -Infinity, "top_p": NaN, "min_p": 1' + "0" * 400 + "}"
     (model / "generation_config.json").write_text(odd)
     assert sampling_defaults(model) == SamplingOptions()
-
-
-def test_a_file_that_is_not_regular_is_refused_at_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(OSError, match="it is not a regular file"):
-            read_bounded(place)
-    with pytest.raises(IsADirectoryError):
-        read_bounded(tmp_path)
 
 
 _FIELDS = (

@@ -85,17 +85,6 @@ def test_a_cached_repository_is_found_under_its_name_at_the_commit_of_main(tmp_p
     assert model.origin is Origin.HUGGING_FACE
 
 
-def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> None:
-    folder = cached(tmp_path, "makers/some-model")
-    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
-
-    model = only(ModelFolders(hub_cache=tmp_path))
-    assert model.is_partial
-    assert model.problem == "model-2.safetensors missing"
-
-
 def test_a_download_that_has_not_ended_says_how_much_of_it_has_arrived(tmp_path: Path) -> None:
     folder = cached(tmp_path, "makers/some-model")
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")

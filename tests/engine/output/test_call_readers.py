@@ -292,10 +292,6 @@ def cut(draw: st.DrawFn, text: str) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges) if a < b]
 
 
-def test_every_style_has_a_writer_here() -> None:
-    assert set(WRITERS) == STYLES
-
-
 @pytest.mark.parametrize("style", sorted(STYLES))
 @settings(max_examples=cases(25), deadline=None)
 @given(CALLS, st.data())
@@ -413,51 +409,32 @@ G = Tool("g", "", {})
 
 VALUES_READ = [
     ("n", "2026-01-15", '"2026-01-15"'),
-    ("n", "", '""'),
     ("n", "None", '"None"'),
-    ("n", "null", '"null"'),
     ("n", "3.7", '"3.7"'),
     ("n", "1,000", '"1,000"'),
-    ("n", "007", '"007"'),
-    ("n", "-7", "-7"),
     ("n", "5.0", "5"),
     ("n", "12345678901234567890123", "12345678901234567890123"),
     ("n", "9" * 5000, f'"{"9" * 5000}"'),
     ("x", "1.10", "1.10"),
-    ("x", "3", "3"),
     ("x", "1e999", '"1e999"'),
-    ("x", "NaN", '"NaN"'),
     ("b", "true", "true"),
     ("b", "False", "false"),
     ("b", "yes", '"yes"'),
-    ("b", "1", '"1"'),
     ("o", '{"k": 1.50, "big": 12345678901234567890}', '{"k": 1.50, "big": 12345678901234567890}'),
     ("o", "{'k': True, 'n': None}", '{"k": true, "n": null}'),
-    ("o", "[1]", '"[1]"'),
-    ("o", "{broken", '"{broken"'),
     ("l", '["a",]', '["a"]'),
     ("l", "(1, 'a')", '[1, "a"]'),
     ("a", '{"name": "x"}', r'"{\"name\": \"x\"}"'),
     ("a", '"quoted"', r'"\"quoted\""'),
     ("a", "123", '"123"'),
-    ("a", "true", '"true"'),
-    ("a", "null", '"null"'),
     ("text", "null", '"null"'),
-    ("text", "[1]", '"[1]"'),
     ("both", '{"k": 1}', r'"{\"k\": 1}"'),
     ("maybe", "3", "3"),
-    ("maybe", "null", "null"),
-    ("maybe", "None", '"None"'),
     ("level", "low", '"low"'),
-    ("level", "1", "1"),
-    ("level", "null", "null"),
-    ("level", "middle", '"middle"'),
     ("count", "3", "3"),
     ("all", "3", "3"),
     ("node", '{"k": 1}', '{"k": 1}'),
     ("free", '{"k": 1}', '{"k": 1}'),
-    ("free", "5", '"5"'),
-    ("undeclared", "[1]", '"[1]"'),
 ]
 
 
@@ -490,13 +467,9 @@ XML_READ = [
         [("f", A), ("g", "{}")],
     ),
     ("a parameter without end", f(p("a", "x", ""), p("n", "3", "")), [("f", '{"a": "x", "n": 3}')]),
-    ("one without end", f(p("a", "x", ""), p("n", "3")), [("f", '{"a": "x", "n": 3}')]),
     ("a last one without end", f(p("a", "x", "")), [("f", A)]),
     ("no end of the function", f"<function=f>\n{p('a', 'x')}", [("f", A)]),
-    ("a quoted name", '<function="f"></function>', [("f", "{}")]),
     ("no arguments", f(), [("f", "{}")]),
-    ("an empty value", f(p("a", "")), [("f", '{"a": ""}')]),
-    ("on one line", "<function=f><parameter=a>x</parameter></function>", [("f", A)]),
     ("white space of its own", f(p("a", "\n x\n\n")), [("f", r'{"a": "\n x\n\n"}')]),
     ("the same tag in a value", f(p("a", "<p>\n</parameter>\n</p>")), [
         ("f", r'{"a": "<p>\n</parameter>\n</p>"}')]),
@@ -506,11 +479,9 @@ XML_READ = [
         ("f", json.dumps({"a": FORMAT_ITSELF}))]),
     ("another parameter's tag in a value", f(p("a", "1\n<parameter=zz>\n2")), [
         ("f", r'{"a": "1\n<parameter=zz>\n2"}')]),
-    ("text behind the function", f(p("a", "x")) + "\nSo be it.", [("f", A)]),
     ("the tags of calls in a value", f(p("a", QUOTED)), [("f", json.dumps({"a": QUOTED}))]),
     ("text in the place of parameters", "<function=f>hello</function>", None),
     ("a value without any end", "<function=f>\n<parameter=a>\nx\n", None),
-    ("no function", "{broken", None),
     ("nothing", "", None),
 ]  # fmt: skip
 
@@ -518,25 +489,6 @@ XML_READ = [
 @pytest.mark.parametrize(("raw", "calls"), [c[1:] for c in XML_READ], ids=[c[0] for c in XML_READ])
 def test_miswritten_xml_calls_are_read_or_left_as_text(raw: str, calls: Calls | None) -> None:
     assert result("qwen3_coder", raw, tools=(F, G)) == (raw if calls is None else calls)
-
-
-@pytest.mark.parametrize("ending", [Ending.EOS, Ending.CUT])
-def test_an_xml_call_that_ends_with_the_answer_is_whole_once_its_function_is_closed(
-    ending: Ending,
-) -> None:
-    whole, begun = f(p("a", "x")), f"<function=f>\n{p('a', 'x')}"
-    assert result("qwen3_coder", whole, tools=(F,), ending=ending) == [("f", A)]
-    assert result("qwen3_coder", begun, tools=(F,), ending=ending) == begun
-
-
-def test_text_in_the_structure_of_a_call_is_not_sent_before_it_is_decided() -> None:
-    calls = OpenCalls(readers("qwen3_coder", (F,)))
-    calls.open(None)
-    sent = ""
-    for char in f(p("a", "1</parameter>2</function>3")).removesuffix("</function>\n"):
-        for event in calls.add(char):
-            sent += event.text if isinstance(event, ToolCallArguments) else ""
-    assert sent == r'{"a": "1</parameter>2</function>3'
 
 
 # -- calls in JSON, as models miswrite them ---------------------------------------------------
@@ -550,30 +502,21 @@ JSON_READ = [
     ('{"name": "f", "arguments": {"a": "x",},}', [("f", A)]),
     ('{"name": "f", "arguments": {"a": "x"}', [("f", A)]),
     ('{"name": "f", "arguments": {"a": "x"}}}', [("f", A)]),
-    ('[{"name": "f", "arguments": {"a": "x"}]', [("f", A)]),
     (r'{"name": "f", "arguments": {"a": "\d+ \u12 \'"}}', [("f", """{"a": "\\\\d+ \\\\u12 '"}""")]),
     ("{'name': 'f', 'arguments': {'a': 'x', 'b': True}}", [("f", '{"a": "x", "b": true}')]),
     ('{"name": "f", "arguments": {a: "x"}}', [("f", A)]),
     ('{"name": "f", "arguments": {"n": 12345678901234567890, "x": 1.10}}',
      [("f", '{"n": 12345678901234567890, "x": 1.10}')]),
-    ('{"name": "f", "arguments": {"a": 1, "a": 2}}', [("f", '{"a": 1, "a": 2}')]),
     ('```json\n{"name": "f", "arguments": {"a": "x"}}\n```', [("f", A)]),
     ('{"name": "f", "arguments": {"a": "x"}}\n{"name": "g"}', [("f", A), ("g", "{}")]),
     (f'{{"name": "f", "arguments": {A}}}\n{OPEN}\n{{"name": "g"}}', [("f", A), ("g", "{}")]),
     ('{"name": "f"}', [("f", "{}")]),
-    ('{"name": "f", "arguments": null}', [("f", "{}")]),
-    ('{"name": "f", "arguments": ""}', [("f", "{}")]),
     ('{"name": "f", "input": {"a": "x"}}', None),
-    ('{"name": "f", "a": "x"}', None),
     ('{"name": "f", "arguments": {"a": "x"', None),
-    ('{"name": "f", "arguments": {', None),
-    ('{"name": "f", "arguments": {"a": "x', None),
     ('{"name": "f", "arguments": {"a": NaN}}', None),
-    ('{"name": "f", "arguments": {"a": 1e999}}', None),
     ('{"name": "f", "arguments": {"a": "say "x" now"}}', None),
     ('{"name": "f", "arguments": {"a": {"b": 1}}}, "c": 2}}', None),
     (f'{{"name": "f", "arguments": {{"a": {"[" * 200}{"]" * 200}}}}}', None),
-    ('{"arguments": {"a": "x"}}', None),
 ]  # fmt: skip
 
 
@@ -618,17 +561,6 @@ def test_a_bracket_is_never_added_to_a_call_that_was_cut(style: str) -> None:
     raw = REPAIRED[style].format('{"a": 1}')[:-1]
     assert result(style, raw, ending=Ending.CUT) == raw
     assert result(style, raw, ending=Ending.EOS) == [("f", '{"a": 1}')]
-
-
-@pytest.mark.parametrize(
-    ("style", "call"),
-    [("json_tools", '{"name": "g"}'), ("mistral", "g[ARGS]{}"), ("gemma4", "call:g{}"),
-     ("qwen3_coder", "<function=g></function>")],
-)  # fmt: skip
-def test_text_behind_a_whole_call_is_text(style: str, call: str) -> None:
-    for pieces in pieces_of(f"{call}\nDone."):
-        events, stray = read(style, pieces)
-        assert (check(events), stray) == ([("g", "{}")], "Done.")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import pytest
 
 from engine.generation import Answer
 from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules, StopScope
 from tests.support.asking import scripted_answer
 from tests.support.models.formats import ADD, FORMATS, tool_template
-from tests.support.scripted import END, Stage
+from tests.support.scripted import Stage
 
 
 def calling(folder: Path, style: str, *after: str) -> Stage:
@@ -31,28 +30,6 @@ def check_call(answer: Answer) -> None:
 @pytest.mark.parametrize("style", FORMATS)
 def test_calls_of_each_style_are_parsed(tmp_path: Path, style: str) -> None:
     check_call(scripted_answer(calling(tmp_path, style), "go", tools=(ADD,)))
-
-
-@pytest.mark.parametrize("scope", StopScope)
-@pytest.mark.parametrize("style", FORMATS)
-def test_an_end_token_named_as_a_stop_leaves_a_call_a_call(
-    tmp_path: Path, style: str, scope: StopScope
-) -> None:
-    stage = calling(tmp_path, style)
-    by_id = StopRules(token_ids=(stage.id(END),), scope=scope)
-    for rules in (by_id, StopRules.of(END, scope=scope)):
-        check_call(scripted_answer(stage, "go", rules=rules, tools=(ADD,)))
-
-
-@pytest.mark.parametrize("style", ["json", "pythonic", "xml"])
-def test_the_closing_tag_of_a_call_named_as_a_stop_leaves_it_a_call(
-    tmp_path: Path, style: str
-) -> None:
-    closing = FORMATS[style][0][1]
-    stage = calling(tmp_path, style, "more")
-    by_id = StopRules(token_ids=(stage.id(closing),), scope=StopScope.ALL)
-    for rules in (by_id, StopRules.of(closing, scope=StopScope.ALL)):
-        check_call(scripted_answer(stage, "go", rules=rules, tools=(ADD,)))
 
 
 def test_several_calls_in_one_answer_are_told_apart(tmp_path: Path) -> None:

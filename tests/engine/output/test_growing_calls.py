@@ -23,7 +23,7 @@ from engine.values.events import (
 from engine.values.request import Tool, ToolChoice
 from tests.support.asking import events_of, request, run
 from tests.support.models.formats import ADD, CALL, FORMATS, HARMONY, tool_template
-from tests.support.scripted import END, TEMPLATE, Stage
+from tests.support.scripted import END, Stage
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 HEAD = '{"name": "add", "arguments": {"b": "'
@@ -145,39 +145,6 @@ def test_each_call_of_a_deepseek_section_grows_and_the_section_ends_them(tmp_pat
     ]  # fmt: skip
 
 
-KIMI = ("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
-        "<|tool_call_end|>", "<|tool_calls_section_end|>")  # fmt: skip
-
-
-@pytest.mark.parametrize("is_in_template", [True, False])
-def test_each_call_of_a_kimi_section_grows_whether_or_not_the_template_names_its_marks(
-    tmp_path: Path, is_in_template: bool
-) -> None:
-    section, begin, middle, end, close = KIMI
-    first = [begin, "functions.", "add", ":0", middle, '{"a"', ": 1}", end]
-    second = [begin, "functions.get_weather:1", middle, '{"city": "x', 'y"}', end]
-    template = TEMPLATE + ("{# " + " ".join(KIMI) + " #}" if is_in_template else "")
-    script = ["Well. ", section, *first, *second, close, END]
-    play = Play(tmp_path, script, style="kimi", special=KIMI, template=template)
-    assert play.all == [
-        "text Well. ", "start add", '{"a"', ": 1", "}", "start get_weather", '{"city": "x', 'y"',
-        'call add {"a": 1}', "}", 'call get_weather {"city": "xy"}',
-    ]  # fmt: skip
-
-
-def test_arguments_that_come_before_the_name_wait_for_it(tmp_path: Path) -> None:
-    script = [OPEN, '{"arguments": {"a": 1}', ', "name": "add"', "}", CLOSE, END]
-    assert Play(tmp_path, script).told == [
-        [], [], ["start add", '{"a": 1'], [], ["}", 'call add {"a": 1}'], [],
-    ]  # fmt: skip
-
-
-def test_a_call_with_two_names_is_withdrawn_and_text(tmp_path: Path) -> None:
-    raw = '{"name": "add", "arguments": {"a": 1}, "name": "sub"}'
-    play = Play(tmp_path, [OPEN, raw, CLOSE, END])
-    assert play.all == ["start add", '{"a": 1', "abandoned", f"text {raw}"]
-
-
 def test_a_call_that_the_prompt_began_is_sent_from_its_beginning(tmp_path: Path) -> None:
     beginning = Beginning(Channel.TOOL, call='{"name": "add", "arguments": {"a')
     play = Play(tmp_path, ['": 1', "}}", CLOSE, END], beginning=beginning)
@@ -246,6 +213,3 @@ def test_no_part_of_a_stop_is_sent_in_a_call_that_may_turn_out_to_be_text(
     else:
         assert play.told[5] == ["abandoned", f"text {HEAD}1 "]
         assert play.stop.value == "STOP"
-
-
-# -- work -------------------------------------------------------------------------------------

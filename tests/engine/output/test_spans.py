@@ -47,18 +47,6 @@ def test_every_span_is_the_part_of_its_channel_that_it_names(
     assert_spans_cover([event for step in played(*one, TAGS) for event in step])
 
 
-def test_thoughts_and_the_answer_have_spans_of_their_own() -> None:
-    pieces = [b"<think>", b"hm ", b"so", b"</think>", b"\n\nyes", b" no"]
-    events = [event for step in played(pieces, StopRules(), TAGS) for event in step]
-
-    assert [(span.channel, span.start, span.end, span.text) for span in spans_of(events)] == [
-        (Channel.THINKING, 0, 3, "hm "),
-        (Channel.THINKING, 3, 5, "so"),
-        (Channel.TEXT, 0, 3, "yes"),
-        (Channel.TEXT, 3, 6, " no"),
-    ]
-
-
 def test_a_token_in_two_channels_has_a_span_in_each() -> None:
     pieces = [b"<think>", b"hm</think>yes", b" no"]
     events = [event for step in played(pieces, StopRules(), TAGS) for event in step]

@@ -10,7 +10,7 @@ from engine.stopping.rules import StopRules
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import TraceLevel
 from tests.support.asking import events_of, loaded_engine, run
-from tests.support.scripted import END, Stage
+from tests.support.scripted import Stage
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -32,14 +32,6 @@ def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:
                     ("x", 2, "", (0, 0))]  # fmt: skip
     assert [t.index for t in traces(events)] == [0, 1, 2, 3]
     assert all(t.stats is None for t in traces(events))
-
-
-def test_special_tokens_are_named_and_every_token_has_its_bytes(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["a", "🚀"]}, pieces=["a"])
-    found = traces(run(played(stage, TraceLevel.STOPS, StopRules())))
-    assert b"".join(t.raw for t in found[:-1]) == "a🚀".encode()
-    assert [t.piece for t in found] == ["a", "", "", "", "🚀", ""]
-    assert found[-1].special == END
 
 
 def test_a_trace_changes_nothing_else(engine: Engine) -> None:

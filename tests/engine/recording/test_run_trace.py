@@ -36,13 +36,6 @@ def test_equal_texts_hold_one_call_each() -> None:
     assert len(calls) == 1
 
 
-def test_calls_of_one_text_stay_together() -> None:
-    trace = ended()
-    trace.take(ToolCallCompleted(2, ToolCall("x", "look", "{}"), "[a, b]"))
-    trace.take(ToolCallCompleted(3, ToolCall("y", "look", "{}")))
-    assert [call.id for call in trace.calls["[a, b]"]] == ["x", "y"]
-
-
 def test_the_end_of_a_budget_is_kept_packed_and_saved() -> None:
     recording = unpacked(packed(ended())).recording()
     assert recording is not None
