@@ -56,51 +56,27 @@ TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """The facts about a setting that its field does not contain.
-
-    Attributes:
-        help: Its effect, in one phrase without a full stop.
-        minimum: The smallest number that is allowed.
-        maximum: The greatest number that is allowed.
-        exclusive_minimum: Whether the number must be greater than ``minimum``.
-        metavar: The name of the value on the command line; empty for a switch.
-        example: A value that shows the notation, if the default does not show it.
-        option: Its option on the command line; empty for none, or for one of the field's name.
-        section: Where the user changes it in the window, or its group of options.
-        label: Its name there.
-        accessible_name: Its accessible name, if the label alone does not say enough.
-        choices: The values that are offered, with their words.
-        unset: The words for None.
-        step: The difference that one step up or down makes.
-        unit: The unit of the number.
-    """
+    """The facts about a setting that its field does not contain."""
 
     help: str = ""
     minimum: float | None = None
     maximum: float | None = None
     exclusive_minimum: bool = False
-    metavar: str = ""
+    metavar: str = ""  # empty for a switch
     example: Any = None
-    option: str = ""
+    option: str = ""  # empty for none, or for one of the field's name
     section: str = ""
     label: str = ""
     accessible_name: str = ""
     choices: Mapping[Any, str] = field(default_factory=dict)
-    unset: str = ""
+    unset: str = ""  # the words for None
     step: float = 1
     unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One setting.
-
-    Attributes:
-        path: Its name, with those of the sections around it: ``server.port``.
-        kind: The type of its value.
-        default: Its value if no user chose one.
-        setting: The rest of its declaration.
-    """
+    """One setting."""
 
     path: str
     kind: Any

@@ -24,15 +24,10 @@ class PreferencesStore(Protocol):
 
 
 class PreferencesState(QObject):
-    """The present preferences; a change takes effect at once and is saved on another thread.
+    """The present preferences; a change takes effect at once and is saved on another thread."""
 
-    Signals:
-        changed: The preferences have changed; carries the earlier ones.
-        keeping_failed: The preferences are in effect but could not be saved; carries the reason.
-    """
-
-    changed = Signal(object)
-    keeping_failed = Signal(str)
+    changed = Signal(object)  # earlier ones
+    keeping_failed = Signal(str)  # reason
 
     def __init__(self, preferences: Preferences, store: PreferencesStore) -> None:
         super().__init__()

@@ -114,13 +114,7 @@ _LOOKS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why an answer ended, as the window shows it.
-
-    Attributes:
-        icon: Name of the icon.
-        tone: How it looks.
-        text: The engine's words for the reason.
-    """
+    """Why an answer ended, as the window shows it."""
 
     icon: str
     tone: Tone

@@ -28,17 +28,11 @@ _PATIENCE_MS = 2_000
 
 
 class SingleInstance(QObject):
-    """A lock that only one running program holds.
-
-    Signals:
-        show_requested: Another start wants this program's window.
-        file_requested: Another start wants a file to be opened here; carries its path.
-        attachment_requested: Another start wants to ask about a file here; carries its path.
-    """
+    """A lock that only one running program holds."""
 
     show_requested = Signal()
-    file_requested = Signal(str)
-    attachment_requested = Signal(str)
+    file_requested = Signal(str)  # path
+    attachment_requested = Signal(str)  # path
 
     def __init__(self, folder: Path) -> None:
         """Programs with the same folder share one lock; the folder must exist."""

@@ -74,7 +74,7 @@ class SideColumn(QFrame):
         self.need = label(NEEDS_YOU, "notice", 0.95)
         self.stop = QPushButton("Stop")
         self.stop.setAccessibleName(f"Stop answer {number}")
-        # ``setRetainSizeWhenHidden``: both columns keep the same layout.
+        # ``setRetainSizeWhenHidden``: columns keep their width.
         policy = self.stop.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.stop.setSizePolicy(policy)

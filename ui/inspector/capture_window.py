@@ -76,15 +76,7 @@ _RESULT_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class CapturedAnswers:
-    """The answers of a captured text: the one to show, and the faults of all.
-
-    Attributes:
-        capture: The answer to show.
-        number: Its place among the answers.
-        count: How many answers there are.
-        findings: The faults of all answers, of each the worst first.
-        report: All of it as text.
-    """
+    """The answers of a captured text: the one to show, and the faults of all."""
 
     capture: Capture
     number: int = 0

@@ -101,11 +101,7 @@ def _short(text: str) -> str:
 
 
 class ShownPrompt(QObject):
-    """Knows the prompt of one run at a time.
-
-    Signals:
-        read: The prompt was read, or reading it failed; see ``pieces`` and ``problem``.
-    """
+    """Knows the prompt of one run at a time."""
 
     read = Signal()
 
@@ -158,11 +154,7 @@ class WhatIfOutcome:
 
 
 class WhatIf(QObject):
-    """A copy of a run's stop list that may be changed at will.
-
-    Signals:
-        outcome_changed: ``outcome`` has changed.
-    """
+    """A copy of a run's stop list that may be changed at will."""
 
     outcome_changed = Signal()
 
@@ -282,22 +274,12 @@ def outcome_of(
 
 
 class Inspector(QObject):
-    """Follows the workspace until something else is opened.
+    """Follows the workspace until something else is opened."""
 
-    Signals:
-        run_shown: Another run is shown; carries a ``ShownRun`` or None.
-        grew: The shown run has more tokens, or is at another stage.
-        work_begun: An action that takes a moment has begun; carries its name.
-        problem_met: An action failed; carries the reason and the remedy.
-
-    Attributes:
-        choice: Which answer to the request of another app is shown, from 0.
-    """
-
-    run_shown = Signal(object)
+    run_shown = Signal(object)  # ShownRun or None
     grew = Signal()
-    work_begun = Signal(str)
-    problem_met = Signal(str)
+    work_begun = Signal(str)  # name
+    problem_met = Signal(str)  # reason and remedy
 
     def __init__(self, engine: Engine, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)

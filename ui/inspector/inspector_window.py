@@ -318,18 +318,11 @@ def why(run: Run, tape: Tape | None) -> list[str]:
 
 
 class _Tab(NamedTuple):
-    """A tab of the window.
-
-    Attributes:
-        title: Its title.
-        make: Makes it.
-        without_trace: What a run without recorded tokens lacks for it; empty if it needs none.
-        has_odds: Whether it shows the probabilities of tokens.
-    """
+    """A tab of the window."""
 
     title: str
     make: Callable[[Inspector, InspectorTools], InspectorTab]
-    without_trace: str = ""
+    without_trace: str = ""  # empty if it needs none
     has_odds: bool = False
 
 

@@ -161,11 +161,7 @@ def _fault(fault: Fault, modes: str) -> Html:
 
 
 class Probing(QObject):
-    """Runs one probe at a time; never saves a key.
-
-    Signals:
-        changed: The stage, the progress or the rows have changed.
-    """
+    """Runs one probe at a time; never saves a key."""
 
     changed = Signal()
 

@@ -403,13 +403,9 @@ def _alignment(column: int) -> int:
 
 
 class RunsTab(InspectorTab):
-    """A table of runs; Return shows one, Ctrl+Return compares the shown one with it.
+    """A table of runs; Return shows one, Ctrl+Return compares the shown one with it."""
 
-    Signals:
-        comparison_wanted: The shown run is to be compared with another; carries a ``ShownRun``.
-    """
-
-    comparison_requested = Signal(object)
+    comparison_requested = Signal(object)  # ShownRun
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()

@@ -56,19 +56,10 @@ class RunSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """One run with everything that is known about it.
+    """One run with everything that is known about it."""
 
-    Attributes:
-        run: The request and its answer; grows while the answer streams.
-        trace: Its tokens; None if none were recorded, or they were deleted.
-        question: The last message of the user.
-        source: Where it comes from.
-        name: Its name in lists, such as the name of a file.
-        sent_request: The request that ran, if it is known without a trace.
-    """
-
-    run: Run
-    trace: RunTrace | None = None
+    run: Run  # grows while the answer streams
+    trace: RunTrace | None = None  # None if none were recorded, or they were deleted
     question: str = ""
     source: RunSource = RunSource.CHAT
     name: str = ""
@@ -168,17 +159,7 @@ def end_label(run: Run) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WireView:
-    """A run as one API sends it, byte for byte.
-
-    Attributes:
-        name: The API's name.
-        path: Its route.
-        request: The request's body.
-        whole: The answer as one response, with its status line and headers.
-        stream: The answer as a stream.
-        curl: A curl command that sends the same request.
-        python: A Python program that sends it with the vendor's own package.
-    """
+    """A run as one API sends it, byte for byte."""
 
     name: str
     path: str
@@ -191,16 +172,9 @@ class WireView:
 
 @dataclass(frozen=True, slots=True)
 class InspectorTools:
-    """What the application provides to the inspector. Everything runs on the window's loop.
+    """What the application provides to the inspector. Everything runs on the window's loop."""
 
-    Attributes:
-        wire_views: Returns what each API would send for a run; raises ``ValueError`` with the
-            reason if the run cannot be rendered.
-        probe: Probes a server, and tells its progress; raises ``ProbeFailed`` if it could not
-            begin. Cancelling the task ends it.
-    """
-
-    wire_views: Callable[[ShownRun], Awaitable[Sequence[WireView]]]
+    wire_views: Callable[[ShownRun], Awaitable[Sequence[WireView]]]  # raises ValueError
     probe: "Callable[[ProbeOptions, Callable[[Progress], None]], Awaitable[Report]]"
 
 

@@ -75,13 +75,9 @@ class TapeLegend(ElidedLabel):
 
 
 class TapeView(QTextEdit):
-    """Read-only; hover or the arrow keys choose a token.
+    """Read-only; hover or the arrow keys choose a token."""
 
-    Signals:
-        token_chosen: Another token was chosen; carries its place on the tape, or -1 for none.
-    """
-
-    token_chosen = Signal(int)
+    token_chosen = Signal(int)  # place on the tape, or -1 for none
 
     def __init__(self) -> None:
         super().__init__()

@@ -198,13 +198,9 @@ def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
 
 
 class TokensTab(InspectorTab):
-    """A filter, a table, and the number of tokens that are not listed.
+    """A filter, a table, and the number of tokens that are not listed."""
 
-    Signals:
-        token_chosen: A row was chosen; carries the token's number in the run, from 0.
-    """
-
-    token_chosen = Signal(int)
+    token_chosen = Signal(int)  # token's number in the run, from 0
 
     def __init__(self) -> None:
         super().__init__()

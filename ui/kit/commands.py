@@ -16,26 +16,15 @@ class Command:
 
     The functions are called when the menu opens; ``enabled`` also when the entry is chosen, since
     its shortcuts work while the menu is closed.
-
-    Attributes:
-        label: Its label; ``&`` comes before the access key.
-        run: What it does.
-        keys: Its shortcuts.
-        enabled: Whether it can be used now; None for always.
-        title: Its label now, where that changes.
-        checked: Whether it has a check mark now; None for an entry without one.
-        visible: Whether its menu shows it now; None for always.
-        works_everywhere: Whether the shortcuts work in all windows of the program.
-        role: Its role in the application menu of macOS.
     """
 
     label: str
     run: Callable[[], object]
     keys: tuple[Keys, ...] = ()
-    enabled: Callable[[], bool] | None = None
+    enabled: Callable[[], bool] | None = None  # None for always
     title: Callable[[], str] | None = None
-    checked: Callable[[], bool] | None = None
-    visible: Callable[[], bool] | None = None
+    checked: Callable[[], bool] | None = None  # None for an entry without one
+    visible: Callable[[], bool] | None = None  # None for always
     works_everywhere: bool = False
     role: QAction.MenuRole = QAction.MenuRole.TextHeuristicRole
 

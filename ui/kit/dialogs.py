@@ -25,13 +25,7 @@ _TITLE = "Open Link"
 
 @dataclass(frozen=True, slots=True)
 class BoxButton:
-    """A button that answers a question.
-
-    Attributes:
-        label: Its label.
-        act: Called when the user chooses it.
-        is_destructive: Whether it deletes something.
-    """
+    """A button that answers a question."""
 
     label: str
     act: Callable[[], object]

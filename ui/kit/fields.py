@@ -54,15 +54,10 @@ def is_typed_text(event: QKeyEvent) -> bool:
 
 
 class FileDrops(QObject):
-    """Watches one widget; a child that accepts drops itself comes first.
+    """Watches one widget; a child that accepts drops itself comes first."""
 
-    Signals:
-        files_given: Files were dropped; carries their paths.
-        hovering: A drag of files entered or left the widget; carries whether it is over it.
-    """
-
-    files_given = Signal(list)
-    hovering = Signal(bool)
+    files_given = Signal(list)  # paths
+    hovering = Signal(bool)  # whether it is over the widget
 
     def __init__(self, watched: QWidget) -> None:
         super().__init__(watched)
@@ -105,23 +100,14 @@ def disable_horizontal_scrolling(field: QPlainTextEdit) -> None:
 
 
 class GrowingInput(QPlainTextEdit):
-    """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter.
-
-    Signals:
-        submitted: Enter was pressed on finished text.
-        files_given: Files were dropped or pasted; carries their paths.
-        picture_given: A picture was dropped or pasted that is not a file.
-        text_given: A text was dropped or pasted that is too long for a field; carries it.
-        edge_pressed: Up was pressed in the first line (-1), or Down in the last one (1).
-        focus_changed: The field got or lost the focus; carries whether it has it.
-    """
+    """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter."""
 
     submitted = Signal()
-    edge_pressed = Signal(int)
-    focus_changed = Signal(bool)
-    files_given = Signal(list)
+    edge_pressed = Signal(int)  # -1: Up in the first line, 1: Down in the last one
+    focus_changed = Signal(bool)  # has the focus
+    files_given = Signal(list)  # paths
     picture_given = Signal()
-    text_given = Signal(str)
+    text_given = Signal(str)  # a text too long for the field
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -247,12 +233,9 @@ class NumberField(QDoubleSpinBox):
     """Shows a number with all its digits, and never changes it unless it was edited.
 
     One step below the least number, the value is unset.
-
-    Signals:
-        number_edited: The user chose another number; carries it, or None.
     """
 
-    number_edited = Signal(object)
+    number_edited = Signal(object)  # number or None
 
     def __init__(
         self,
@@ -307,13 +290,9 @@ class NumberField(QDoubleSpinBox):
 
 
 class Slider(QSlider):
-    """Slides a number that a field beside it shows; the keyboard changes it in the field.
+    """Slides a number that a field beside it shows; the keyboard changes it in the field."""
 
-    Signals:
-        moved: The user moved it; carries its place, from 0 to 1.
-    """
-
-    moved = Signal(float)
+    moved = Signal(float)  # place, from 0 to 1
 
     def __init__(self, accessible_name: str) -> None:
         super().__init__(Qt.Orientation.Horizontal)

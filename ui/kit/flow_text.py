@@ -103,23 +103,13 @@ def utf16_length(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """Words to highlight in a text, and the colors.
+    """Words to highlight in a text, and the colors."""
 
-    Attributes:
-        terms: The terms; an empty list removes all highlights.
-        background: The color behind a word.
-        color: The color of its letters.
-        has_case: Whether upper and lower case differ.
-        current: The number of the current occurrence; None for none.
-        current_background: The color behind the current occurrence.
-        current_color: The color of its letters.
-    """
-
-    terms: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()  # an empty list removes all highlights
     background: str = ""
     color: str = ""
     has_case: bool = False
-    current: int | None = None
+    current: int | None = None  # None for none
     current_background: str = ""
     current_color: str = ""
 

@@ -39,20 +39,12 @@ _CELL_PX = 7
 
 @dataclass(frozen=True, slots=True)
 class RowPart:
-    """A text of a row, with an icon before it.
-
-    Attributes:
-        text: The text.
-        color: Its color; empty for the default of its position.
-        icon: The name of the icon; empty for none.
-        icon_color: The color of the icon; empty for that of the text.
-        bold: The spans that are bold: first character and length.
-    """
+    """A text of a row, with an icon before it."""
 
     text: str = ""
-    color: str = ""
-    icon: str = ""
-    icon_color: str = ""
+    color: str = ""  # empty for the default of its position
+    icon: str = ""  # empty for none
+    icon_color: str = ""  # empty for that of the text
     bold: Sequence[tuple[int, int]] = ()
 
 
@@ -61,19 +53,7 @@ _EMPTY = RowPart()
 
 @dataclass(frozen=True, slots=True)
 class RowContent:
-    """A row of a list: title and right text above, subtitle and badge below.
-
-    Attributes:
-        title: The title.
-        note: Small text after the title, if there is room.
-        right: Small text at the end of the first line.
-        subtitle: Small text below the title.
-        badge: Small text at the end of the second line.
-        weight: The weight of the title.
-        elide: Where a long title is shortened.
-        inset_px: The indentation.
-        has_ground: Whether it can be selected.
-    """
+    """A row of a list: title and right text above, subtitle and badge below."""
 
     title: RowPart
     note: RowPart = _EMPTY

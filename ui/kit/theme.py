@@ -333,12 +333,7 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
 
 
 class CodeLook(NamedTuple):
-    """How blocks of code are shown.
-
-    Attributes:
-        wraps: Whether long lines wrap; otherwise they scroll sideways.
-        has_numbers: Whether their lines are numbered.
-    """
+    """How blocks of code are shown."""
 
     wraps: bool = False
     has_numbers: bool = False
@@ -354,19 +349,12 @@ def current_theme() -> "Theme":
 
 
 class Theme(QObject):
-    """The colors of the application, which follow the system unless a mode is chosen.
-
-    Signals:
-        changing: The style is about to change.
-        changed: The style or the text size of messages changed; repaint.
-        code_look_chosen: The user changed how code is shown; carries the ``CodeLook``.
-        columns_chosen: The user changed the columns of a table; carries ``columns``.
-    """
+    """The colors of the application, which follow the system unless a mode is chosen."""
 
     changing = Signal()
     changed = Signal()
-    code_look_chosen = Signal(object)
-    columns_chosen = Signal(object)
+    code_look_chosen = Signal(object)  # CodeLook
+    columns_chosen = Signal(object)  # columns
     current: "ClassVar[Theme | None]" = None
 
     def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:

@@ -125,14 +125,9 @@ def _tokens(entry: RequestEntry) -> str:
 
 
 class RequestTable(QAbstractTableModel):
-    """Rows of those entries that pass the filters, newest last.
+    """Rows of those entries that pass the filters, newest last."""
 
-    Signals:
-        entry_updated: More is known about a request that is shown; carries its ``RequestEntry``.
-        refreshed: The rows are those of the log and the filters now.
-    """
-
-    entry_updated = Signal(object)
+    entry_updated = Signal(object)  # RequestEntry
     refreshed = Signal()
 
     def __init__(self, log: RequestLog, parent: QObject | None = None) -> None:
@@ -364,19 +359,12 @@ class _ToneDelegate(CellDelegate):
 
 
 class RequestLogPanel(QWidget):
-    """Filters, the table, and what to do with it.
+    """Filters, the table, and what to do with it."""
 
-    Signals:
-        entry_chosen: The user chose a request; carries the ``RequestEntry``.
-        entry_changed: More is known about the chosen request; carries it, or None once it is gone.
-        export_failed: The export could not be written; carries the reason in words.
-        menu_requested: The menu of a request was requested; carries it and the global position.
-    """
-
-    menu_requested = Signal(object, QPoint)
-    entry_chosen = Signal(object)
-    entry_changed = Signal(object)
-    export_failed = Signal(str)
+    menu_requested = Signal(object, QPoint)  # RequestEntry, global position
+    entry_chosen = Signal(object)  # RequestEntry
+    entry_changed = Signal(object)  # RequestEntry, or None once it is gone
+    export_failed = Signal(str)  # reason in words
 
     def __init__(self, log: RequestLog) -> None:
         super().__init__()

@@ -56,16 +56,7 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """One answer to a request, with what the engine was asked.
-
-    Attributes:
-        request: The request that ran.
-        finished: Why the answer ended.
-        text: Its text, whole.
-        thinking: The reasoning before it.
-        tool_calls: Calls that the model made.
-        run_id: The id of its recorded tokens, if they were recorded.
-    """
+    """One answer to a request, with what the engine was asked."""
 
     request: GenerationRequest
     finished: Finished
@@ -95,41 +86,20 @@ class RunningAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
-    """One request of another program, answered or not yet.
-
-    Attributes:
-        id: The request's id, as the response's headers have it.
-        began_at: Seconds since the epoch.
-        client: The address that it came from.
-        agent: The program's User-Agent header.
-        method: The HTTP method.
-        path: Path and query.
-        dialect: The name of the dialect; empty for routes without one.
-        headers: The request's headers.
-        model: The model that answered; empty if none did.
-        is_stream: Whether the answer is a stream; None while that is not known.
-        status: The HTTP status; None while it is being answered, 499 where the client disconnected.
-        took_s: The seconds from its arrival to the last byte of the answer.
-        request_body: The request's body.
-        response_body: The response's body.
-        answer_headers: The response's headers.
-        answers: What the engine answered; several where a request asks for several choices.
-        asked_model: The model that it named; empty if it named none.
-        running: Its answers that are being generated, until it has ended.
-    """
+    """One request of another program, answered or not yet."""
 
     id: str
-    began_at: float
+    began_at: float  # seconds since the epoch
     client: str
     agent: str
     method: str
     path: str
-    dialect: str = ""
+    dialect: str = ""  # empty for routes without one
     headers: Headers = ()
-    model: str = ""
-    is_stream: bool | None = None
-    status: int | None = None
-    took_s: float | None = None
+    model: str = ""  # empty if none did
+    is_stream: bool | None = None  # None while that is not known
+    status: int | None = None  # None while it is being answered, 499 where the client disconnected
+    took_s: float | None = None  # the seconds from its arrival to the last byte of the answer
     request_body: RequestBody = field(default_factory=RequestBody)
     response_body: RequestBody = field(default_factory=RequestBody)
     answer_headers: Headers = ()
@@ -231,13 +201,7 @@ def stop_label(entry: RequestEntry) -> str:
 
 
 class RequestLog(QObject):
-    """The newest requests, as many as the caps allow.
-
-    Signals:
-        taken: New entries were added, or more is known about old ones.
-        cleared: All entries were deleted.
-        pause_changed: The log was paused or resumed.
-    """
+    """The newest requests, as many as the caps allow."""
 
     taken = Signal()
     cleared = Signal()

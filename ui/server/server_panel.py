@@ -38,12 +38,7 @@ class KeyKeeper(Protocol):
 
 
 class ApiKeyState(QObject):
-    """Knows whether there is a key and where it is kept; creates and deletes it.
-
-    Signals:
-        changed: The place, the new key, the message or the busy state has changed.
-        renewed: The key was replaced or deleted; a running server needs to know.
-    """
+    """Knows whether there is a key and where it is kept; creates and deletes it."""
 
     changed = Signal()
     renewed = Signal()

@@ -53,11 +53,7 @@ class ServerControl(Protocol):
 
 
 class ServerSwitch(QObject):
-    """Turns the server on and off, and keeps the state of that.
-
-    Signals:
-        changed: The stage, the address or the message has changed.
-    """
+    """Turns the server on and off, and keeps the state of that."""
 
     changed = Signal()
 

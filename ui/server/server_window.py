@@ -62,17 +62,11 @@ _REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
 class RequestDetail(QFrame):
-    """Overview, request and response.
+    """Overview, request and response."""
 
-    Signals:
-        replay_wanted: The user wants to send the request again; carries its ``RequestEntry``.
-        inspector_wanted: The inspector should show its answer; carries its ``RequestEntry``.
-        stop_requested: The user wants to end its answer; carries its ``RequestEntry``.
-    """
-
-    replay_requested = Signal(object)
-    inspector_requested = Signal(object)
-    stop_requested = Signal(object)
+    replay_requested = Signal(object)  # RequestEntry
+    inspector_requested = Signal(object)  # RequestEntry
+    stop_requested = Signal(object)  # RequestEntry
 
     def __init__(self, url: Callable[[], str]) -> None:
         super().__init__()
@@ -236,13 +230,9 @@ def _scrolled(widget: QWidget) -> QScrollArea:
 
 
 class ListEditor(QWidget):
-    """A row for each text, with a button that removes it, and a field that adds one.
+    """A row for each text, with a button that removes it, and a field that adds one."""
 
-    Signals:
-        edited: The user changed the list; carries a tuple of texts.
-    """
-
-    edited = Signal(object)
+    edited = Signal(object)  # tuple of texts
 
     def __init__(
         self, noun: str, accessible_name: str, example: str, problem_of: Callable[[str], str | None]

@@ -104,19 +104,12 @@ def stops_from_lines(text: str) -> list[str]:
 
 
 class StopListModel(StopRows):
-    """Rows of stop sequences; every change can be undone.
-
-    Signals:
-        edited: The list changed.
-        row_changed: A change, an undo or a redo has affected a row; carries the row, -1 for none.
-        refused: Input was rejected; carries the reason in words.
-        mode_changed: The input mode has changed; carries whether escapes are read.
-    """
+    """Rows of stop sequences; every change can be undone."""
 
     edited = Signal()
-    row_changed = Signal(int)
-    refused = Signal(str)
-    mode_changed = Signal(bool)
+    row_changed = Signal(int)  # row, -1 for none
+    refused = Signal(str)  # reason in words
+    mode_changed = Signal(bool)  # whether escapes are read
 
     def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
         super().__init__(entries, parent)

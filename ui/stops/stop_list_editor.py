@@ -71,11 +71,7 @@ _FILTERS = ["Stop list (*.json)"]
 
 
 class StopDelegate(QStyledItemDelegate):
-    """Styles the cells, and edits sequences in place.
-
-    Signals:
-        scope_wanted: The user wants to choose where a row applies; carries the row's index.
-    """
+    """Styles the cells, and edits sequences in place."""
 
     scope_requested = Signal(QModelIndex)
 
@@ -163,15 +159,10 @@ class StopDelegate(QStyledItemDelegate):
 
 
 class StopTable(QTableView):
-    """Edits in place, drags to reorder, removes with Delete, switches with Space.
-
-    Signals:
-        remove_wanted: The user wants to remove the selected rows.
-        move_wanted: The user wants to move the current row; carries -1 for up and 1 for down.
-    """
+    """Edits in place, drags to reorder, removes with Delete, switches with Space."""
 
     remove_requested = Signal()
-    move_requested = Signal(int)
+    move_requested = Signal(int)  # -1 for up, 1 for down
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,15 +260,10 @@ class StopTable(QTableView):
 
 
 class EndTokens(QWidget):
-    """Lists the token ids with their texts and sources; the user can add more.
+    """Lists the token ids with their texts and sources; the user can add more."""
 
-    Signals:
-        added: The user added a token id that ends answers; carries the id.
-        removed: The user removed an added token id; carries the id.
-    """
-
-    added = Signal(int)
-    removed = Signal(int)
+    added = Signal(int)  # id
+    removed = Signal(int)  # id
 
     def __init__(self) -> None:
         super().__init__()
@@ -354,13 +340,9 @@ def _end_token(text: str, caption: str) -> QWidget:
 
 
 class ImportExportMenu(QMenu):
-    """Imports, exports, copies and pastes the list that the editor shows.
+    """Imports, exports, copies and pastes the list that the editor shows."""
 
-    Signals:
-        refused: A list could not be read or written; carries the reason in words.
-    """
-
-    refused = Signal(str)
+    refused = Signal(str)  # reason in words
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

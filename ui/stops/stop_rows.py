@@ -110,11 +110,7 @@ def _ended_by(run: Run) -> str:
 
 
 class StopTokens(QObject):
-    """Knows the tokens of sequences, alone and after a space, in the loaded model.
-
-    Signals:
-        changed: More tokens are known, or another model is loaded.
-    """
+    """Knows the tokens of sequences, alone and after a space, in the loaded model."""
 
     changed = Signal()
 
@@ -372,9 +368,6 @@ class StopRows(QAbstractTableModel):
     """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks.
 
     It only shows rows: a subclass sets and moves them.
-
-    Signals:
-        remarks_changed: The remarks may have changed, because the conversation or model did.
     """
 
     remarks_changed = Signal()

@@ -176,12 +176,7 @@ class KeptPromptsRow(QWidget):
 
 
 class PreferencesDialog(QDialog):
-    """Appearance, server, and what new conversations begin with; changes act at once.
-
-    Attributes:
-        kept: The row with the size of the cached prompts; None if none are kept.
-        traces: The row with the size of the recorded tokens; None if none are kept.
-    """
+    """Appearance, server, and what new conversations begin with; changes act at once."""
 
     def __init__(
         self,

@@ -533,7 +533,7 @@ class SettingsPopover(Popover):
             self._resets[name].setEnabled(value != getattr(basis.beginning, name))
             if name in self.sliders:
                 shown = basis.own_number(name) if value is None else value
-                # No limit is as much as there is.
+                # None means the context length.
                 share = 1.0 if shown is None else self._share(name, float(shown))
                 self.sliders[name].show_share(share, is_set=value is not None)
         is_kept = settings == basis.beginning
@@ -590,7 +590,7 @@ class SettingsPopover(Popover):
         available = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
         # Without this it would be as high as the note is where it has less width.
         self._inside.setMinimumHeight(target)
-        # A bar takes width, and the note needs more height then: once there, it would stay.
+        # Showing the scroll bar rewraps the note and makes itself necessary (layout loop).
         bars = Qt.ScrollBarPolicy
         self._area.setVerticalScrollBarPolicy(
             bars.ScrollBarAlwaysOn if target > available else bars.ScrollBarAlwaysOff

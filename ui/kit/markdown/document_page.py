@@ -6,11 +6,7 @@ from PySide6.QtWidgets import QTextBrowser
 
 
 class DocumentPage(QTextBrowser):
-    """Shows a Markdown document, which may come from elsewhere; nothing is loaded for it.
-
-    Signals:
-        link_chosen: A link was clicked; carries its ``QUrl``.
-    """
+    """Shows a Markdown document, which may come from elsewhere; nothing is loaded for it."""
 
     link_chosen = Signal(QUrl)
 

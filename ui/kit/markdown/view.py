@@ -326,11 +326,7 @@ def wide_parts(
 
 
 class MarkdownView(FlowText):
-    """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end.
-
-    Signals:
-        link_chosen: A link to another place than this text was chosen; carries the ``QUrl``.
-    """
+    """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end."""
 
     link_chosen = Signal(QUrl)
 
