@@ -348,14 +348,8 @@ class ModelRows(QAbstractListModel):
 
     def _narrow(self) -> None:
         self.beginResetModel()
-        rows = [row for row in self._every if self._matches(row)]
-        # Models whose name has the words come before those whose architecture has them.
-        self._shown = sorted(rows, key=lambda row: not self._is_named(row))
+        self._shown = [row for row in self._every if self._matches(row)]
         self.endResetModel()
-
-    def _is_named(self, row: ModelRow) -> bool:
-        name = row.model.found.name.casefold()
-        return all(word in name for word in self._terms)
 
     def _matches(self, row: ModelRow) -> bool:
         found = row.model.found

@@ -29,7 +29,6 @@ _WIDE_PX = 560  # from here on the words have most of the width
 # A shorter transfer shows no bar, which would only flicker.
 _SHOWN_AFTER_MS = 400
 _OUTCOME_MS = 8_000
-_REFRESH_MS = 100
 
 
 class UnsavedText(QObject):
@@ -199,8 +198,6 @@ class TransferBar(QStatusBar):
         self._delay.timeout.connect(self._appear)
         self._outcome = QTimer(self, singleShot=True, interval=_OUTCOME_MS)
         self._outcome.timeout.connect(self._refresh)
-        self._later = QTimer(self, singleShot=True, interval=_REFRESH_MS)
-        self._later.timeout.connect(self._show_progress)
         self.setSizeGripEnabled(False)
         self.setContentsMargins(14, 4, 10, 4)
         self.addWidget(self.caption, 2)
@@ -219,22 +216,11 @@ class TransferBar(QStatusBar):
         self._outcome.stop()
         if now is None:
             self._delay.stop()
-            self._later.stop()
             self.hide()
             return
         self._show_parts(is_running=True)
         if not self.isVisible() and not self._delay.isActive():
             self._delay.start()
-        # Each new word lays out the window again, and conversations may arrive by the hundred.
-        if not self.isVisible():
-            self._show_progress()
-        elif not self._later.isActive():
-            self._later.start()
-
-    def _show_progress(self) -> None:
-        now = self._transfers.now
-        if now is None:
-            return
         position = f": {now.done:,} so far…" if now.done else "…"
         position = f": {now.done:,} of {now.total:,}" if now.total > 1 else position
         self.caption.setText(f"{now.label}{position}")

@@ -238,14 +238,6 @@ class ConversationView(QListView):
             selection.setCurrentIndex(index, alone)
         self._follows_model = False
 
-    def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
-        self, parent: Index, start: int, end: int
-    ) -> None:
-        """Leave a row that is removed; the workspace decides which conversation to open instead."""
-        self._follows_model = True
-        super().rowsAboutToBeRemoved(parent, start, end)
-        self._follows_model = False
-
     def currentChanged(self, current: Index, previous: Index) -> None:
         """Open the conversation of the current row."""
         super().currentChanged(current, previous)
@@ -471,10 +463,7 @@ class Sidebar(QFrame):
         self.results.list.activated.connect(self._write_at)
         self.results.left.connect(self.search_field.setFocus)
         self._workspace.selection_changed.connect(self._show_current)
-        self.rows.rowsMoved.connect(self._show_current)
-        self.rows.rowsInserted.connect(self._show_current)
-        self.rows.rowsRemoved.connect(self._show_current)
-        self.rows.modelReset.connect(self._show_current)
+        self.rows.layoutChanged.connect(self._show_current)
         self._workspace.answering_changed.connect(self._refresh_hint)
         conversations.undoable.connect(self.undo_bar.offer)
         conversations.undone.connect(self.undo_bar.hide)

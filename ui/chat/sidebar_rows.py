@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from PySide6.QtCore import (
@@ -30,8 +29,6 @@ from ui.records.conversations import Conversation, ConversationFolder
 # Filters ``ConversationList`` by the archive.
 
 MIME = "application/x-fullstop-conversations"
-# More changes reset the list: after each single one a view lays out all of its rows.
-_MAX_STEPS = 16
 _FOLDER_PX = 14
 NEEDS_YOU = "● Needs Approval"
 
@@ -189,50 +186,13 @@ class SidebarRows(QAbstractListModel):
         target = list(self._arranged())
         if target == self._rows:
             return
-        if not self._stepwise(target):
-            self.beginResetModel()
-            self._rows = target
-            self.endResetModel()
-
-    def _stepwise(self, target: list[Row]) -> bool:
-        """Change the rows one by one, so that views keep their place; False for many changes."""
-        kept, listed = set(map(_key, target)), set(map(_key, self._rows))
-        new = [_key(row) not in listed for row in target]
-        inserted_runs = sum(is_new and not before for before, is_new in pairwise([False, *new]))
-        if len(listed - kept) + inserted_runs > _MAX_STEPS:
-            return False
-        for position in range(len(self._rows) - 1, -1, -1):
-            if _key(self._rows[position]) not in kept:
-                self.beginRemoveRows(QModelIndex(), position, position)
-                del self._rows[position]
-                self.endRemoveRows()
-        position = steps = 0
-        while position < len(target):
-            key, end = _key(target[position]), position + 1
-            if position >= len(self._rows) or _key(self._rows[position]) != key:
-                steps += 1
-                if steps > _MAX_STEPS:
-                    return False
-                if key in listed:
-                    self._move(key, position)
-                else:  # with the new rows behind it: a view lays out all rows for each step
-                    while end < len(target) and _key(target[end]) not in listed:
-                        end += 1
-                    self.beginInsertRows(QModelIndex(), position, end - 1)
-                    self._rows[position:position] = target[position:end]
-                    self.endInsertRows()
-            position = end
-        if self._rows != target:  # the name or count of a folder has changed
-            self._rows = target
-        if target:
-            self.dataChanged.emit(self.index(0), self.index(len(target) - 1))
-        return True
-
-    def _move(self, key: object, position: int) -> None:
-        at = next(n for n in range(position, len(self._rows)) if _key(self._rows[n]) == key)
-        self.beginMoveRows(QModelIndex(), at, at, QModelIndex(), position)
-        self._rows.insert(position, self._rows.pop(at))
-        self.endMoveRows()
+        self.layoutAboutToBeChanged.emit()
+        before = self.persistentIndexList()
+        keys = [_key(self._rows[index.row()]) for index in before]
+        self._rows = target
+        rows = {_key(row): number for number, row in enumerate(target)}
+        self.changePersistentIndexList(before, [self.index(rows.get(key, -1)) for key in keys])
+        self.layoutChanged.emit()
 
     def _repaint(self, first: QModelIndex, last: QModelIndex) -> None:
         for row in range(first.row(), last.row() + 1):

@@ -81,20 +81,9 @@ class VerdictView(QWidget):
         self.inspect.setAccessibleName("Open this run in the Stop Inspector")
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
-        current_theme().changed.connect(self._restyle)
+        current_theme().changed.connect(self.refresh)
         model.changed.connect(self._follow_model)
         self.refresh()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        if not self._is_styled:
-            self.refresh()
-
-    def _restyle(self) -> None:
-        """Show the run in other colors and sizes: at once, or when it is seen next."""
-        self._is_styled = False
-        if self.isVisible():
-            self.refresh()
 
     @property
     def run(self) -> Run | None:
@@ -123,7 +112,6 @@ class VerdictView(QWidget):
 
     def refresh(self) -> None:
         """Show the run as it is now."""
-        self._is_styled = True
         run = self._run
         finished = self._shown_end = None if run is None else run.finished
         facts = FactTable(fixed_font(self.font(), 0.92))

@@ -213,20 +213,6 @@ async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
         assert len(full.messages) == 2
 
 
-async def test_why_a_file_is_refused_is_said_in_the_conversation_that_it_was_for(
-    composer: Composer, tmp_path: Path
-) -> None:
-    row, asked_in, other = composer.attachments, Conversation(), Conversation()
-    (tmp_path / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
-    row.show_files([], asked_in)
-    row.attach([tmp_path / "p.png"])
-    row.show_files([], other)
-    await eventually(lambda: not row.reading.files)
-    assert row.refusal.text() == ""
-    row.show_files([], asked_in)
-    assert "p.png is an image" in row.refusal.text()
-
-
 async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_whole(
     engine: Engine, theme: Theme, demo_model_path: Path
 ) -> None:

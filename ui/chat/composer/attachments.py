@@ -396,8 +396,6 @@ class AttachmentRow(QWidget):
         self._owner: object = None
         self._tokens: Mapping[Attachment, int] = {}
         self._cuts: Mapping[Attachment, int] = {}
-        # What could not be read for owners that are not shown now, until they are shown again.
-        self._refusals: dict[object, str] = {}
         self.files: tuple[Attachment, ...] = ()
         self.reading = ReadingFiles(self)
         self._preview: FilePreview | None = None
@@ -442,7 +440,7 @@ class AttachmentRow(QWidget):
 
     def refuse(self, why: str) -> None:
         """Show why a file is not attached, below earlier reasons."""
-        self._show_refusal(_below(self.refusal.text(), why))
+        self._show_refusal("\n".join(filter(None, (self.refusal.text(), why))))
 
     def refuse_picture(self) -> None:
         """Say that a picture on the clipboard cannot be attached."""
@@ -450,10 +448,8 @@ class AttachmentRow(QWidget):
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
         """Show the files of another message."""
-        if self._owner is not owner:
-            self._refusals[self._owner] = self.refusal.text()
         self.files, self._owner = tuple(files), owner
-        self._show_refusal(self._refusals.pop(owner, ""))
+        self._show_refusal("")
         self._on_changed()
 
     def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
@@ -503,8 +499,6 @@ class AttachmentRow(QWidget):
     def _note_refusal(self, owner: object, why: str) -> None:
         if owner is self._owner:
             self.refuse(why)
-        else:
-            self._refusals[owner] = _below(self._refusals.get(owner, ""), why)
 
     def _take(self, owner: object, file: Attachment) -> None:
         if owner is not self._owner:
@@ -590,10 +584,6 @@ class AttachmentRow(QWidget):
 
 def _pasted_name(number: int) -> str:
     return "Pasted text" if number == 1 else f"Pasted text {number}"
-
-
-def _below(earlier: str, why: str) -> str:
-    return "\n".join(filter(None, (earlier, why)))
 
 
 class AttachedFile(QWidget):

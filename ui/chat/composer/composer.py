@@ -185,27 +185,17 @@ class MessageEditor(QFrame):
 
 
 class PromptHistory:
-    """Steps through earlier prompts; the last step is the user's own draft.
-
-    Prompts that the user edits on the way keep their changes until the walk ends.
-    """
+    """Steps through earlier prompts; the last step is the user's own draft."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._position = 0
-        self._recalled: Sequence[str] = ()
-
-    @property
-    def is_walking(self) -> bool:
-        """Whether the field shows an earlier prompt instead of the draft."""
-        return bool(self._lines) and self._position < len(self._lines) - 1
 
     def step(self, by: int, text: str, prompts: Sequence[str]) -> str | None:
         """Go to the previous (-1) or next (1) prompt."""
         if not self._lines:
-            self._recalled = list(prompts)
-            self._lines = [*self._recalled, text]
-            self._position = len(self._lines) - 1
+            self._lines = [*prompts, text]
+            self._position = len(prompts)
         position = self._position + by
         if not 0 <= position < len(self._lines):
             return None
@@ -214,35 +204,22 @@ class PromptHistory:
         return self._lines[position]
 
     def draft(self, text: str) -> str:
-        """Return the user's draft, given the present text of the field.
-
-        An unchanged earlier prompt is not a draft.
-        """
-        if self.is_walking and text == self._recalled[self._position]:
-            return self._lines[-1]
-        return text
-
-    def hidden_draft(self, text: str) -> str:
-        """Return the earlier draft, which would be lost, if an edited prompt is the draft now."""
-        return self._lines[-1] if self.is_walking and self.draft(text) == text else ""
+        """Return the user's draft, given the present text: an unchanged prompt is no draft."""
+        return self._lines[-1] if self._lines and text == self._lines[self._position] else text
 
     def end(self) -> str:
         """End the walk; return the draft at its beginning, empty if there was no walk."""
-        draft = self._lines[-1] if self.is_walking else ""
-        self._lines, self._recalled, self._position = [], (), 0
+        is_walking = self._position < len(self._lines) - 1
+        draft = self._lines[-1] if is_walking else ""
+        self._lines, self._position = [], 0
         return draft
 
 
 class Composer(QFrame):
-    """A card with a growing text field and a row of buttons.
-
-    Signals:
-        draft_left: An edited earlier prompt replaced the draft; carries the draft.
-    """
+    """A card with a growing text field and a row of buttons."""
 
     submitted = Signal()
     stop_requested = Signal()
-    draft_left = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -295,10 +272,7 @@ class Composer(QFrame):
 
     def set_text(self, text: str) -> None:
         """Put text into the field, with the caret at its end."""
-        hidden = self._history.hidden_draft(self.text)
         self._history.end()
-        if hidden.strip():
-            self.draft_left.emit(hidden)
         self.input.setPlainText(text)
         cursor = self.input.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)

@@ -265,7 +265,6 @@ class Writing(QObject):
 
     def _connect_signals(self) -> None:
         workspace, composer, meter = self._workspace, self._composer, self._workspace.meter
-        composer.draft_left.connect(self._note_prompt)
         composer.submitted.connect(self._send)
         self._queue.changed.connect(self._take_queue)
         self._queue.send_requested.connect(self._send_now)

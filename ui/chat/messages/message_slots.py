@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 import shiboken6
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, QRectF, QTimer, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QTextCursor
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QRectF, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.flow_text import FlowText, Highlight, mark_parts, unfold_match
+from ui.kit.flow_text import Highlight, mark_parts, unfold_match
 from ui.kit.theme import current_theme
 from ui.records.conversations import ReadingPlace
 from ui.records.messages import ConversationMessage
@@ -349,7 +349,7 @@ class ViewportCache(QObject):
 
 # Keeps a reader at the end while the column grows. For a reader elsewhere, scrolling makes up for
 # changed heights above the screen, so that the visible text stays; while the size or the width of
-# all text changes, the line at the top of the screen stays.
+# all text changes, the message at the top of the screen stays.
 
 
 class ScrollAnchor(QObject):
@@ -394,9 +394,7 @@ class ScrollAnchor(QObject):
         self._is_at_end = True
 
     def keep_end(self) -> None:
-        """Scroll to the end again for a reader who is there, because the screen changed its
-        height.
-        """
+        """Scroll to the end again for a reader who is there: the screen changed its height."""
         if self._is_at_end:
             self._scroll(self._bar.maximum())
 
@@ -410,8 +408,7 @@ class ScrollAnchor(QObject):
         """Return which message is at the top of the screen, and how much of it is above."""
         if self._is_at_end or not self._stack.slots:
             return None
-        slot = self._stack.slots[self._stack.first_at(self._bar.value())]
-        share = (self._bar.value() - slot.top) / max(1, slot.height)
+        slot, share = self._first_seen()
         return ReadingPlace(slot.message.id, min(max(share, 0.0), 1.0))
 
     def return_to(self, slot: MessageSlot, share: float) -> None:
@@ -421,11 +418,16 @@ class ScrollAnchor(QObject):
         self._arrive()
 
     def hold(self) -> None:
-        """Keep the line at the top of the screen there while sizes change."""
+        """Keep what is at the top of the screen there while sizes change."""
         if self._is_at_end or self._target is not None or not self._stack.slots:
             return
+        slot, share = self._first_seen()
+        self._want(lambda: slot.top + round(share * slot.height))
+
+    def _first_seen(self) -> tuple[MessageSlot, float]:
+        """Return the message at the top of the screen, and its share above the screen."""
         slot = self._stack.slots[self._stack.first_at(self._bar.value())]
-        self._want(self._line_in(slot) or self._share_of(slot))
+        return slot, (self._bar.value() - slot.top) / max(1, slot.height)
 
     def release(self) -> None:
         """Let the reader scroll freely."""
@@ -440,34 +442,6 @@ class ScrollAnchor(QObject):
         height = self._area.viewport().height()
         # The top of the message, unless the found words would then be out of sight.
         return slot.top - _ABOVE_TARGET_PX if down < height // 2 else slot.top + down - height // 3
-
-    def _line_in(self, slot: MessageSlot) -> Callable[[], int] | None:
-        """Return where the text line at the top of the screen is; None if none is there."""
-        view = slot.view
-        if view is None:
-            return None
-        spot = QPoint(view.width() // 2, self._bar.value() - slot.top)
-        part = view.childAt(spot)
-        while part is not None and not isinstance(part, FlowText):
-            part = part.parentWidget()
-        if part is None:
-            return None
-        text, viewport = part, part.viewport()
-        spot = viewport.mapFrom(view, spot)
-        position = text.cursorForPosition(QPoint(0, spot.y())).position()
-
-        def line() -> QPoint:
-            cursor = QTextCursor(text.document())
-            cursor.setPosition(min(position, text.document().characterCount() - 1))
-            return text.cursorRect(cursor).topLeft()
-
-        above = spot.y() - line().y()
-        return lambda: slot.top + viewport.mapTo(view, line()).y() + above
-
-    def _share_of(self, slot: MessageSlot) -> Callable[[], int]:
-        """Return the place with as much of a message above the screen as now."""
-        share = (self._bar.value() - slot.top) / max(1, slot.height)
-        return lambda: slot.top + round(share * slot.height)
 
     # -- scrolling -------------------------------------------------------------------------
 

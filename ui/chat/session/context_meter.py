@@ -130,7 +130,7 @@ class ContextMeter(QObject):
         count: Count | None
         try:
             count = await self._counted(target)
-        except (EngineError, _OutOfDate):
+        except EngineError:
             count = None
         finally:
             self._is_counting = False
@@ -235,17 +235,6 @@ class ContextMeter(QObject):
         """Return the number of tokens of a text; a long text is counted in parts."""
         count = 0
         for start in range(0, len(text), _PART_CHARS):
-            if start and self._is_out_of_date(target):
-                raise _OutOfDate
             part = text[start : start + _PART_CHARS]
             count += len(await self._engine.tokenize(part, target.model.id))
         return count
-
-    def _is_out_of_date(self, target: Counted) -> bool:
-        """Return whether the attached files have changed meanwhile, or counting is impossible."""
-        now = self._ask()
-        return now is None or now.files != target.files
-
-
-class _OutOfDate(Exception):
-    """The text has changed since the count began."""

@@ -23,7 +23,6 @@ class OpenConversations(QObject):
             and its ``Run``.
     """
 
-    answer_began = Signal()
     answer_ended = Signal(object, object)
     need_changed = Signal(object, object)
 
@@ -86,11 +85,9 @@ class OpenConversations(QObject):
         for opened in self._open.values():
             self._offer(opened)
 
-    def _note_running(self, conversation: Conversation, is_running: bool) -> None:
+    def _note_running(self, conversation: Conversation, _is_running: bool) -> None:
         self._conversations.changed(conversation)
         self.release_unseen()
-        if is_running:
-            self.answer_began.emit()
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         self._conversations.repaint(conversation)

@@ -1,8 +1,6 @@
 """Titles of conversations, which the model writes in the background. Main thread."""
 
-import asyncio
 import re
-from collections import deque
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -17,12 +15,6 @@ from ui.records.conversations import Conversation, plain_words, title_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
-# A title is never worth a wait: it is made while no answer runs or waits, and given up otherwise.
-
-_LOOKED_EVERY_S = 0.5
-_MAX_TRIES = 4
-# Of more conversations, the oldest keep the words of their questions.
-_MAX_WAITING = 16
 _MAX_TOKENS = 24
 _MAX_WORDS, _MAX_CHARS = 8, 60
 _READ_CHARS = 1_200
@@ -47,22 +39,13 @@ class Titles(QObject):
         self.is_on = True
         self.without: Path | None = None
         self._engine = engine
-        self._in_memory = in_memory
         self._conversations = conversations
         self._model = model
-        self._writing: asyncio.Task[str] | None = None
-        # First answers that wait for a title, the newest last.
-        self._waiting: deque[tuple[Conversation, ConversationMessage, Run]] = deque(
-            maxlen=_MAX_WAITING
-        )
-        self._is_naming = False
         in_memory.answer_ended.connect(self._consider)
-        in_memory.answer_began.connect(self._give_way)
 
     async def finish(self) -> None:
         """Cancel the background work and wait for its end."""
         self.is_on = False
-        self._give_way()
         await finish_tasks(self)
 
     def _consider(self, conversation: Conversation, run: Run) -> None:
@@ -70,65 +53,19 @@ class Titles(QObject):
         is_answer = run.finished is not None and run.finished.stop.kind is not StopKind.TOOL_CALL
         if not self.is_on or len(question) != 1 or not (is_answer and run.text.strip()):
             return
-        if conversation.title != first_title(question[0]):
-            return
-        self._waiting.append((conversation, question[0], run))
-        if not self._is_naming:
-            self._is_naming = True
-            start_task(self, self._name_all(), "name conversations")
-
-    def _give_way(self) -> None:
-        """Stop writing a title, because something else is to be answered."""
-        if self._writing is not None:
-            self._writing.cancel()
-
-    @property
-    def _others(self) -> int:
-        """How many answers run or wait, of any program, apart from a title."""
-        own = 0 if self._writing is None else 1
-        return sum(model.running + model.waiting for model in self._engine.models) - own
-
-    async def _name_all(self) -> None:
-        """Name the conversations that wait, the newest first."""
-        try:
-            while self._waiting:
-                await self._quiet()
-                if not self.is_on:
-                    self._waiting.clear()
-                elif self._waiting:
-                    await self._name(*self._waiting.pop())
-        finally:
-            self._is_naming = False
+        if conversation.title == first_title(question[0]):
+            start_task(self, self._name(conversation, question[0], run), "name a conversation")
 
     async def _name(
         self, conversation: Conversation, question: ConversationMessage, run: Run
     ) -> None:
-        title = ""
-        for _ in range(_MAX_TRIES):
-            await self._quiet()
-            is_deleted = self._conversations.with_id(conversation.id) is None
-            if not self.is_on or is_deleted or conversation.title != first_title(question):
-                return
-            self._writing = asyncio.ensure_future(self._written(conversation, question, run))
-            try:
-                title = await self._writing
-                break
-            except EngineError:
-                return
-            except asyncio.CancelledError:
-                current = asyncio.current_task()
-                if current is not None and current.cancelling():
-                    self._give_way()
-                    raise
-            finally:
-                self._writing = None
-        if title and conversation.title == first_title(question):
+        try:
+            title = await self._written(conversation, question, run)
+        except EngineError:
+            return
+        is_deleted = self._conversations.with_id(conversation.id) is None
+        if title and not is_deleted and conversation.title == first_title(question):
             self._conversations.rename(conversation, title)
-
-    async def _quiet(self) -> None:
-        """Wait until no answer runs or waits, here and for other programs."""
-        while self._others > 0 or self._in_memory.is_running or self._writing is not None:  # noqa: ASYNC110 - what others ask has no event
-            await asyncio.sleep(_LOOKED_EVERY_S)
 
     async def _written(
         self, conversation: Conversation, questions: ConversationMessage, run: Run
@@ -144,13 +81,8 @@ class Titles(QObject):
             f"User: {questions.typed[:_READ_CHARS].strip() or first_title(questions)}\n\n"
             f"Assistant: {run.text[:_READ_CHARS].strip()}"
         )
-
-        def look(_tokens: int) -> None:
-            if self._others > 0:
-                self._give_way()
-
         request = background_request(question, info, _MAX_TOKENS)
-        text, finished = await answer_text(self._engine, request, look)
+        text, finished = await answer_text(self._engine, request)
         return "" if finished.stop.kind is not StopKind.EOS else written_title(text)
 
 

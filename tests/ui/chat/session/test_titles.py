@@ -60,23 +60,6 @@ async def test_the_model_names_a_conversation_after_its_first_answer(
     assert len(scripted.requests) == 3, "only the first answer leads to a title"
 
 
-async def test_a_title_gives_way_to_a_question_and_is_written_afterwards(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    await answered(window, scripted, LONG)
-    await eventually(lambda: len(scripted.generations) == 2)
-    title = scripted.generations[-1]
-    assert window.workspace.send("And now?")
-    await eventually(lambda: title in scripted.cancelled)
-    await eventually(lambda: len(scripted.generations) == 3)
-    assert not is_for_title(scripted.requests[-1].messages[0])
-    scripted.say(TextDelta("Now."), DONE)
-    await eventually(lambda: len(scripted.generations) == 4)
-    assert is_for_title(scripted.requests[-1].messages[0])
-    scripted.say(TextDelta("Long questions"), DONE)
-    await eventually(lambda: window.workspace.current.conversation.title == "Long questions")
-
-
 async def test_a_conversation_that_a_person_has_named_keeps_its_name(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
