@@ -181,17 +181,12 @@ def without_schema(tool: Tool) -> Tool:
 
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the schemas that may constrain an answer, each with its field."""
-    if (schema := _constraint_schema(request)) is not None:
-        yield SCHEMA_FIELD, schema
+    constraint = request.constraint
+    if constraint is not None and constraint.text_form is None:
+        yield SCHEMA_FIELD, answer_schema(constraint)
     if may_call(request):
         for tool in request.tools:
             yield parameters_field(tool), arguments_schema(tool)
-
-
-def _constraint_schema(request: GenerationRequest) -> Mapping[str, Any] | None:
-    constraint = request.constraint
-    is_schema = constraint is not None and constraint.text_form is None
-    return answer_schema(constraint) if constraint is not None and is_schema else None
 
 
 def parameters_field(tool: Tool) -> str:

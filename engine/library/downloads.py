@@ -33,13 +33,13 @@ from engine.library.hub import (
     hub_errors,
 )
 from engine.library.hub_internals import request_headers
+from engine.library.hub_models import COMMIT, NAME
+from engine.library.local_models import begun_bytes
 from engine.library.model_folder import check_folder
 from engine.wording import counted, format_size
 
 # The files of a repository that mlx-lm reads. No code: a model's own code is never run.
 _PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # Not in a folder, without control characters, and short enough for any disk.
 _FILE = re.compile(r"[\w][\w .+()-]{0,199}")
 _BEGUN = ".fullstop.incomplete"
@@ -53,11 +53,6 @@ _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
 _MAX_TRIES = 5
 _RETRY_DELAY_S = 1.0
-
-
-def begun_bytes(repository_folder: Path) -> int:
-    """Return the bytes of all partial files."""
-    return sum(path.stat().st_size for path in repository_folder.glob(f"blobs/*{_BEGUN}"))
 
 
 def fetch_file(
@@ -182,7 +177,7 @@ def repository_of(text: str) -> str:
     """
     name = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip())
     name = "/".join(name.split("/")[:2]).split("?")[0].rstrip("/")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise DownloadFailed(
             f"“{text.strip()}” is not the name of a repository; write owner/name, such as "
             "mlx-community/Qwen3-4B-4bit"
@@ -255,7 +250,7 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
             "models as *.safetensors"
         )
     commit = reply.get("sha")
-    if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise DownloadFailed(f"the hub names no commit of {repository}; try again later")
     return commit, files
 

@@ -15,8 +15,8 @@ from engine.library.local_models import bits_of
 from engine.library.memory import Fit, Memory, MemoryNeed, need_of
 from engine.library.model_files import context_length
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Bits of the types that https://github.com/huggingface/safetensors defines.
 _TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
 _MAX_CHARS = 200
@@ -86,7 +86,7 @@ def hub_model(item: Any) -> HubModel | None:
     if not isinstance(item, dict):
         return None
     name = item.get("id")
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_CHARS:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > _MAX_CHARS:
         return None
     downloads, commit = item.get("downloads"), item.get("sha")
     config = item.get("config")
@@ -98,7 +98,7 @@ def hub_model(item: Any) -> HubModel | None:
         updated=_day(item.get("lastModified")),
         license=_license(item.get("tags")),
         is_gated=bool(item.get("gated")),
-        commit=commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else "",
+        commit=commit if isinstance(commit, str) and COMMIT.fullmatch(commit) else "",
     )
 
 

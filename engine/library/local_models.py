@@ -252,7 +252,7 @@ def _cached(cache: Path) -> Iterator[FoundModel]:
         if model.is_partial:
             if not _has_begun(repository, snapshot):
                 continue
-            model = replace(model, size_bytes=model.size_bytes + _begun_size(repository))
+            model = replace(model, size_bytes=model.size_bytes + begun_bytes(repository))
         yield model
 
 
@@ -282,7 +282,7 @@ def _has_begun(repository: Path, snapshot: Path) -> bool:
     return any(repository.glob("blobs/*.incomplete")) or any(snapshot.glob("*.safetensors"))
 
 
-def _begun_size(repository: Path) -> int:
+def begun_bytes(repository: Path) -> int:
     """Return how many bytes have arrived of the files that are not complete."""
     size = 0
     for path in repository.glob("blobs/*.incomplete"):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
 from engine.output.vocabulary import Vocabulary
-from engine.recording.replay import by_id
+from engine.recording.replay import MAX_TOKEN_ID, by_id
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import setting_from, setting_to_fields
 from engine.stopping.record import StopInfo
@@ -146,8 +146,8 @@ def _vocabulary(top: Fields, trace: RunTrace) -> Vocabulary | None:
         return None
     fields = top.inner("vocabulary")
     texts = from_values(dict[int, str], fields.maybe("texts", dict) or {})
-    if any(token_id < 0 for token_id in texts):
-        raise DamagedFile("vocabulary.texts: a token id is negative")
+    if not all(0 <= token_id <= MAX_TOKEN_ID for token_id in texts):
+        raise DamagedFile("vocabulary.texts: no vocabulary has such a token id")
     known: dict[int, str | None] = dict(texts)
     return Vocabulary(
         raw=None,

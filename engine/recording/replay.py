@@ -4,7 +4,6 @@ Pure and fast; needs no model. It uses the pipeline of a real run, so it gives t
 real run, as far as the recording goes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -34,8 +33,8 @@ from engine.values.tokens import TokenOrigin
 _T = TypeVar("_T")
 
 
-# Larger than any vocabulary. A file may name any id, which must not cost that much memory.
-_MAX_LISTED = 1 << 21
+# Larger than any vocabulary: a file must not cost memory for any id that it names.
+MAX_TOKEN_ID = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,27 +135,9 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     )
 
 
-class _ById(Sequence[_T]):
-    """A sequence over all token ids that stores only the recorded ones."""
-
-    def __init__(self, values: dict[int, _T], missing: _T) -> None:
-        self._values = values
-        self._missing = missing
-        self._length = max(values, default=-1) + 1
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index: int) -> _T:  # type: ignore[override]
-        return self._values.get(index, self._missing)
-
-
-def by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
-    """Return a plain list if the ids are small enough, because a replay looks values up often."""
-    sparse = _ById(values, missing)
-    if len(sparse) > _MAX_LISTED:
-        return sparse
-    listed = [missing] * len(sparse)
+def by_id(values: dict[int, _T], missing: _T) -> list[_T]:
+    """Return values at the indices of their token ids."""
+    listed = [missing] * (max(values, default=-1) + 1)
     for index, value in values.items():
         listed[index] = value
     return listed

@@ -44,7 +44,7 @@ from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.output.answer import DecodingContext
 from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields
-from engine.recording.replay import RecordedToken, Recording
+from engine.recording.replay import MAX_TOKEN_ID, RecordedToken, Recording
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import (
     STOP_OPTIONS,
@@ -242,8 +242,11 @@ def _token(fields: Fields) -> RecordedToken:
         raw = bytes.fromhex(fields.take("hex", str))
     except ValueError as error:
         raise fields.wrong("hex", str(error)) from error
+    token_id = fields.take("id", int)
+    if not 0 <= token_id <= MAX_TOKEN_ID:
+        raise fields.wrong("id", "no vocabulary has this token id")
     return RecordedToken(
-        token_id=fields.take("id", int),
+        token_id=token_id,
         raw=raw,
         piece=fields.take("piece", str),
         special=fields.maybe("special", str),

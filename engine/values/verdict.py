@@ -20,6 +20,16 @@ from engine.wording import as_sentence, counted, quoted
 
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
 _CHANNELS = {Channel.TEXT: "answer", Channel.THINKING: "thinking", Channel.TOOL: "tool call"}
+# For the kinds that name no stop: the headline, and the words for a table's cell.
+_NAMES = {
+    StopKind.EOS: ("Ended by itself", "end of answer"),
+    StopKind.MAX_TOKENS: ("Reached the token limit", "token limit"),
+    StopKind.CONTEXT_FULL: ("The context is full", "context full"),
+    StopKind.MEMORY_FULL: ("Memory is full", "memory full"),
+    StopKind.TOOL_CALL: ("Called a tool", "tool call"),
+    StopKind.CANCELLED: ("Cancelled", "cancelled"),
+    StopKind.ERROR: ("Failed", "failed"),
+}
 # Headlines, labels and table cells are short, so a longer stop is cut there.
 _HEADLINE_CHARS = 80
 _LABEL_CHARS = 40
@@ -103,52 +113,18 @@ UNRECORDED = _unjudged(
 
 def headline(stop: StopInfo) -> str:
     """Return the reason in a few words, without position or counts: ``Stopped by "6"``."""
-    match stop.kind:
-        case StopKind.EOS:
-            return "Ended by itself"
-        case StopKind.STOP_STRING:
-            return f"Stopped by {_sequence(stop, _HEADLINE_CHARS)}"
-        case StopKind.STOP_TOKEN:
-            return f"Stopped by token {stop.value}{_in_brackets(stop.token_text)}"
-        case StopKind.MAX_TOKENS:
-            return "Reached the token limit"
-        case StopKind.CONTEXT_FULL:
-            return "The context is full"
-        case StopKind.MEMORY_FULL:
-            return "Memory is full"
-        case StopKind.TOOL_CALL:
-            return "Called a tool"
-        case StopKind.CANCELLED:
-            return "Cancelled"
-        case StopKind.ERROR:
-            return "Failed"
-        case _:
-            assert_never(stop.kind)
+    if stop.kind is StopKind.STOP_STRING:
+        return f"Stopped by {_sequence(stop, _HEADLINE_CHARS)}"
+    if stop.kind is StopKind.STOP_TOKEN:
+        return f"Stopped by token {stop.value}{_in_brackets(stop.token_text)}"
+    return _NAMES[stop.kind][0]
 
 
 def shortest(stop: StopInfo) -> str:
     """Return the reason as a table has room for it, in lower case: ``stop "END"``."""
-    match stop.kind:
-        case StopKind.EOS:
-            return "end of answer"
-        case StopKind.STOP_STRING:
-            return "stop sequence" if stop.value is None else f"stop {_sequence(stop, _CELL_CHARS)}"
-        case StopKind.STOP_TOKEN:
-            return f"stop token {stop.value}"
-        case StopKind.MAX_TOKENS:
-            return "token limit"
-        case StopKind.CONTEXT_FULL:
-            return "context full"
-        case StopKind.MEMORY_FULL:
-            return "memory full"
-        case StopKind.TOOL_CALL:
-            return "tool call"
-        case StopKind.CANCELLED:
-            return "cancelled"
-        case StopKind.ERROR:
-            return "failed"
-        case _:
-            assert_never(stop.kind)
+    if stop.kind is StopKind.STOP_STRING:
+        return "stop sequence" if stop.value is None else f"stop {_sequence(stop, _CELL_CHARS)}"
+    return f"stop token {stop.value}" if stop.kind is StopKind.STOP_TOKEN else _NAMES[stop.kind][1]
 
 
 def sentence(end: Finished) -> str:
