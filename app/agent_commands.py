@@ -34,13 +34,7 @@ _FOLDER = "${TMPDIR:-/tmp}"
 
 
 def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> str:
-    """Return the lines; the key is never written out, but read from a variable.
-
-    Args:
-        agent: The agent.
-        target: The server and model that it uses.
-        more: The user's own arguments.
-    """
+    """Return the lines; the key is never written out, but read from a variable."""
     has_key = target.key != NO_KEY
     setup = agent.set_up(replace(target, key=_KEY_MARK) if has_key else target)
     lines: list[str] = []
@@ -93,14 +87,7 @@ class CopiedLines:
         return {word: agent.title for word, agent in AGENTS.items()}
 
     def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
-        """Return what to paste in a terminal.
-
-        Args:
-            agent: The agent's name on the command line.
-            url: The server's address.
-            model: The model that answers.
-            has_key: Whether the server requires a key.
-        """
+        """Return what to paste in a terminal."""
         # The key itself is never written out.
         key = _ANY_KEY if has_key else NO_KEY
         return lines(AGENTS[agent], Target(url, model.id, model.context_length, key))

@@ -23,14 +23,7 @@ _NAME = "Fullstop"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The server and model for an agent.
-
-    Attributes:
-        url: The server's address.
-        model: The model's id.
-        context: Tokens that its context holds; None if not known yet.
-        key: The API key, or ``NO_KEY``.
-    """
+    """The server and model for an agent."""
 
     url: str
     model: str

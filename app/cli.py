@@ -50,11 +50,7 @@ _T = TypeVar("_T")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code.
-
-    Args:
-        argv: Arguments without the program's name; None reads them from the process.
-    """
+    """Run the command line and return the exit code."""
     arguments = _with_opened_file(list(sys.argv[1:] if argv is None else argv))
     return run_cli("fullstop", lambda: _run(arguments))
 

@@ -38,13 +38,7 @@ from engine.library.model_folder import check_folder
 def new_engine(
     limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> Engine:
-    """Return an engine without a model; silences the advice of its libraries.
-
-    Args:
-        limits: The engine's limits; None for the usual limits.
-        loader: Loads models; None for the usual loader.
-        disk: Keeps prompt caches on disk; None keeps none.
-    """
+    """Return an engine without a model; silences the advice of its libraries."""
     quieten_libraries()
     if loader is None:
         return Engine(limits, disk=disk)
@@ -61,13 +55,7 @@ def quieten_libraries() -> None:
 async def open_engine(
     limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> AsyncIterator[Engine]:
-    """Yield an engine without a model; it is always shut down at the end of the block.
-
-    Args:
-        limits: The engine's limits.
-        loader: Loads its models; None for mlx-lm's loader.
-        disk: Keeps prompt caches on disk. It is closed too, after pending writes.
-    """
+    """Yield an engine without a model; it is always shut down at the end of the block."""
     engine = new_engine(limits, loader, disk)
     try:
         async with engine:
@@ -94,11 +82,6 @@ def end_if_stuck(exit_code: int) -> None:
 
 async def load(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
     """Load a model, and return its facts.
-
-    Args:
-        engine: The engine that loads it.
-        folder: The model.
-        draft: The folder of the draft model; None for none.
 
     Raises:
         CommandError: It cannot be loaded; the message says why and gives a remedy.
@@ -146,10 +129,6 @@ class ServedModels:
 
 def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> ServedModels:
     """Return the models that a server should serve.
-
-    Args:
-        options: The server's options.
-        is_shared_out: Whether several processes share one model.
 
     Raises:
         CommandError: The options contradict each other, or name a model that does not exist.

@@ -22,11 +22,7 @@ def move_aside(path: Path) -> Path:
 
 
 class DamagedFileKeeper:
-    """Sets a damaged file aside, and lets nothing be written over it until it is.
-
-    Args:
-        path: The place of the file.
-    """
+    """Sets a damaged file aside, and lets nothing be written over it until it is."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -33,11 +33,7 @@ def did_you_mean(typed: str, known: Iterable[str]) -> str:
 
 
 class CommandError(Exception):
-    """A command cannot go on; ``cli.main`` prints the message and returns the code.
-
-    Attributes:
-        exit_code: ``USAGE`` if the command line is wrong, else ``FAILURE``.
-    """
+    """A command cannot go on; ``cli.main`` prints the message and returns the code."""
 
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:
         super().__init__(message)

@@ -149,12 +149,7 @@ def _sent(port: int, path: str, body: dict[str, object]) -> str:
 
 
 def inspector_tools(engine: Engine, url: Callable[[], str]) -> InspectorTools:
-    """Return what the inspector needs of the application.
-
-    Args:
-        engine: Renders prompts.
-        url: Returns the address of the window's server; empty while it is off.
-    """
+    """Return what the inspector needs of the application."""
 
     async def views(shown: ShownRun) -> Sequence[WireView]:
         return await wire_views(engine, shown, url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}")

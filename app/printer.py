@@ -84,12 +84,7 @@ class Printer:
 
     Thinking and remarks go to standard error, so that a pipe receives only the answer; on a
     terminal they are dim. Control characters in a model's text must not control the terminal, so
-    they are shown as escapes.
-
-    Args:
-        out: Where the answer goes; None for standard output.
-        err: Where everything else goes; None for standard error.
-        is_exact: Whether a pipe receives the answer exactly as the model gave it.
+    they are shown as escapes unless a pipe receives the exact answer.
     """
 
     def __init__(

@@ -77,10 +77,6 @@ def access_problem(path: Path, mode: int) -> str | None:
     """Return which part of a path forbids access, whose it is, and the remedy; None if none does.
 
     One start with ``sudo`` makes folders that belong to root.
-
-    Args:
-        path: A file or folder, which may be missing.
-        mode: ``os.R_OK``, ``os.W_OK``, or both.
     """
     nearest = None
     for folder in (*reversed(path.parents), path):

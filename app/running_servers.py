@@ -31,13 +31,7 @@ _EVERYWHERE = ("0.0.0.0", "::", "")
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model that a server offers.
-
-    Attributes:
-        id: Its name in requests.
-        context: Tokens that its context holds; None if the server does not know yet.
-        is_loaded: Whether it is in memory.
-    """
+    """A model that a server offers."""
 
     id: str
     context: int | None
@@ -51,13 +45,7 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that answers.
-
-    Attributes:
-        url: Its address.
-        key: The API key that it accepts, or ``NO_KEY``.
-        models: The models that it offers, the default model first.
-    """
+    """A server that answers."""
 
     url: str
     key: str

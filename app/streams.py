@@ -134,11 +134,7 @@ class _LossyFile(io.FileIO):
 
 
 class _BackgroundFile(io.RawIOBase):
-    """A file that a thread writes; what exceeds the pending bytes is lost. Any thread.
-
-    Args:
-        descriptor: The descriptor, which stays open.
-    """
+    """A file that a thread writes; what exceeds the pending bytes is lost. Any thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

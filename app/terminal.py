@@ -60,13 +60,6 @@ async def answer(
     Ctrl-C ends it within a step; it is then returned with kind ``cancelled``. If the printer
     raises, the generation is cancelled.
 
-    Args:
-        engine: The engine.
-        request: The request.
-        printer: Shows the answer; None shows nothing.
-        interrupts: Delivers Ctrl-C; must be open.
-        keep: Receives the recording of the run, which is then traced.
-
     Raises:
         EngineError: The request was refused.
     """
@@ -154,11 +147,6 @@ _CANCELLING_LIMIT_S = 2.0
 
 def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     """Download a model and show its progress; return its folder.
-
-    Args:
-        repository: ``owner/name``.
-        cache: The folder of Hugging Face's cache.
-        printer: Shows the progress on a terminal; otherwise only a line at the beginning.
 
     Raises:
         DownloadCancelled: Ctrl-C was typed; the partial download is kept.
@@ -254,11 +242,7 @@ def server_facts(url: str, model: ModelInfo | None, config: "ServerConfig") -> d
 
 
 class LoadMeter:
-    """Describes how far an engine has loaded its models, and for how long each has been loading.
-
-    Args:
-        statuses: Returns what each model is doing.
-    """
+    """Describes how far an engine has loaded its models, and for how long each has been loading."""
 
     def __init__(self, statuses: Callable[[], Iterable[ModelStatus]]) -> None:
         self._statuses = statuses
@@ -305,13 +289,7 @@ class LoadMeter:
 def load_words(
     statuses: Sequence[ModelStatus], metrics: "Metrics | None", loading: str = ""
 ) -> str:
-    """Return the current load of all models in one line.
-
-    Args:
-        statuses: What each model is doing.
-        metrics: The server's counters.
-        loading: How far models are loaded.
-    """
+    """Return the current load of all models in one line."""
     running = sum(status.running for status in statuses)
     waiting = sum(status.waiting for status in statuses)
     parts = [f"{running:,} answering", f"{waiting:,} waiting"]

@@ -105,14 +105,7 @@ _UNSET = ("default", "none")
 
 
 class ChatSession:
-    """A conversation, and the slash commands that change it.
-
-    Attributes:
-        conversation: Its messages, stops and settings.
-        model: The loaded model; None before it is loaded.
-        wanted: The folder of a model that the person chose and that is to be loaded.
-        wanted_tools: The tool server to be switched on or off; empty to list all.
-    """
+    """A conversation, and the slash commands that change it."""
 
     def __init__(self, options: AnswerOptions) -> None:
         self.has_ended = False
@@ -170,13 +163,7 @@ class ChatSession:
     async def fitted(
         self, asked: ConversationMessage, request: GenerationRequest, engine: Engine
     ) -> tuple[GenerationRequest, LeftOut | None]:
-        """Return a request that fits into the context, and what is left out of it.
-
-        Args:
-            asked: The question, or the answer whose calls were run.
-            request: Its whole request.
-            engine: Counts tokens.
-        """
+        """Return a request that fits into the context, and what is left out of it."""
         conversation, model = self.conversation, self.model
         if model is None:
             return request, None
@@ -215,12 +202,6 @@ class ChatSession:
         """Keep a turn as the person saw it, and return its answer.
 
         Failed and empty turns are dropped; None is then returned.
-
-        Args:
-            asked: The question, or the answer whose calls were run.
-            request: What was sent.
-            given: The answer to it.
-            left_out: The earlier messages that were not sent.
         """
         is_empty = not (given.text or given.thinking or given.tool_calls)
         if given.finished.stop.kind is StopKind.ERROR or is_empty:
@@ -510,10 +491,6 @@ class _Interrupted(Exception):
 
 def chat(options: ModelOptions, files: Iterable[str] = ()) -> int:
     """Chat until the person leaves; return the exit code.
-
-    Args:
-        options: The model, and how it answers.
-        files: Go with the first question.
 
     Raises:
         CommandError: The model cannot be loaded, or a file cannot be read.

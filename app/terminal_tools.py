@@ -41,13 +41,7 @@ Ask = Callable[[str], Awaitable[str | None]]
 
 
 class ChatTools:
-    """The tool servers of a chat.
-
-    Args:
-        printer: Shows calls and their results.
-        ask: Asks whether a call may run.
-        host: Runs the servers; None for those of the window's file.
-    """
+    """The tool servers of a chat."""
 
     def __init__(self, printer: Printer, ask: Ask, host: ToolServers | None = None) -> None:
         self._printer = printer
@@ -95,14 +89,7 @@ class ChatTools:
     async def carry_out(
         self, conversation: Conversation, run: Run, interrupts: Interrupts, allowed_calls: int
     ) -> bool:
-        """Run the calls of an answer; return whether the model goes on with the results.
-
-        Args:
-            conversation: Its tools.
-            run: The answer; gets the results.
-            interrupts: Ctrl-C ends a call, and the calls after it.
-            allowed_calls: How many calls may run.
-        """
+        """Run the calls of an answer; return whether the model goes on with the results."""
         for call in run.tool_calls[:allowed_calls]:
             working = asyncio.ensure_future(self._result(conversation, call))
             with interrupts.calling(working.cancel):

@@ -208,10 +208,6 @@ _LISTENS = "listening on "
 def own_server(folder: Path, model: str | None) -> Iterator[str]:
     """Run a server on a free port during the block; yield its address.
 
-    Args:
-        folder: The folder of the server's log.
-        model: The model to serve; None for the one of the settings.
-
     Raises:
         CommandError: It does not start; the message has its last output.
     """

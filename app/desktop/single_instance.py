@@ -57,12 +57,7 @@ class SingleInstance(QObject):
         return True
 
     def ask_to_show(self, opened: Path | None = None, attached: Sequence[Path] = ()) -> bool:
-        """Ask the running program to show its window, and to open or attach files there.
-
-        Args:
-            opened: A saved run.
-            attached: Files that go with the next question.
-        """
+        """Ask the running program to show its window, and to open or attach files there."""
         socket = QLocalSocket()
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_PATIENCE_MS):

@@ -284,16 +284,7 @@ def server_window(
     loop: asyncio.AbstractEventLoop,
     traces: TraceKeeper | None = None,
 ) -> MainWindow:
-    """Return the window with its server, whose requests appear in the window's log.
-
-    Args:
-        engine: Answers.
-        theme: The look.
-        store: Keeps conversations.
-        preferences: The preferences.
-        loop: The window's loop.
-        traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
-    """
+    """Return the window with its server, whose requests appear in the window's log."""
     key = KeyStore(paths.config_folder())
     log = RequestLog()
     feed = RequestFeed(

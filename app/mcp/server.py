@@ -67,15 +67,7 @@ class _Call:
 
 
 class ToolServer:
-    """A server from its start until it is stopped, with its restarts after crashes.
-
-    Args:
-        config: How it is reached.
-        values: The values of its variables and headers, by kind and name.
-        auth: The authentication of an earlier sign-in.
-        on_change: Called when its state changed.
-        restart_pauses_s: The pauses before restarts.
-    """
+    """A server from its start until it is stopped, with its restarts after crashes."""
 
     def __init__(
         self,

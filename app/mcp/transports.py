@@ -53,14 +53,7 @@ async def stdio_transport(
     log: ServerLog,
     on_exit: Callable[[str], None],
 ) -> AsyncIterator[Any]:
-    """Run a server's program; yield the streams of messages from and to it.
-
-    Args:
-        config: Its program, arguments and working directory.
-        env: Its variables, besides the few that every server inherits.
-        log: Gets its stderr.
-        on_exit: Called with the end of a sentence when its output ends.
-    """
+    """Run a server's program; yield the streams of messages from and to it."""
     process = await _open_process(config, {**_default_environment(), **env})
     process_groups.running.add(process.pid)
     received_writer, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -37,13 +37,7 @@ class Keychain(Protocol):
         """Return a secret, or None."""
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        """Keep a secret.
-
-        Args:
-            service: The program that it belongs to.
-            username: The name of the secret.
-            password: The secret.
-        """
+        """Keep a secret."""
 
     def delete_password(self, service: str, username: str) -> None:
         """Delete a secret."""
@@ -182,12 +176,7 @@ class _DamagedSecrets(OSError):
 
 
 class KeyStore:
-    """The server's API key, used on another thread. Fits ``ui.server.server_panel.KeyKeeper``.
-
-    Args:
-        folder: The folder of the file, if there is no keychain.
-        keychain: Returns the keychain or raises ``NoKeychain``.
-    """
+    """The server's API key, used on another thread. Fits ``ui.server.server_panel.KeyKeeper``."""
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
         file = folder / FILE_NAME
@@ -221,11 +210,7 @@ class KeyStore:
 
 
 class ToolSecrets:
-    """The secrets of tool servers, by server and variable; blocks.
-
-    Attributes:
-        storage_notice: The location of the secrets; empty if there are none.
-    """
+    """The secrets of tool servers, by server and variable; blocks."""
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
         file = folder / TOOL_FILE_NAME

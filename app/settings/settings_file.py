@@ -127,11 +127,7 @@ def _merge(stored: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
 
 
 class StoredPreferences:
-    """Reads the settings once and saves every change. Fits ``ui.preferences_state``.
-
-    Attributes:
-        notice: A notice about a damaged file; empty if the file was fine.
-    """
+    """Reads the settings once and saves every change. Fits ``ui.preferences_state``."""
 
     def __init__(self, folder: Path) -> None:
         self._lock = threading.Lock()

@@ -152,12 +152,7 @@ class TraceFiles:
 
     @_on_thread
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
-        """Write copies of traces for copied runs; each is as old as its original.
-
-        Args:
-            run_ids: The ids of the originals, by those of their copies.
-            conversation_id: The conversation that the copies belong to.
-        """
+        """Write copies of traces for copied runs; each is as old as its original."""
         for run_id, original in run_ids.items():
             if (content := self._read(original)) is not None:
                 written_at = self._files()[original].written_at

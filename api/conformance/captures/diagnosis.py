@@ -62,12 +62,7 @@ _JSON_NAMES = {
 
 
 def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
-    """Return all findings of an answer, those about its form first.
-
-    Args:
-        capture: The answer.
-        stops: The stops of its request; if empty, those of a captured curl command.
-    """
+    """Return all findings of an answer, those about its form first."""
     stops = tuple(stop for stop in (stops or capture.request_stops) if stop)
     findings = list(capture.findings)
     if capture.dialect is None or not capture.events:

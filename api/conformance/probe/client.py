@@ -88,13 +88,6 @@ def curl_command(
     """Return a curl command that sends a request.
 
     The key, and values of headers that the user gave, appear as shell variables only.
-
-    Args:
-        url: The address.
-        dialect: Decides the headers.
-        body: The body, as a JSON value or as raw bytes.
-        access: The access to the server.
-        max_time_s: When to hang up instead of reading to the end.
     """
     parts = ["curl", "-sS", "-i"]
     if isinstance(body, dict) and body.get("stream"):
@@ -177,12 +170,7 @@ class Received:
     _line_start: int = 0
 
     async def read(self, response: aiohttp.ClientResponse, grace_s: float = 0.0) -> str:
-        """Read the body; return the problem, or an empty text.
-
-        Args:
-            response: The response.
-            grace_s: How long the connection may stay open after the end of a stream.
-        """
+        """Read the body; return the problem, or an empty text."""
         if 300 <= response.status < 400:
             address = response.headers.get("location", "")[:200] or "nowhere"
             return f"it redirects to {address}; give that address if you trust it"

@@ -85,10 +85,6 @@ _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.25, 4.0
 async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) -> Report:
     """Probe a server in one dialect and report which checks passed and failed.
 
-    Args:
-        options: The options of the probe.
-        on_progress: Called before and after each check, on the caller's loop.
-
     Raises:
         ProbeFailed: The server does not answer, or its answers allow no choice of stops.
     """
@@ -141,15 +137,7 @@ class _ServerDied(Exception):
 
 
 class ProbeRun:
-    """The probe of one dialect; its report is available at any time, even after it was cancelled.
-
-    Args:
-        options: The options of the probe.
-        on_progress: Called before and after each check, on the caller's loop.
-
-    Attributes:
-        death: Why the server stopped answering; empty while it answers.
-    """
+    """The probe of one dialect; its report is available at any time."""
 
     def __init__(self, options: ProbeOptions, on_progress: OnProgress | None = None) -> None:
         self.death = ""

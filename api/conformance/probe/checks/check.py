@@ -225,10 +225,6 @@ class Recorder:
 
     A faulty answer is requested again, and only a fault that both answers show counts; of a
     single one only a certain one.
-
-    Attributes:
-        faults: The faults so far.
-        situation: A property of the next requests that faults name, as in "With tools".
     """
 
     def __init__(self, ctx: CheckContext, situation: str = "") -> None:
@@ -258,14 +254,7 @@ class Recorder:
     async def ask(
         self, body: Any, judged: Judge, *, may_refuse: bool = False, first: Exchange | None = None
     ) -> Exchange:
-        """Send a request, and again if the answer has faults; record the repeated ones.
-
-        Args:
-            body: The request.
-            judged: Judges an answer; not called if there is none.
-            may_refuse: Whether the server may refuse the request.
-            first: The first answer, if it is known already.
-        """
+        """Send a request, and again if the answer has faults; record the repeated ones."""
         ctx, client = self._ctx, self._ctx.client
         run = first or await client.send(body)
         if may_refuse and run.is_refusal:

@@ -48,16 +48,7 @@ _DIFFERS = "The same question got another answer, which no stop explains."
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A property of requests beside a prompt, stops and a limit.
-
-    Attributes:
-        name: Its name in a fault.
-        body: Makes a request with it; None if the dialect cannot.
-        may_be_refused: Whether a server may lack it.
-        views: Returns the answers within an answer, if it may have several.
-        extra: Judges each answer further.
-        ignored: The code of a fault where a stop is ignored.
-    """
+    """A property of requests beside a prompt, stops and a limit."""
 
     name: str
     body: Callable[[CheckContext, Ask], Body | None]
@@ -85,14 +76,7 @@ class Situation:
 async def check_situation(
     situation: Situation, ctx: CheckContext, ask: Ask | None = None, min_chars: int = MIN_CHARS
 ) -> Evaluation:
-    """Send requests in a situation without stops, with one, and with a small limit, in all modes.
-
-    Args:
-        situation: The situation.
-        ctx: The context of the check.
-        ask: The request; None for the ordinary one.
-        min_chars: How many characters an answer must have.
-    """
+    """Send requests without stops, with one, and with a small limit, in all modes."""
     require_stops(ctx)
     ask = ask or ctx.main.ask
     if situation.body(ctx, ask) is None:
