@@ -85,6 +85,7 @@ class _Line(QWidget):
         self.name.setFont(font)
         self.caption = ElidedLabel()
         self.caption.setProperty("role", "muted")
+        self.is_pinned = False  # as the engine reported it last
         self.pin = QCheckBox("Pin")
         self.pin.setAccessibleName(f"Pin {name}")
         self.pin.setToolTip("Keeps the model in memory")
@@ -157,7 +158,10 @@ class MemoryPanel(QFrame):
         for folder, model in models.items():
             line = self.lines.get(folder) or self._new_line(model)
             line.caption.setText(memory_text(model, now))
-            line.pin.setChecked(model.is_pinned)
+            # A status from before a click repeats the old state, and must not undo the click.
+            if model.is_pinned != line.is_pinned:
+                line.is_pinned = model.is_pinned
+                line.pin.setChecked(model.is_pinned)
         taken = sum(model.memory_bytes for model in models.values())
         limit = self._library.memory.usable
         available = f" of {format_size(limit)} that models may take" if limit else ""

@@ -110,48 +110,6 @@ async def test_a_file_that_is_still_being_read_can_be_removed(
     await row.reading.finish()
 
 
-async def test_tokens_are_counted_while_one_writes(
-    engine: Engine, theme: Theme, demo_model_path: Path
-) -> None:
-    window = main_window(engine, theme)
-    window.resize(1900, 900)  # room for the words of the meter in any font
-    window.show()
-    window.start(demo_model_path)
-    await eventually(lambda: window.workspace.models.stage == "ready")
-    text = "Count from 1 to 10"
-    window.chat.composer.set_text(text)
-    expected = len(await engine.tokenize(text))
-    meter = window.chat.composer.meter
-    said = f"This message has {expected} tokens. "
-    await eventually(lambda: meter.accessibleName().startswith(said))
-    assert "of the" in meter.accessibleName()
-    window.chat.composer.set_text("word " * 20_000)
-    await eventually(lambda: meter.text().startswith("Context full"))
-    window.chat.composer.clear()
-    await eventually(lambda: meter.text() == "")
-    window.quit()
-    await window.finish()
-    window.deleteLater()
-
-
-async def test_a_file_that_fills_the_context_says_so_with_its_tokens(
-    engine: Engine, theme: Theme, demo_model_path: Path
-) -> None:
-    large = Attachment("large.txt", "some words of a long book " * 6_000)
-    window = main_window(engine, theme)
-    async with shown(window, quits=True):
-        window.start(demo_model_path)
-        await eventually(lambda: window.workspace.models.stage == "ready")
-        composer = window.chat.composer
-        composer.attachments.show_files([large], window.workspace.current.conversation)
-        await eventually(lambda: "Context full" in composer.meter.text())
-        assert not composer.action.isEnabled()
-        assert "Shorten the file, choose fewer pages, or remove files" in composer.action.toolTip()
-        chip = composer.attachments.chip(0)
-        assert chip is not None
-        assert "tokens" in chip.accessibleName()
-
-
 async def test_attached_files_stay_with_their_conversation(
     engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:

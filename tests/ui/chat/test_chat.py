@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtWidgets import QButtonGroup
 
 from engine import UNEXPECTED
-from engine.errors import QueueFull, RequestCancelled
+from engine.errors import QueueFull
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import (
     Finished,
@@ -81,19 +81,6 @@ async def test_the_request_carries_what_belongs_to_the_conversation(
     )
 
 
-async def test_a_message_that_is_cancelled_before_the_engine_takes_it_counts_as_stopped(
-    scripted: ScriptedEngine,
-) -> None:
-    chat = session(scripted)
-    scripted.refusal = RequestCancelled("cancelled before it was taken")
-    stopped = chat.send("Early")
-    assert stopped is not None
-    await eventually(lambda: not chat.is_running)
-    assert stopped.finished is not None
-    assert stopped.finished.stop.kind is StopKind.CANCELLED
-    assert not stopped.refusal
-
-
 async def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
     scripted: ScriptedEngine,
 ) -> None:
@@ -129,17 +116,6 @@ async def test_a_cancel_before_the_engine_took_the_question_ends_the_answer_at_o
     await eventually(lambda: bool(scripted.generations))
     scripted.say(END)
     await eventually(lambda: not chat.is_running)
-
-
-async def test_a_cancel_before_anything_was_done_ends_the_answer(scripted: ScriptedEngine) -> None:
-    chat = session(scripted)
-    answer = chat.send("Go")
-    chat.cancel()
-    assert answer is not None
-    await eventually(lambda: not chat.is_running)
-    assert answer.finished is not None
-    assert answer.finished.stop.kind is StopKind.CANCELLED
-    assert scripted.requests == []
 
 
 @pytest.mark.parametrize("when", ["asked", "reading", "showing"])

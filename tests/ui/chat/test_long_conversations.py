@@ -22,10 +22,8 @@ from tests.ui.driving import (
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
-from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
-from ui.records.exchange.archive import conversations_from_json, conversations_json
-from ui.records.messages import ConversationMessage, question
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
@@ -230,28 +228,6 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     await eventually(window.chat.composer.action.isEnabled)
 
 
-async def test_one_click_in_the_bar_and_one_preference_choose_another_way(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    workspace, bar = window.workspace, window.chat.context_bar
-    first, second = long_talk(), long_talk()
-    workspace.take_in(first)
-    window.chat.composer.set_text("Go")
-    await eventually(bar.isVisible)
-    bar.buttons[WhenFull.SUMMARIZE].click()
-    await eventually(lambda: bar.caption.text().endswith("will be sent as a summary."))
-    assert not bar.buttons[WhenFull.SUMMARIZE].isVisibleTo(bar)
-    assert workspace.send("Go")
-    await eventually(lambda: bool(scripted.generations))
-    assert "Summarize the conversation below" in scripted.requests[0].messages[0].content
-    window.preferences.change(when_full="ask")
-    workspace.take_in(second)
-    window.chat.composer.set_text("Go")
-    await eventually(lambda: not window.chat.composer.action.isEnabled())
-    assert bar.caption.text().endswith("tokens too long for this model.")
-    assert (first.when_full, second.when_full) == (WhenFull.SUMMARIZE, None)
-
-
 async def test_a_pinned_message_goes_with_every_question_and_says_so(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
@@ -278,27 +254,3 @@ async def test_a_pinned_message_goes_with_every_question_and_says_so(
     assert view is not None
     view.pinned.click()
     assert not pinned.is_pinned
-
-
-async def test_pins_and_cut_files_are_kept(tmp_path: Path) -> None:
-    conversation = long_talk(1)
-    asked_with = question("Look", [Attachment("notes.txt", "one\ntwo\n", sent_chars=4)])
-    conversation.add(asked_with)
-    for message in conversation.messages:
-        message.is_pinned = True
-    store = await open_store(tmp_path / "conversations.db")
-    store.save(conversation)
-    store.save_messages(conversation, list(conversation.tree))
-    await store.close()
-    store = await open_store(tmp_path / "conversations.db")
-    [again] = store.load_all()
-    assert again.preview == "Look"
-    await store.fill(again)
-    await store.close()
-    [copy] = conversations_from_json(conversations_json([again]))
-    for kept in (again, copy):
-        assert all(message.is_pinned for message in kept.messages)
-        last = kept.messages[-1]
-        assert (last.files[0].sent_chars, last.typed) == (4, "Look")
-        assert "[Cut: the first 4 of 8 characters.]" in last.sent
-        assert last.text == asked_with.text

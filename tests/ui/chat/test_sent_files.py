@@ -1,15 +1,10 @@
 """Files that were sent with a question: chips in its bubble, and kept with it."""
 
-from pathlib import Path
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.store.conversation_store import open_store
-from engine import Finished, StopInfo, StopKind, TextDelta, Timing, Usage
-from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
 from ui.records.attachments import (
@@ -19,11 +14,8 @@ from ui.records.attachments import (
     taken_apart,
     with_attachments,
 )
-from ui.records.conversations import Conversation
-from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage, question
 
-END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 NOTES = Attachment("notes.txt", "one\ntwo\n")
 PAGES = Attachment("r.pdf", "[Page 3]\nx\n", PageRange(3, 3, 20))
 FENCED = Attachment("a: b.md", "```\ncode\n```\n\nnext.txt:\n```\nno file\n```\n")
@@ -74,28 +66,3 @@ def test_editing_a_question_leaves_its_files_until_they_are_removed(
     with qtbot.waitSignal(view.edited) as asked:
         view.editor.send.click()
     assert asked.args == ["Look again", (FENCED,)]
-
-
-async def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
-    scripted: ScriptedEngine, tmp_path: Path
-) -> None:
-    store = await open_store(tmp_path / "conversations.db")
-    conversation = Conversation()
-    chat = session(scripted, conversation, store)
-    assert chat.send("Look", [NOTES, PAGES]) is not None
-    await eventually(lambda: bool(scripted.requests))
-    assert scripted.requests[0].messages[-1].content == (
-        "notes.txt:\n```\none\ntwo\n```\n\nr.pdf (page 3 of 20):\n```\n[Page 3]\nx\n```\n\nLook"
-    )
-    scripted.say(TextDelta("Seen"), END)
-    await eventually(lambda: not chat.is_running)
-    await store.close()
-    store = await open_store(tmp_path / "conversations.db")
-    (again,) = store.load_all()
-    await store.fill(again)
-    await store.close()
-    asked = again.messages[0]
-    assert (asked.files, asked.typed) == ((NOTES, PAGES), "Look")
-    (copy,) = conversations_from_json(conversations_json([again]))
-    assert copy.messages[0].files == (NOTES, PAGES)
-    assert again.duplicate().messages[0].files == (NOTES, PAGES)

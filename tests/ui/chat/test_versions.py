@@ -8,18 +8,15 @@ from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from engine.values.request import Message, ToolCall
-from tests.support.answers.said import conversation
+from engine.values.request import Message
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ConversationMessage, copied
 from ui.records.runs import Run, StopChange
 from ui.records.store import MemoryConversationStore
 
 EOS = "<|im_end|>"
-CALLS = [ToolCall("c1", "add", "{}")]
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), Timing())
 
@@ -214,19 +211,6 @@ async def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
     await eventually(lambda: not chat.is_running)
 
 
-async def test_a_refused_answer_is_tried_again_as_a_version(scripted: ScriptedEngine) -> None:
-    from engine.errors import QueueFull
-
-    chat = session(scripted, Conversation())
-    scripted.refusal = QueueFull(9)
-    chat.send("Go")
-    await eventually(lambda: not chat.is_running)
-    scripted.refusal = None
-    refused = chat.conversation.messages[1]
-    await answered(scripted, chat, lambda: chat.regenerate(refused), "one")
-    assert shown(chat) == ["Go", "one"]
-
-
 async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: ScriptedEngine) -> None:
 
     class Watched(MemoryConversationStore):
@@ -246,17 +230,3 @@ async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: Scrip
     await answered(scripted, chat, lambda: chat.send("Go"), "one")
     assert store.log[:2] == ["saved 2 with 0 requests", "flushed with 0 requests"]
     assert store.log[-1] == "saved 1 with 1 requests"
-
-
-@pytest.mark.parametrize("shows_first", [True, False])
-def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool) -> None:
-    original = conversation()
-    question, first = original.messages
-    original.tree.add(ConversationMessage("assistant", "two"), question)
-    if shows_first:
-        original.tree.show(first)
-    copy = Conversation()
-    copy.tree.fill(copied(original.tree))
-    assert [m.said for m in copy.messages] == [m.said for m in original.messages]
-    assert len(copy.tree) == 3
-    assert not {m.id for m in copy.tree} & {m.id for m in original.tree}

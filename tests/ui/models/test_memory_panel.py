@@ -38,6 +38,8 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         assert "that models may take" in panel.total.text()
         by_name = {line.name.text(): line for line in panel.lines.values()}
         by_name["alpha"].pin.click()
+        panel.refresh()  # the engine has not reported the change yet
+        assert by_name["alpha"].pin.isChecked()
         engine = several.engine
         await eventually(lambda: engine.model_status("alpha").is_pinned)
         await eventually(lambda: engine.model_status("alpha").unloads_at is None)

@@ -2,12 +2,11 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, TextDelta, Timing, Usage
+from engine.values.events import TextDelta
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.kit.theme import Theme
@@ -119,14 +118,3 @@ async def test_escape_closes_what_is_open_before_it_ends_the_answer(
     assert scripted.cancelled == []
     QTest.keyClick(field, Qt.Key.Key_Escape)
     assert len(scripted.cancelled) == 1
-
-
-async def test_the_last_answer_is_copied_by_a_key(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    await begun(window, scripted)
-    scripted.say(Finished(StopInfo(StopKind.EOS, 2, text_offset=3), Usage(7, 0, 1), Timing()))
-    await eventually(lambda: not window.workspace.current.is_running)
-    modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
-    QTest.keyClick(window.chat.composer.input, Qt.Key.Key_C, modifiers)
-    assert QGuiApplication.clipboard().text() == "One"

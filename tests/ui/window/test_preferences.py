@@ -2,18 +2,16 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
-from PySide6.QtCore import QPoint, QRect
-from PySide6.QtWidgets import QCheckBox, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
-from tests.ui.driving import eventually
 from ui.kit.buttons import Choice
 from ui.kit.colors import DARK, LIGHT, strengthened
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
-from ui.preferences import Preferences, ServerPreferences, ToolPreferences, declaration
+from ui.preferences import Preferences, ServerPreferences, ToolPreferences
 from ui.server.server_window import origin_problem
 from ui.window.preferences_dialog import PreferencesDialog, RemovableRows
 
@@ -62,16 +60,6 @@ def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     assert control(dialog, "theme", Choice).currentText() == "Dark"
     assert control(dialog, "server.at_launch", Choice).currentText() == "On"
     assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
-
-
-async def test_setting_the_same_value_emits_no_change() -> None:
-    state = preferences_state()
-    told: list[object] = []
-    state.changed.connect(told.append)
-    state.change(theme="system")
-    assert told == []
-    state.change_server(port=99)
-    assert told == [Preferences()]
 
 
 @pytest.mark.parametrize(
@@ -127,21 +115,6 @@ def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> Non
     assert plain_theme.colors == LIGHT
 
 
-def test_names_and_controls_begin_at_the_left_of_the_page(
-    theme: Theme, parent: QWidget, qtbot: QtBot
-) -> None:
-    dialog = PreferencesDialog(preferences_state(), parent)
-    qtbot.addWidget(dialog)
-    dialog.resize(900, 500)
-    dialog.show()
-    qtbot.wait(1)
-    page = dialog.tabs.currentWidget()
-    names = [one for one in page.findChildren(QLabel) if one.parent() is page]
-    assert {one.x() for one in names} == {0}
-    rows = [dialog.controls[name] for name in ("theme", "has_high_contrast", "interface_percent")]
-    assert len({one.x() for one in rows}) == 1
-
-
 async def test_approved_tools_are_listed_and_can_be_removed(
     theme: Theme,
     parent: QWidget,
@@ -157,30 +130,3 @@ async def test_approved_tools_are_listed_and_can_be_removed(
     assert len(rows.buttons) == 1
     await state.finish()
     assert state.now.tools.allowed == (("files", "read", "f2"),)
-
-
-async def test_the_word_none_stands_in_the_line_of_its_name(
-    plain_theme: Theme, parent: QWidget
-) -> None:
-    dialog = PreferencesDialog(preferences_state(), parent)
-    tools = next(n for n in range(dialog.tabs.count()) if dialog.tabs.tabText(n) == "Tools")
-    dialog.tabs.setCurrentIndex(tools)
-    dialog.show()
-    page = dialog.tabs.currentWidget()
-    await eventually(lambda: page.isVisible())
-    image = page.grab().toImage()
-
-    def top_of(words: QLabel) -> int:
-        """Return the first line of pixels that a label's first letter reaches, a capital."""
-        place = QRect(words.mapTo(page, QPoint()), words.size())
-        ground = image.pixel(place.topLeft())
-        letter = words.fontMetrics().horizontalAdvance(words.text()[0])
-        columns = range(place.left(), place.left() + letter)
-        lines = range(place.top(), place.bottom())
-        return next(y for y in lines if any(image.pixel(x, y) != ground for x in columns))
-
-    labels = page.findChildren(QLabel)
-    [none] = [words for words in labels if words.text() == "None"]
-    [name] = [words for words in labels if words.text() == declaration("tools.allowed").label]
-    assert top_of(none) == top_of(name)
-    dialog.close()

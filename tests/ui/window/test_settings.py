@@ -104,21 +104,6 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
     assert edited[-1].system_prompt.startswith("!")
 
 
-def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme: Theme) -> None:
-    popover, edited = settings_card(parent)
-    popover.show_settings(ConversationSettings())
-    popover.pop_up(parent)
-    field = popover.thinking_budget
-    assert field.text() == "No limit"
-    for typed in ("0", "64"):
-        field.selectAll()
-        QTest.keyClicks(field, typed)
-        QTest.keyClick(field, Qt.Key.Key_Return)
-    assert [one.thinking_budget for one in edited] == [0, 64]
-    assert settings_summary(edited[1]) == "Thinking budget 64"
-    popover.hide()
-
-
 def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     parent: QWidget, theme: Theme
 ) -> None:

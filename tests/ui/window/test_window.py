@@ -6,16 +6,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
-    QAbstractButton,
-    QApplication,
     QLineEdit,
-    QWidget,
 )
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
-from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
@@ -71,39 +67,6 @@ async def test_the_first_suggestion_ends_in_a_visible_stop(
     assert opened.stops.entries() == list(opened.conversation.stops) == []
 
 
-async def test_a_key_stops_the_answer_and_its_text_is_kept(
-    window: MainWindow, qtbot: QtBot
-) -> None:
-    window.activateWindow()
-    qtbot.keyClicks(window.chat.composer.input, LONG)
-    qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
-    run = window.workspace.current.run
-    assert run is not None
-    await eventually(lambda: bool(run.text))
-    qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Escape)
-    await answered(window)
-    assert run.finished is not None
-    assert run.finished.stop.kind is StopKind.CANCELLED
-    assert run.text
-    assert window.stop_panel.verdict.sentence.text() == "You stopped this answer."
-    window.workspace.send("Count from 1 to 3, one number per line")
-    await answered(window)
-    assert answers(window)[-1].run.text.startswith("1")
-
-
-LONG = "Count from 1 to 100, one number per line"
-
-
-async def test_the_limit_of_the_conversation_is_kept_and_named(window: MainWindow) -> None:
-    window.chat.show_settings()
-    window.chat.settings.max_tokens.setValue(5)
-    window.chat.settings.hide()
-    window.workspace.send("Count from 1 to 10, one number per line")
-    await answered(window)
-    (view,) = answers(window)
-    assert "Cut off at 5 tokens · " in reason_of(view).text()
-
-
 async def test_a_stop_list_is_edited_with_the_keyboard_alone(
     window: MainWindow, qtbot: QtBot
 ) -> None:
@@ -127,35 +90,6 @@ async def test_a_stop_list_is_edited_with_the_keyboard_alone(
     assert len(stops.entries()) == 2
 
 
-async def test_each_conversation_keeps_its_messages_and_its_stop_list(window: MainWindow) -> None:
-    workspace = window.workspace
-    workspace.current.stops.add("END")
-    workspace.send("Count from 1 to 3, one number per line")
-    await answered(window)
-    first = workspace.current.conversation
-    window.chat.composer.set_text("a draft")
-    workspace.new_conversation()
-    assert window.chat.welcome.isVisible()
-    assert window.chat.composer.text == ""
-    assert not window.stop_panel.editor.table.isVisible()
-    workspace.open(first)
-    assert len(answers(window)) == 1
-    assert window.chat.composer.text == "a draft"
-    assert window.stop_panel.editor.table.model().rowCount() == 1
-
-
-async def test_closing_during_an_answer_ends_it_cleanly(window: MainWindow) -> None:
-    run = None
-    window.workspace.send(LONG)
-    run = window.workspace.current.run
-    assert run is not None
-    window.close()
-    await window.finish()
-    assert run.is_over
-    assert run.finished is not None
-    assert run.finished.stop.kind in (StopKind.CANCELLED, StopKind.EOS)
-
-
 async def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
     theme: Theme, tmp_path: Path
 ) -> None:
@@ -170,19 +104,6 @@ async def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
     await window.finish()
     window.deleteLater()
     fresh.close()
-
-
-async def test_the_server_is_one_switch_with_an_address(window: MainWindow, qtbot: QtBot) -> None:
-    card = window.sidebar.findChild(QWidget, "card")
-    assert card is not None
-    switch = next(b for b in card.findChildren(QAbstractButton) if b.isCheckable())
-    switch.click()
-    await eventually(
-        lambda: window.workspace.server is not None and window.workspace.server.stage == "on"
-    )
-    copy = next(b for b in card.findChildren(QAbstractButton) if "Copy" in b.accessibleName())
-    copy.click()
-    assert QApplication.clipboard().text() == "http://127.0.0.1:4711"
 
 
 async def test_a_model_whose_folder_was_opened_is_listed_from_then_on(

@@ -123,30 +123,3 @@ async def test_letters_that_no_field_takes_arrive_from_everywhere(
         assert window.chat.composer.text == "x", f"{widget} took the letter"
         takers += 1
     assert takers > 10
-
-
-async def running(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
-    """Ask a question whose answer runs on."""
-    count = len(scripted.generations)
-    assert window.workspace.send(question)
-    await eventually(lambda: len(scripted.generations) > count)
-
-
-async def test_return_says_why_a_message_cannot_be_sent(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    composer = window.chat.composer
-    composer.show_stage(is_ready=False, is_running=False, placeholder="Load a model first")
-    composer.set_text("Hello")
-    QTest.keyClick(composer.input, Qt.Key.Key_Return)
-    assert composer.notice.text() == "Load a model first"
-    assert composer.notice.isVisible()
-
-
-async def test_editing_the_last_question_while_an_answer_runs_says_why_it_cannot_be_done(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    await running(window, scripted)
-    window.chat.edit_last_question()
-    assert "Wait for the answer" in window.chat.composer.notice.text()
-    assert window.chat.composer.notice.isVisible()

@@ -150,18 +150,6 @@ async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine)
     assert len(scripted.requests) == 1
 
 
-async def test_stop_while_the_person_is_asked_ends_the_loop(scripted: ScriptedEngine) -> None:
-    async with Talk(scripted) as talk:
-        await talk.asks_for(adding(1, 1))
-        talk.session.cancel()
-        await eventually(lambda: not talk.session.is_running)
-        assert talk.run.progress == {}
-        talk.session.send("Then tell me.")
-        await talk.asked(2)
-    roles = [message.role for message in scripted.requests[1].messages]
-    assert roles == ["user", "assistant", "tool", "user"]
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -269,24 +257,3 @@ async def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and
     assert first.content == later.content == result.sent
     assert 2_000 < len(result.sent) < 4_096 * 3 // 4
     assert f"the first {result.sent_chars:,} of 5,250,000" in result.sent
-
-
-async def test_a_result_that_a_person_shortens_goes_short_with_the_next_question(
-    scripted: ScriptedEngine,
-) -> None:
-    async with Talk(scripted, allowed=(approval_of(ADD),)) as talk:
-        talk.host.text = "x" * 1_000
-        talk.session.send("Read it.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
-        await talk.asked(2)
-        talk.answer("Read.")
-        await eventually(lambda: not talk.session.is_running)
-        talk.session.cut_result(talk.conversation.messages[1], adding(1, 1).id, 100)
-        talk.session.send("And now?")
-        await talk.asked(3)
-        talk.answer("Still here.")
-        await eventually(lambda: not talk.session.is_running)
-    whole, short = (scripted.requests[n].messages[2].content for n in (1, 2))
-    assert whole == "x" * 1_000
-    assert short.startswith("x" * 100 + "\n[Cut: ")

@@ -17,7 +17,6 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.conversation_controller import ConversationController
 from ui.records.conversations import Conversation
 from ui.records.runs import RunState
 from ui.records.tool_choice import ToolsInUse
@@ -99,21 +98,6 @@ async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
     window.chat.header.stop_panel.setFocus()
     QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     assert texts(conversation) == before
-
-
-async def test_deleting_one_version_shows_the_other_one(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    views = await talk(window)
-    conversation = window.workspace.current.conversation
-    assert window.workspace.ask(ConversationController.regenerate, views[-1].message)
-    await eventually(lambda: bool(scripted.generations))
-    scripted.say(TextDelta("Another answer"), END)
-    await eventually(lambda: not window.workspace.current.is_running)
-    assert conversation.messages[-1].said == "Another answer"
-    await eventually(lambda: window.chat.column.views[-1].message.said == "Another answer")
-    choose(window, window.chat.column.views[-1], "Delete")
-    assert conversation.messages[-1].said.startswith("Answer 2")
 
 
 async def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(window: MainWindow) -> None:

@@ -151,15 +151,6 @@ async def test_comparison_keeps_settings_of_the_chosen_answer(window: MainWindow
     assert run.stops == ("6",)
 
 
-async def test_keep_both_changes_no_setting(window: MainWindow) -> None:
-    left, _ = await compare(window)
-    answer = left.side.last_answer
-    window.chat.sides.keep_both.click()
-    conversation = window.workspace.current.conversation
-    assert conversation.messages[-1] is answer
-    assert conversation.enabled_stops() == ()
-
-
 async def test_compare_dialog_reports_missing_question_and_invalid_stop(
     window: MainWindow,
 ) -> None:
@@ -172,19 +163,6 @@ async def test_compare_dialog_reports_missing_question_and_invalid_stop(
     assert "\\q" in dialog.problem.text()
     assert not window.workspace.current.sides
     dialog.reject()
-
-
-async def test_comparison_goes_on_while_another_conversation_is_shown(
-    window: MainWindow,
-) -> None:
-    dialog_of(window).buttons.accepted.emit()
-    first = window.workspace.current
-    window.workspace.new_conversation()
-    assert not window.chat.sides.isVisible()
-    await eventually(lambda: not first.is_running)
-    window.workspace.open(first.conversation)
-    assert window.chat.sides.isVisible()
-    assert [column.shown_text.split()[0] for column in columns(window)] == ["1", "1"]
 
 
 async def test_comparison_calls_tools_of_the_conversation(theme: Theme, engine: Engine) -> None:

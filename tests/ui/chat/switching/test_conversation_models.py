@@ -14,7 +14,6 @@ from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
-from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.runs import RunState
 
 
@@ -113,29 +112,6 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     assert composer.text == "the next one is written meanwhile"
 
 
-async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_their_own(
-    several: SeveralModels,
-) -> None:
-    conversations = []
-    for name in ("alpha", "beta"):
-        several.workspace.new_conversation()
-        await several.load(name)
-        await several.ask()
-        conversations.append(several.workspace.current.conversation)
-    runs = []
-    for conversation in conversations:
-        several.workspace.open(conversation)
-        assert several.workspace.send("Count from 1 to 9")
-        run = several.workspace.current.run
-        assert run is not None
-        runs.append((conversation.model, run))
-    await eventually(lambda: all(run.is_over for _, run in runs))
-    for choice, run in runs:
-        assert choice is not None
-        assert (run.state, run.model_id) == (RunState.FINISHED, choice.name)
-        assert run.text == "1, 2, 3, 4, 5, 6, 7, 8, 9"
-
-
 async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
     loading: SeveralModels, held: Held
 ) -> None:
@@ -154,22 +130,6 @@ async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tr
     assert loading.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"
     assert not loading.header.cancel.isVisible()
     held.goes_on.set()
-
-
-async def test_an_answer_that_waits_for_its_model_can_be_stopped(
-    loading: SeveralModels, held: Held
-) -> None:
-    loading.answering.choose(loading.folder / "alpha")
-    assert loading.workspace.send("Count from 1 to 3")
-    waiting = loading.workspace.current.run
-    assert waiting is not None
-    loading.workspace.current.cancel()
-    await eventually(lambda: waiting.is_over)
-    assert waiting.finished is not None
-    assert waiting.finished.stop.kind == "cancelled"
-    held.goes_on.set()
-    await eventually(lambda: loading.answering.state.stage == "ready")
-    assert (await loading.ask()).state is RunState.FINISHED
 
 
 async def test_a_missing_model_is_named_and_others_are_offered(several: SeveralModels) -> None:
@@ -219,17 +179,3 @@ async def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
     assert problem.sentence.text() == "Could not load beta. alpha stays loaded."
     assert (several.answering.state.stage, several.answering.state.name) == ("ready", "alpha")
     assert (await several.ask()).model_id == "alpha"
-
-
-def test_a_copy_of_a_conversation_has_its_model_and_a_file_only_the_name(
-    demo_model_path: Path,
-) -> None:
-    from tests.support.answers.said import conversation
-
-    written = conversation()
-    written.model = ChosenModel.of(demo_model_path)
-    assert written.duplicate().model == written.model
-    text = conversations_json([written])
-    assert str(demo_model_path) not in text
-    (read,) = conversations_from_json(text)
-    assert read.model == ChosenModel("demo-model")

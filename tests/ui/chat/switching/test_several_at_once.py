@@ -101,21 +101,6 @@ async def test_two_models_answer_side_by_side(
         assert (await several.ask("Count from 1 to 3")).model_id == "beta"
 
 
-async def test_an_empty_chat_keeps_its_model_while_others_are_loaded(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-        several.workspace.models.begin_to_load(several.folder / "alpha")
-        await eventually(lambda: several.answering.state.stage == "ready")
-        empty = several.workspace.current.conversation
-        several.workspace.models.begin_to_load(several.folder / "beta")  # as for another chat
-        await eventually(lambda: loaded(several) == {"alpha", "beta"})
-        await eventually(lambda: several.workspace.models.stage == "ready")
-        assert several.header.name.text() == "alpha"
-        assert (await several.ask()).model_id == "alpha"
-        assert several.workspace.current.conversation is empty
-
-
 @pytest.mark.parametrize("is_default", [True, False])
 async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_is_gone(
     theme: Theme, tmp_path: Path, demo_model_path: Path, is_default: bool

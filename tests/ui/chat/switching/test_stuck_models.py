@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QPushButton
 
 from engine.engine import Engine
 from engine.inference.loader import load_model
@@ -88,30 +87,6 @@ async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     assert (await several.ask()).text == "1, 2, 3"
 
 
-async def test_a_stuck_model_beside_the_default_one_is_restarted_from_its_card(
-    several: SeveralModels, hanging: Hanging
-) -> None:
-    await several.load("alpha")
-    await several.load("beta")
-    several.answering.choose(several.folder / "alpha")
-    hanging.held.add("alpha")
-    assert (await several.ask()).finished is not None
-    await eventually(lambda: several.header.name.text() == "alpha is not responding")
-    several.workspace.new_conversation()
-    several.answering.choose(several.folder / "beta")
-    assert (await several.ask()).text == "1, 2, 3"
-    hanging.held.clear()
-    several.window.others.show_models()
-    await eventually(lambda: card(several, "alpha").button is not None)
-    button = card(several, "alpha").button
-    assert button is not None
-    button.click()
-    await eventually(lambda: not any(one.is_stuck for one in several.engine.models))
-    await eventually(lambda: several.workspace.models.stage == "ready")
-    assert several.workspace.models.name == "beta"
-    assert several.answering.state.name == "beta"
-
-
 async def test_asking_again_restarts_a_stuck_model(
     several: SeveralModels, hanging: Hanging
 ) -> None:
@@ -128,32 +103,3 @@ async def test_asking_again_restarts_a_stuck_model(
     again = workspace.current.conversation.messages[-1].run
     assert again is not None
     assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
-
-
-async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_again(
-    several: SeveralModels, hanging: Hanging
-) -> None:
-    await several.load("beta")
-    await several.load("alpha")
-    window = several.window
-    window.chat.composer.set_text("Count from 1 to 5")
-    window.comparing.ask()
-    dialog = window.comparing.dialog
-    assert dialog is not None
-    dialog.form.model.setCurrentIndex(1)
-    hanging.held.add("beta")
-    dialog.buttons.accepted.emit()
-    await eventually(lambda: not several.workspace.current.is_running)
-    right = window.chat.sides.columns[1]
-    why = "The model has not completed a step for 1 seconds."
-    assert (right.cause.text(), right.cause.isVisible()) == (why, True)
-    hanging.held.clear()
-    [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Retry"]
-    assert again.isVisible()
-    again.click()
-    assert window.chat.sides.summary.text() == "An answer is being written."
-    await eventually(lambda: not several.workspace.current.is_running)
-    right = window.chat.sides.columns[1]
-    assert (right.shown_text, right.cause.isVisible()) == ("1, 2, 3, 4, 5", False)
-    right.keep.click()
-    assert several.answering.state.name == "beta"

@@ -1,12 +1,6 @@
 """What a person changes in a conversation, on a real store and the real engine."""
 
-from pathlib import Path
-
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QMessageBox,
-)
 from pytestqt.qtbot import QtBot
 
 from tests.ui.driving import eventually
@@ -96,30 +90,6 @@ async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start
         assert conversation.stops == []
 
 
-async def test_sampling_is_set_in_the_card_and_reaches_the_request(window: MainWindow) -> None:
-    from ui.records.requests import request_for
-
-    window.chat.show_settings()
-    card = window.chat.settings
-    card.sampling["top_p"].setValue(0.9)
-    card.sampling["top_k"].setValue(40)
-    card.sampling["seed"].setValue(7)
-    card.hide()
-    conversation = window.workspace.current.conversation
-    await ask(window, COUNT)
-    request = request_for(conversation, window.workspace.models.info, conversation.messages[0])
-    sampling = request.sampling
-    assert (sampling.top_p, sampling.top_k, sampling.seed) == (0.9, 40, 7)
-    assert (sampling.min_p, sampling.repetition_penalty) == (None, None)
-    window.chat.show_settings()
-    assert (
-        card.sampling["top_p"].value(),
-        card.sampling["top_k"].value(),
-        card.sampling["seed"].value(),
-    ) == (0.9, 40, 7)
-    card.hide()
-
-
 async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
     restore = action(window, "Undo Sidebar Change")
     await ask(window, COUNT)
@@ -127,32 +97,3 @@ async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindo
     restore.trigger()
     await eventually(lambda: len(views(window)) == 1)
     assert not window.workspace.conversations.can_undo
-
-
-async def test_a_conversation_is_exported_and_imported_through_the_menu(
-    window: MainWindow, tmp_path: Path
-) -> None:
-    await ask(window, COUNT)
-    action(window, "Export This Conversation").trigger()
-    (dialog,) = window.findChildren(QFileDialog)
-    assert dialog.selectedFiles()[0].endswith("Count from 1 to 10 one number per line.json")
-    dialog.selectFile(str(tmp_path / "out.json"))
-    dialog.accept()
-    await eventually((tmp_path / "out.json").exists)
-    await window.workspace.files.finish()
-    window.workspace.files.import_from(tmp_path / "out.json")
-    await window.workspace.files.finish()
-    assert window.workspace.conversations.rowCount() == 2
-    await eventually(lambda: len(views(window)) == 1)
-
-
-async def test_a_file_that_cannot_be_imported_is_reported(
-    window: MainWindow, tmp_path: Path
-) -> None:
-    (tmp_path / "no.json").write_text("{}")
-    window.workspace.files.import_from(tmp_path / "no.json")
-    await window.workspace.files.finish()
-    (box,) = window.findChildren(QMessageBox)
-    assert box.text() == "no.json could not be imported."
-    assert box.informativeText().startswith("It holds no conversations")
-    box.close()

@@ -150,27 +150,3 @@ async def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_close
         await store.close()
     with closing(sqlite3.connect(path)) as reader:
         assert reader.execute("SELECT draft FROM conversations").fetchall() == [("a thought",)]
-
-
-async def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
-    engine: Engine, theme: Theme, tmp_path: Path
-) -> None:
-    store = await open_store(tmp_path / "conversations.db")
-
-    async def limit(pages: int) -> None:
-        text = f"PRAGMA max_page_count={pages}"
-        await asyncio.wrap_future(store._begin_reading(lambda database: database.execute(text)))
-
-    try:
-        async with shown(main_window(engine, theme, store=store)) as window:
-            await limit(1)
-            window.chat.composer.set_text("x" * 50_000)
-            window.workspace.save_draft()
-            await eventually(lambda: store.has_unsaved)
-            await limit(1 << 20)
-            await eventually(lambda: not store.has_unsaved)
-            await eventually(lambda: not window.chat.problem.isVisible())
-            window.close()
-            assert not window.isVisible()
-    finally:
-        await store.close()

@@ -5,25 +5,20 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QApplication,
     QLabel,
     QMenu,
 )
-from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
-from engine.stopping.record import StopKind
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
-
-_NO_MODIFIER = Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
@@ -67,17 +62,6 @@ async def test_closing_ends_it_where_there_is_nothing_to_go_on_for(window: MainW
     window.closed.connect(lambda: ended.append(1))
     window.close()
     assert ended == [1]
-
-
-async def test_the_servers_window_opens_from_the_card_and_only_once(window: MainWindow) -> None:
-    assert window.others.server is None
-    window.others.show_server()
-    first = window.others.server
-    assert first is not None
-    assert first.isVisible()
-    first.close()
-    window.others.show_server()
-    assert window.others.server is first
 
 
 async def test_size_and_columns_are_restored(
@@ -142,60 +126,6 @@ async def test_entries_that_cannot_be_used_are_disabled(
     )
     await eventually(lambda: not session.is_running)
     assert enabled() & versions == {"Earlier Version"}
-
-
-async def test_keys_alone_do_the_main_job(
-    window: MainWindow, demo_model_path: Path, qapp: QApplication, qtbot: QtBot
-) -> None:
-    """Write, send, stop, add a stop, send again, and reach the reason."""
-
-    def press(key: Qt.Key, modifiers: Qt.KeyboardModifier = _NO_MODIFIER) -> None:
-        target = qapp.focusWidget()
-        assert target is not None
-        qtbot.keyClick(target, key, modifiers)
-
-    def tab_to(says: str) -> None:
-        passed: set[str] = set()
-        for _ in range(120):
-            target = qapp.focusWidget()
-            passed.add("" if target is None else target.accessibleName())
-            if target is not None and says in target.accessibleName():
-                return
-            press(Qt.Key.Key_Tab)
-        raise AssertionError(f"Tab does not reach {says}: {sorted(passed)}")
-
-    window.activateWindow()
-    window.start(demo_model_path)
-    await eventually(lambda: window.workspace.models.stage == "ready")
-    session = window.workspace.current
-    press(Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
-    press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-    assert qapp.focusWidget() is window.chat.composer.input
-    question = "Count from 1 to 100, one number per line"
-    qtbot.keyClicks(window.chat.composer.input, question)
-    press(Qt.Key.Key_Return)
-    await eventually(lambda: session.run is not None and bool(session.run.text))
-    press(Qt.Key.Key_Escape)
-    await eventually(lambda: not session.is_running)
-    stopped = window.workspace.current.shown_run
-    assert stopped is not None
-    assert stopped.finished is not None
-    assert stopped.finished.stop.kind is StopKind.CANCELLED
-    tab_to("New stop sequence")
-    qtbot.keyClicks(qapp.focusWidget(), "6")
-    press(Qt.Key.Key_Return)
-    assert window.workspace.current.conversation.enabled_stops() == ("6",)
-    press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-    qtbot.keyClicks(window.chat.composer.input, question)
-    press(Qt.Key.Key_Return)
-    await eventually(lambda: window.workspace.current.shown_run is not stopped)
-    await eventually(lambda: not session.is_running)
-    tab_to("Open this run in the Stop Inspector")
-    assert window.stop_panel.verdict.run is window.workspace.current.shown_run
-    ended = window.workspace.current.shown_run
-    assert ended is not None
-    assert ended.finished is not None
-    assert ended.finished.stop.value == "6"
 
 
 async def test_zoom_changes_the_text_of_messages_alone(
