@@ -34,11 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Download(QObject):
-    """The download of one repository.
-
-    Signals:
-        changed: The stage has changed.
-    """
+    """The download of one repository."""
 
     changed = Signal()
 
@@ -140,13 +136,7 @@ class Download(QObject):
 
 
 class Downloads(QObject):
-    """The downloads of this session.
-
-    Signals:
-        changed: A download was added or removed, or its stage has changed.
-        progressed: Running downloads may have progressed; a few times a second while some run.
-        arrived: A model was downloaded and verified; carries its folder.
-    """
+    """The downloads of this session."""
 
     changed = Signal()
     progressed = Signal()

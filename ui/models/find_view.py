@@ -129,12 +129,7 @@ class HubResultModel(QAbstractListModel):
 
 
 class HubResultList(QListView):
-    """Shows the offers.
-
-    Signals:
-        picked: An offer is the current one now; carries its name, which is empty for none.
-        activated_by_key: Enter was pressed on the current offer.
-    """
+    """Shows the offers."""
 
     picked = Signal(str)
     activated_by_key = Signal()
@@ -631,11 +626,7 @@ class FindView(QWidget):
 
 
 class _SearchField(SearchLineEdit):
-    """Moves to the list with the Down key.
-
-    Signals:
-        left: The Down key was pressed.
-    """
+    """Moves to the list with the Down key."""
 
     left = Signal()
 

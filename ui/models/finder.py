@@ -213,11 +213,7 @@ class Card:
 
 
 class Cards(QObject):
-    """Reads one card at a time, and keeps those of this session.
-
-    Signals:
-        changed: ``card`` has changed.
-    """
+    """Reads one card at a time, and keeps those of this session."""
 
     changed = Signal()
 
@@ -280,13 +276,7 @@ def _beginning(text: str) -> tuple[str, bool]:
 
 @dataclass(frozen=True, slots=True)
 class SortAndFilter:
-    """How the results of a search are listed.
-
-    Attributes:
-        order: One of ``ORDERS``.
-        bits: The bits of a weight; 0 for weights that are not quantized, None for any.
-        fits_only: Whether models that do not fit are left out.
-    """
+    """How the results of a search are listed."""
 
     order: str = "fit"
     bits: int | None = None
@@ -321,12 +311,7 @@ class SortAndFilter:
 
 
 class Finder(QObject):
-    """Searches the hub for models, one query at a time; a new query replaces the running one.
-
-    Signals:
-        changed: The list or the stage of the query has changed.
-        offer_changed: More is known about an offer in the list; carries its index.
-    """
+    """Searches the hub for models, one query at a time; a new query replaces the running one."""
 
     changed = Signal()
     offer_changed = Signal(int)

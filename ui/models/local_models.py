@@ -42,10 +42,7 @@ class ModelCard(QFrame):
 
     Signals:
         load_requested: Request to load it; carries the ``LibraryModel``.
-        restart_requested: Request to load it again, because it is stuck; carries the
-            ``LibraryModel``.
         unload_requested: Request to unload it; carries the ``LibraryModel``.
-        resume_requested: Request to resume its download; carries the repository.
         draft_requested: The user chose another draft model for it; carries the ``LibraryModel`` and
             the folder of the draft model, None for none.
         update_requested: Request for its newest revision; carries the ``FoundModel``.
@@ -225,9 +222,7 @@ class LocalModels(QWidget):
         unload_requested: Request to unload a model; carries the ``LibraryModel``.
         draft_requested: Another draft model was chosen for a model; carries the ``LibraryModel``
             and the folder of the draft model, None for none.
-        find_requested: Request to find models on the hub.
         deletion_requested: Request to delete a model; carries the ``FoundModel``.
-        removal_requested: Request to remove an added folder from the list; carries it.
     """
 
     load_requested = Signal(object)

@@ -34,12 +34,7 @@ class LibraryModel:
     """A model, and whether it fits into the memory of this computer.
 
     Attributes:
-        found: The facts from its folder.
-        need: The memory it needs; None if that is not known.
-        fit: Whether it fits into the memory of this computer.
         used_at: When it was loaded last, as Unix time; 0 if never.
-        draft: The folder of the draft model that is loaded beside it; None for none.
-        vocabulary: The same for models with the same vocabulary; empty where it cannot be read.
     """
 
     found: FoundModel
@@ -51,18 +46,7 @@ class LibraryModel:
 
 
 class ModelLibrary(QObject):
-    """Lists the models on this computer; loads, adds and downloads them.
-
-    Signals:
-        changed: The list has changed.
-
-    Attributes:
-        local: The models that the last scan found.
-        memory: The memory of this computer at that time.
-        is_looking: Whether the disks are being scanned.
-        has_looked: Whether they were scanned since the program started.
-        waiting: The folders of the models whose answers wait for the user.
-    """
+    """Lists the models on this computer; loads, adds and downloads them."""
 
     changed = Signal()
 
@@ -129,12 +113,7 @@ class ModelLibrary(QObject):
         start_task(self, self._look(), "look for models")
 
     def add_folder(self, folder: Path, position: int | None = None) -> None:
-        """Look for models in one more folder, now and from now on.
-
-        Args:
-            folder: The folder.
-            position: Its position among the others; None for last.
-        """
+        """Look for models in one more folder, now and from now on."""
         known = list(self._preferences.now.models.folders)
         if str(folder) not in known:
             known.insert(len(known) if position is None else position, str(folder))

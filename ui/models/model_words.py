@@ -96,13 +96,7 @@ def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
 
 
 def fit_text(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
-    """Return a warning; empty if the model fits.
-
-    Args:
-        need: The memory that the model needs; None if that is not known.
-        fit: Whether it fits.
-        memory: How much memory this computer has.
-    """
+    """Return a warning; empty if the model fits."""
     if need is None or fit is Fit.FITS:
         return ""
     context = counted(need.context, "token")
@@ -116,13 +110,7 @@ def fit_text(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
 
 
 def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
-    """Return the present step of loading, with its progress.
-
-    Args:
-        progress: The progress of loading; None before it has begun.
-        loading_s: For how many seconds it has been loading.
-        waits_for: How many answers have to end first.
-    """
+    """Return the present step of loading, with its progress."""
     if progress is None:
         answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
         return f"Waiting for {answers} to end" if waits_for else "Starting"
@@ -133,13 +121,7 @@ def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int
 
 
 def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
-    """Return the progress of a download as text.
-
-    Args:
-        progress: Its progress.
-        bytes_per_s: The rate; 0 if it is not known.
-        left_s: The seconds that are left; None if they are not known.
-    """
+    """Return the progress of a download as text; a rate of 0 is not known."""
     if progress.phase == "asking":
         return "Contacting Hugging Face"
     done = f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"

@@ -36,20 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """The state of one model, for the window.
-
-    Attributes:
-        name: Its name; empty if there is no model.
-        folder: Its folder; None if there is no model, or only its name is known.
-        stage: Whether it is in memory, loading, failed, or not on this computer.
-        message: Why loading failed or ended, or why the model does not respond.
-        info: The model, if it is loaded.
-        progress: The progress of loading it.
-        is_loading: Whether it is being loaded, for the first time or again after it was idle.
-        is_idle: Whether its memory was freed until the next message.
-        is_stuck: Whether it does not respond until it is restarted.
-        has_lost_folder: Whether it answers although its folder is gone.
-    """
+    """The state of one model, for the window."""
 
     name: str
     folder: Path | None
@@ -69,21 +56,7 @@ class ModelState:
 
 
 class Models(QObject):
-    """Loads and unloads models, and follows their state in the engine.
-
-    Signals:
-        changed: The state of a model, or the progress of loading one, has changed.
-        loaded: A model was loaded; carries its folder.
-        chosen: The user chose another model to answer; carries its folder.
-
-    Attributes:
-        stage: Whether there is a default model, it is loading, or loading it failed.
-        name: Its name, even if it is still loading or has failed.
-        message: Why loading failed or ended, even if the previous model stays.
-        failed_name: The model that could not be loaded, if the previous one stays; else empty.
-        path: The folder that was requested last.
-        draft_of: Returns the draft model that is loaded beside a model; None for none.
-    """
+    """Loads and unloads models, and follows their state in the engine."""
 
     changed = Signal()
     loaded = Signal(object)
@@ -278,11 +251,7 @@ class Models(QObject):
         start_task(self, work, f"load {path.name}")
 
     def load_again(self, folder: Path | None = None) -> None:
-        """Load a model again that failed or got stuck; each chat keeps its model.
-
-        Args:
-            folder: Its folder; None for the one that was requested last.
-        """
+        """Load a model again that failed or got stuck; each chat keeps its model."""
         folder = folder or self.path
         if folder is not None and self.stage != "loading":
             status = self._status_of(folder.resolve())
@@ -327,13 +296,7 @@ class Models(QObject):
             start_task(self, self._unload(cancels_running), "unload")
 
     def pin(self, folder: Path, is_pinned: bool, idle_s: float | None) -> None:
-        """Keep a model in memory, idle or not, until it is unloaded; or not any more.
-
-        Args:
-            folder: Its folder.
-            is_pinned: Whether it is kept.
-            idle_s: Seconds after which a model that is not pinned is unloaded; None for never.
-        """
+        """Keep a model in memory until it is unloaded, or not any more."""
         status = self._status_of(folder)
         name = None if status is None else status.id
         self._engine.pin(name, is_pinned=is_pinned)

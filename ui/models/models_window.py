@@ -51,12 +51,7 @@ _LOOK_MS = 2_000
 
 
 def memory_text(model: ModelStatus, now: float) -> str:
-    """Return what a model in memory takes and what it is doing, in one line.
-
-    Args:
-        model: The model.
-        now: The present Unix time.
-    """
+    """Return what a model in memory takes and what it is doing, in one line."""
     info, text = model.info, []
     if info is not None:
         text.append(f"{format_size(info.weights_bytes)} of weights")
@@ -101,11 +96,7 @@ class _Line(QWidget):
 
 
 class MemoryPanel(QFrame):
-    """Lists the models in memory, with the sum of what they take. Hidden while there are none.
-
-    Signals:
-        unload_requested: Request to unload a model; carries its folder.
-    """
+    """Lists the models in memory, with the sum of what they take. Hidden while there are none."""
 
     unload_requested = Signal(object)
 
@@ -342,10 +333,6 @@ class LoadingAfter(QObject):
     """Waits for the newest download that the user wants to chat with.
 
     A model is not loaded if the user has chosen another one meanwhile, or if it does not fit.
-
-    Signals:
-        ready: The model is loaded; carries its name.
-        not_loaded: The model is here, but is not loaded; carries its name and the reason as text.
     """
 
     ready = Signal(str)
@@ -411,19 +398,7 @@ def _trouble(folder: Path, memory: Memory) -> str:
 
 
 class ModelsWindow(OwnWindow):
-    """Everything about models.
-
-    Signals:
-        chat_requested: A downloaded model is ready; the main window should show an empty chat.
-
-    Attributes:
-        loaded: The model that answers.
-        memory: The models in memory.
-        question: The bar above the views that asks or tells something.
-        local: The models on this computer.
-        finding: The models on the hub.
-        tabs: Both views.
-    """
+    """Everything about models."""
 
     chat_requested = Signal()
 

@@ -30,10 +30,8 @@ class Upkeep(QObject):
     """Deletes and updates models.
 
     Signals:
-        changed: The list of updates, or ``is_checking``, has changed.
         deletion_ready: The space that deleting a model frees is known; carries the ``FoundModel``
             and the ``Removal``.
-        finished: An action has ended; carries its result as text.
     """
 
     changed = Signal()

@@ -63,16 +63,7 @@ class PageRange:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file as it was when it was attached.
-
-    Attributes:
-        name: Its name, without folders.
-        text: The text that the model reads, unless only its beginning is sent.
-        sent_chars: How many characters of the text the model gets; None for all.
-        pages: The pages in that text; None for a file without pages.
-        all_pages: The text of every page that can be chosen; empty once the file was sent.
-        remark: What a person should know about how the file was read, as sentences.
-    """
+    """A file as it was when it was attached."""
 
     name: str
     text: str
@@ -103,12 +94,7 @@ class Attachment:
         return _NOT_HERE.fullmatch(self.text.strip()) is not None
 
     def with_pages(self, first: int, last: int) -> "Attachment":
-        """Return the same file with another range of pages.
-
-        Args:
-            first: The first page, counted from 1.
-            last: The last page.
-        """
+        """Return the same file with another range of pages."""
         assert self.pages is not None
         first = max(1, min(first, len(self.all_pages)))
         last = max(first, min(last, len(self.all_pages)))

@@ -351,13 +351,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Settings and stops for a conversation.
-
-    Attributes:
-        name: Its unique name.
-        settings: System prompt, sampling and limits.
-        stops: The stop list.
-    """
+    """Settings and stops for a conversation."""
 
     name: str
     settings: ConversationSettings

@@ -31,12 +31,7 @@ from ui.records.tool_choice import ToolsInUse
 
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
-    """The model that a conversation remembers.
-
-    Attributes:
-        name: Its name, which identifies it on another computer, too.
-        folder: Its folder; None if only the name is known, as in an imported conversation.
-    """
+    """The model that a conversation remembers."""
 
     name: str
     folder: Path | None = None
@@ -61,12 +56,7 @@ class ListOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a conversation is in the list.
-
-    Attributes:
-        folder_id: The id of its folder; empty for none.
-        is_archived: Whether it is hidden until the archive is shown.
-    """
+    """Where a conversation is in the list."""
 
     folder_id: str = ""
     is_archived: bool = False
@@ -130,16 +120,7 @@ class ReadingPlace:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSettings(SamplingOptions):
-    """The settings of a conversation, including those of sampling.
-
-    Attributes:
-        system_prompt: Instructions that the model reads before the conversation; empty for none.
-        max_tokens: The most tokens of one answer; None limits it only by the context.
-        is_thinking: Whether a model that can reason does so before the answer.
-        stop_token_ids: Token ids that end an answer, besides the model's own.
-        stop_options: How stops are handled; each stop of the list has its own scope.
-        thinking_budget: The most tokens of reasoning; None for no limit.
-    """
+    """The settings of a conversation, including those of sampling."""
 
     system_prompt: str = ""
     max_tokens: int | None = None
@@ -157,40 +138,13 @@ class Conversation:
     """Messages, with the settings and the stop list for the next answer.
 
     Args:
-        title: Its name in the list.
-        messages: Its messages, each the answer to the one before.
-        settings: The settings of the next answer; None for the usual ones.
-        stops: The stop list of the next answer.
-        draft: The text in the composer.
         created_at: Unix time at which it began; None for now.
         updated_at: Unix time of its last message; None for the time at which it began.
-        id: Its id; empty for a new one.
-        is_pinned: Whether it stays at the top of the list.
 
     Attributes:
-        title: Its name in the list.
-        tree: All messages; empty until ``is_loaded``.
-        settings: The settings of the next answer.
-        stops: The stop list of the next answer.
-        draft: The text in the composer.
-        attachments: The files that go with the draft.
-        queue: The messages that are sent next, in their order.
-        when_full: What becomes of its oldest messages when the context is full; None for what the
-            preferences say.
-        place: Where it was read; None for its end.
         shown_at: Unix time at which it was shown last, in seconds.
-        model: The model that answers it; None until one was chosen or has answered.
-        tools: The tools that the model may call.
-        is_pinned: Whether it stays at the top of the list.
-        placement: Its folder, and whether it is archived.
-        origin: What it was imported from, so that it is not imported twice; empty for none.
-        stops_from: Where its stop list came from: ``folder:`` with an id or ``preset:`` with a
-            name; empty if it was made in the conversation.
         created_at: Unix time, in seconds.
         updated_at: Unix time of its last message, in seconds.
-        id: Unique.
-        needs_person: Whether its running answer waits for a person.
-        is_loaded: Whether the messages are in memory; the list needs only a preview.
     """
 
     def __init__(
@@ -326,12 +280,7 @@ class ConversationFolder:
     """A folder, with settings for new conversations in it.
 
     Attributes:
-        name: The shown name; several folders may have the same.
-        system_prompt: The system prompt of a new conversation; empty for the usual one.
-        stops: The stop list of a new conversation.
-        is_open: Whether the list shows its conversations.
         created_at: Unix time, in seconds.
-        id: Unique.
     """
 
     name: str
@@ -400,13 +349,7 @@ _STOPS_NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The model, settings and stop list of an answer.
-
-    Attributes:
-        settings: The settings.
-        stops: The stop list.
-        model: The model that answers; None for the one that is loaded.
-    """
+    """The model, settings and stop list of an answer."""
 
     settings: ConversationSettings
     stops: tuple[StopEntry, ...] = ()

@@ -206,9 +206,6 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Answer each frame of the input, with limits of memory and of processor time.
 
     ``exchange/export_process.py`` reads exports in the same loop.
-
-    Args:
-        answer: Returns the answer to a frame; each has its limit as ``cpu_s``.
     """
     lower_priority()
     # The output of a library must not mix with the answers.

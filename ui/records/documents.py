@@ -195,7 +195,6 @@ class FileReader:
     """Reads one file.
 
     Args:
-        path: The file.
         on_page: Called on the reading thread with the number of pages read and of all pages.
         most_cpu_s: The most seconds of processor time for a page.
     """

@@ -26,20 +26,7 @@ class ConversationMessage:
     """One message of a conversation; an assistant's message has the run that made it.
 
     Attributes:
-        role: Who wrote it.
-        text: The text; an answer has it once its run is over.
-        run: The run of an answer.
         created_at: Unix time, in seconds.
-        parent: The message that it follows; None for a first message.
-        shown_rank: Among versions, the one with the highest rank is shown.
-        id: Unique.
-        attached_chars: How many characters at the beginning of a question's text are attached
-            files.
-        sent_chars: Of a question, how many characters of each file the model gets; None for all of
-            a file, empty for all of every file.
-        is_pinned: Whether it is sent with every question, however long the conversation is.
-        summary: A summary of the messages before a question, which goes instead of them where they
-            have no room.
     """
 
     role: Role

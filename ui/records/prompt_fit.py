@@ -53,9 +53,7 @@ class Counts:
     """What fitting a prompt needs to know of the model.
 
     Attributes:
-        context: The tokens that its context holds.
         prompt: Counts the tokens of a request; raises ``PromptTooLong``.
-        tokens: Counts the tokens of a text.
     """
 
     context: int
@@ -65,19 +63,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class PromptFit:
-    """The messages of a prompt that fits, unless what must go is too long by itself.
-
-    Attributes:
-        messages: The messages that are sent, with their cuts.
-        request: The request of these messages.
-        left_out: The earlier messages that are not sent; None if all are.
-        cuts: What is cut now and was not cut before.
-        tokens: The tokens of the request; None if they surely fit and were not counted.
-        total: The tokens of the whole conversation; None if it surely fits.
-        is_least: Whether ``tokens`` are a lower bound, because counting ended once it was clear
-            that they do not fit.
-        is_least_total: Whether the same holds for ``total``.
-    """
+    """The messages of a prompt that fits, unless what must go is too long by itself."""
 
     messages: tuple[ConversationMessage, ...]
     request: GenerationRequest
@@ -131,17 +117,7 @@ async def fitted_prompt(
     before: LeftOut | None = None,
     uncut: str = "",
 ) -> PromptFit:
-    """Return the prompt of a question: whole, or without the oldest exchanges.
-
-    Args:
-        path: All messages up to the question, or to the answer that goes on.
-        sent: Those of them that a request names.
-        make: Makes the request of messages.
-        counts: Counts tokens.
-        when_full: What becomes of the oldest exchanges.
-        before: What the answer before was without: as long as that is enough, it stays so.
-        uncut: The id of a message whose files stay whole, because a person decides about them.
-    """
+    """Return the prompt of a question: whole, or without the oldest exchanges."""
     request = make(sent, "")
     room = int(counts.context * _FULL)
     if not request.tools and _bytes_up_to(request, counts.context) < room:
@@ -177,11 +153,7 @@ class _Fitting:
         self._last = len(exchanges(sent)) - 1
 
     async def fit(self, left_out: LeftOut | None) -> PromptFit:
-        """Return the prompt.
-
-        Args:
-            left_out: What the answer before was without.
-        """
+        """Return the prompt."""
         context, room = self._counts.context, int(self._counts.context * _FULL)
         must, is_least = await self._size(self._last)
         if must > room or is_least:

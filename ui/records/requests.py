@@ -92,15 +92,7 @@ def request_for(
     begun: str = "",
     change: StopChange = NO_CHANGE,
 ) -> GenerationRequest:
-    """Return the request that answers a question of a conversation.
-
-    Args:
-        conversation: Gives the settings, the stop list, and the earlier messages.
-        model: The loaded model.
-        question: The question to answer.
-        begun: The text that the answer continues; empty for a new answer.
-        change: How its stops differ from the conversation's list.
-    """
+    """Return the request that answers a question of a conversation."""
     settings = conversation.settings
     sent = sent_messages(conversation, question)
     return fitted(
@@ -123,14 +115,7 @@ def prompt_messages(
     begun: str = "",
     summarized: str = "",
 ) -> tuple[Message, ...]:
-    """Return the messages of a prompt.
-
-    Args:
-        sent: The conversation's messages that are sent.
-        system_prompt: Goes before them; empty for none.
-        begun: The text that the answer continues; empty for a new answer.
-        summarized: The id of a question whose summary of the messages before it goes, too.
-    """
+    """Return the messages of a prompt."""
     messages = [Message("system", system_prompt)] if system_prompt.strip() else []
     with_summary = [
         replace(message, text=_after_summary(message), attached_chars=0)
@@ -156,14 +141,7 @@ def fitted(
     model: ModelInfo | None,
     without: str | int | None = None,
 ) -> GenerationRequest:
-    """Return a request adapted to a model: its end tokens, reasoning, and calls.
-
-    Args:
-        request: The request, independent of the model.
-        settings: The settings of the question.
-        model: The model that answers; None while it is not loaded.
-        without: A stop sequence or stop token to leave out this time.
-    """
+    """Return a request adapted to a model: its end tokens, reasoning, and calls."""
     ids = tuple(token_id for token_id in _known(settings, model) if token_id != without)
     can_think = model is not None and model.can_think
     if model is not None and not model.can_call_tools:
@@ -191,15 +169,7 @@ def new_run(
     change: StopChange,
     begun: str = "",
 ) -> Run:
-    """Return the record of an answer that is about to begin.
-
-    Args:
-        request: The request to the engine.
-        model: The loaded model.
-        continued: The run whose text the answer continues; None for a new answer.
-        change: How its stops differ from the conversation's list.
-        begun: The text that the answer continues.
-    """
+    """Return the record of an answer that is about to begin."""
     run = Run(
         rules=request.stops,
         stop_change=change,
@@ -216,13 +186,7 @@ def new_run(
 def stop_rules(
     conversation: Conversation, model: ModelInfo | None, change: StopChange = NO_CHANGE
 ) -> StopRules:
-    """Return the stops of the next answer.
-
-    Args:
-        conversation: The conversation.
-        model: The model that answers; None while it is not loaded.
-        change: How they differ from the conversation's list this time.
-    """
+    """Return the stops of the next answer."""
     rules = rules_of(conversation.stops).with_options(conversation.settings.stop_options)
     extra = (change.extra,) if change.extra and change.extra not in rules.strings else ()
     without = change.without

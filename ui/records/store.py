@@ -27,14 +27,7 @@ class Hit:
     """A place where the searched words occur.
 
     Attributes:
-        conversation_id: The conversation.
-        message_id: The message; None if the title matches.
-        title: The conversation's title.
-        role: ``user``, ``assistant``, ``thinking``, ``tool`` (a call or its result), or
-            ``title``.
         said_at: Unix time of the message, in seconds.
-        snippet: The words around the match, on one line.
-        spans: The start and length of each match in the snippet.
     """
 
     conversation_id: str
@@ -60,9 +53,7 @@ class SearchFilter:
     """What a search is narrowed to.
 
     Attributes:
-        folder_id: Only conversations in this folder; empty for all.
         since: Unix time; only what was said at or after it.
-        speaker: Whose words. Titles are nobody's, so they count only for anyone.
     """
 
     folder_id: str = ""
@@ -116,14 +107,7 @@ def named_hit(
     updated_at: float,
     words: Sequence[str],
 ) -> Hit | None:
-    """Return the hit of a conversation whose title has all the words; None for no hit.
-
-    Args:
-        conversation_id: The conversation.
-        title: Its title.
-        updated_at: Unix time of its last message.
-        words: The words of the query.
-    """
+    """Return the hit of a conversation whose title has all the words; None for no hit."""
     if not matches(title, words):
         return None
     line, spans = snippet_of(title, words)
@@ -132,14 +116,7 @@ def named_hit(
 
 @dataclass(frozen=True, slots=True)
 class StoreProblem:
-    """A problem with how conversations are kept, for the person.
-
-    Attributes:
-        sentence: What happened.
-        detail: The cause, and the consequences.
-        path: The file; None for none.
-        can_be_recovered: Whether some of that file may be readable, and can be recovered.
-    """
+    """A problem with how conversations are kept, for the person."""
 
     sentence: str
     detail: str
@@ -149,14 +126,7 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was recovered from a damaged file.
-
-    Attributes:
-        conversations: Conversations that were not here before.
-        messages: Messages that were not here before.
-        unreadable: Rows of the file that could not be read.
-        cause: Why the recovery ended early, as the end of a sentence; empty if it did not.
-    """
+    """What was recovered from a damaged file."""
 
     conversations: int = 0
     messages: int = 0
@@ -235,13 +205,7 @@ class ConversationStore(Protocol):
     async def search(
         self, query: str, wanted: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
     ) -> list[Hit]:
-        """Return the places where the words of a query occur, best first.
-
-        Args:
-            query: The words; a hit has all of them in its question, answer, reasoning, or calls.
-            wanted: What the search is narrowed to.
-            limit: The most places to return.
-        """
+        """Return the places where the words of a query occur, best first."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""
@@ -272,13 +236,8 @@ class ConversationStore(Protocol):
     ) -> Recovered:
         """Add the readable conversations of a backup or of a damaged file that are not here.
 
-        The listener of ``on_found`` gets the results. Conversations that are here already are not
-        changed, however often this is called.
-
-        Args:
-            path: The file.
-            advance: Called on the main thread with the number of rows read and of all rows.
-            is_cancelled: Returns whether to end early; what was recovered stays.
+        ``advance`` gets the number of rows read and of all rows on the main thread. The listener of
+        ``on_found`` gets the results.
         """
 
 
@@ -313,11 +272,7 @@ def _parts(message: ConversationMessage) -> Iterator[tuple[str, str]]:
 
 
 class MemoryConversationStore:
-    """Keeps conversations in memory, until the process ends.
-
-    Args:
-        problem: Why there is no file, for the window to show.
-    """
+    """Keeps conversations in memory, until the process ends."""
 
     def __init__(self, problem: StoreProblem | None = None) -> None:
         self._problem = problem

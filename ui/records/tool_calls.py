@@ -35,12 +35,7 @@ class CallResult:
     """The result of a call.
 
     Attributes:
-        text: Its whole text.
-        server: The server that was called; empty for none.
-        tool: The tool's name on the server.
         took_s: The duration of the call, in seconds.
-        sent_chars: How many characters of the text the model gets; None for all.
-        pictures: Its pictures, which no model gets.
     """
 
     call_id: str
@@ -72,14 +67,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A call that waits for the user or is running.
-
-    Attributes:
-        tool: The tool's title.
-        needs_user: Whether it waits for approval, or for a reply to ``question``.
-        done: The progress in the server's unit; None if it is not reported.
-        total: The end of the progress; None if it is not reported.
-    """
+    """A call that waits for the user or is running."""
 
     server: str
     tool: str

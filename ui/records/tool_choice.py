@@ -26,13 +26,7 @@ def approval_of(tool: ToolInfo) -> Approval:
 
 @dataclass(frozen=True, slots=True)
 class ToolsInUse:
-    """The tool servers of a conversation.
-
-    Attributes:
-        servers: The names of the servers that are on.
-        without: The tools of these servers that are off, as (server, tool).
-        approved: The tools that may run without asking in this conversation.
-    """
+    """The tool servers of a conversation."""
 
     servers: tuple[str, ...] = ()
     without: tuple[tuple[str, str], ...] = ()

@@ -22,14 +22,7 @@ class NamedValue:
 
 @dataclass(frozen=True, slots=True)
 class ToolServerConfig:
-    """How a server is reached: a program (stdio), or an address (HTTP).
-
-    Attributes:
-        cwd: The working directory; empty for the home folder.
-        is_sse: Whether the address uses MCP's older transport, HTTP with SSE.
-        is_on: A server that is off never runs.
-        extra: Fields of other apps; they are kept in the file, and never used.
-    """
+    """How a server is reached: a program (stdio), or an address (HTTP)."""
 
     name: str
     command: str = ""
@@ -77,14 +70,7 @@ class ServerStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
-    """A tool of a server.
-
-    Attributes:
-        title: Its name without control characters.
-        parameters: JSON Schema of its arguments.
-        fingerprint: Changes with the server's program or address and with the tool's description.
-            An approval counts for one fingerprint.
-    """
+    """A tool of a server."""
 
     server: str
     name: str
@@ -128,15 +114,7 @@ class PromptInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A server at one moment.
-
-    Attributes:
-        problem: Why it failed or crashed, in sentences.
-        remarks: Which of its tools cannot be used, in sentences.
-        log: The last lines of its log, oldest first.
-        version: Its own name and version.
-        needs_sign_in: Whether it failed because the user has to sign in.
-    """
+    """A server at one moment."""
 
     config: ToolServerConfig
     stage: ServerStage = ServerStage.OFF
@@ -195,14 +173,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionField:
-    """A field of a server's form (elicitation).
-
-    Attributes:
-        choices: The values that can be chosen, each with its label.
-        minimum: The smallest number, or the fewest characters or choices.
-        maximum: The largest number, or the most characters or choices.
-        format: ``email``, ``uri``, ``date`` or ``date-time``; empty for any text.
-    """
+    """A field of a server's form (elicitation)."""
 
     name: str
     title: str

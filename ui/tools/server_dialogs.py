@@ -69,12 +69,7 @@ class NamedValueRows(QWidget):
 
 
 class _Row(QWidget):
-    """One name and value.
-
-    Args:
-        default_name: Which one it is: "variable 2".
-        value: Its name and value.
-    """
+    """One name and value."""
 
     def __init__(self, default_name: str, value: NamedValue) -> None:
         super().__init__()

@@ -51,12 +51,7 @@ _SHORT_STAGES = {
 
 
 class ServerDetail(QWidget):
-    """Shows one server.
-
-    Signals:
-        switched: The server was switched on or off.
-        default_toggled: Its use in new conversations was switched on or off.
-    """
+    """Shows one server."""
 
     switched = Signal(bool)
     default_toggled = Signal(bool)
@@ -160,20 +155,7 @@ class ServerDetail(QWidget):
 
 
 class ToolServersWindow(OwnWindow):
-    """All tool servers.
-
-    Args:
-        toolbox: The tool servers, their limits and approvals.
-        parent: The window that it belongs to.
-
-    Attributes:
-        list: The servers.
-        detail: The chosen one.
-        add: Shows an empty form.
-        paste: Shows the field for JSON.
-        from_claude: Imports the servers of Claude Desktop.
-        status: The result of the last action, or its failure.
-    """
+    """All tool servers."""
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
         super().__init__("Tool Servers", (860, 600), parent)

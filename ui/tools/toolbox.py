@@ -12,19 +12,7 @@ from ui.records.tool_servers import ServerState, ToolHost, ToolInfo, ToolsRefuse
 
 
 class Toolbox(QObject):
-    """Servers, limits and approvals.
-
-    Signals:
-        changed: The servers or the approvals changed.
-
-    Args:
-        host: Runs the servers.
-        preferences: The limits, and the tools that may run without asking.
-        parent: Owns this object.
-
-    Attributes:
-        host: The same host.
-    """
+    """Servers, limits and approvals."""
 
     changed = Signal()
 

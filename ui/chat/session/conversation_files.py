@@ -39,9 +39,6 @@ class ConversationFiles(QObject):
 
     Signals:
         added: A conversation was imported or copied; carries the ``Conversation``.
-        grown: Conversations were imported or copied and are still in memory.
-        written: A file has been written; carries its path.
-        refused: A file could not be read or written; carries the reason as text.
     """
 
     added = Signal(object)

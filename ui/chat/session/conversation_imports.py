@@ -58,8 +58,6 @@ class ConversationImports(QObject):
     Signals:
         looked: A file was read; carries an ``ImportPreview``.
         added: A conversation was imported; carries the ``Conversation``. Of many, the first.
-        grown: Conversations were imported and are still in memory.
-        refused: A file could not be read; carries the reason as text.
     """
 
     looked = Signal(object)

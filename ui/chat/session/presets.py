@@ -15,12 +15,7 @@ _MAX_BYTES = 16_000_000
 
 
 class PresetList(QObject):
-    """All presets, by name.
-
-    Signals:
-        changed: The presets have changed.
-        refused: A file could not be read or written; carries the reason as text.
-    """
+    """All presets, by name."""
 
     changed = Signal()
     refused = Signal(str)

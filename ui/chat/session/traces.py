@@ -49,12 +49,7 @@ class TraceKeeper(Protocol):
         """Restore deleted traces, unless all traces were deleted since."""
 
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> object:
-        """Keep copies of traces for copied runs; each copy has the age of its original.
-
-        Args:
-            run_ids: The ids of the originals, by those of their copies.
-            conversation_id: The conversation that the copies belong to.
-        """
+        """Keep copies of traces for copied runs; each copy has the age of its original."""
 
     def measured(self) -> "Future[int]":
         """Return how many bytes are kept, after all earlier calls are done."""
@@ -70,7 +65,6 @@ class TraceKeeper(Protocol):
 
         Returns:
             Whether that run's trace is kept now; raises ``DamagedFile`` if it is not a trace, and
-            ``OSError`` if it cannot be written.
         """
 
     def forget_all(self) -> "Future[None]":
@@ -78,12 +72,7 @@ class TraceKeeper(Protocol):
 
 
 class Traces(QObject):
-    """Keeps the traces of the newest runs, by the run's id.
-
-    Signals:
-        forgotten: All traces were deleted.
-        level_changed: The level of detail for the next runs has changed.
-    """
+    """Keeps the traces of the newest runs, by the run's id."""
 
     forgotten = Signal()
     level_changed = Signal()

@@ -15,10 +15,6 @@ class Transfer:
     """A waiting or running export, import or recovery.
 
     Attributes:
-        label: What it does, for the user.
-        done: How many parts are done.
-        total: How many parts there are; 0 if that is not known.
-        outcome: Its result as a sentence, once it has ended; empty for none.
         on_cancel: Ends work on another thread that cannot look at ``is_cancelled``.
     """
 
@@ -44,15 +40,7 @@ class Transfer:
 
 
 class Transfers(QObject):
-    """The exports and imports of a window; each begins when the one before it has ended.
-
-    Attributes:
-        now: The running one; None for none.
-
-    Signals:
-        changed: One began, made progress or ended; see ``now``.
-        ended: One ended; carries its result, as a sentence.
-    """
+    """The exports and imports of a window; each begins when the one before it has ended."""
 
     changed = Signal()
     ended = Signal(str)

@@ -75,13 +75,7 @@ def conversations_json(
     folders: Iterable[ConversationFolder] = (),
     presets: Iterable[Preset] = (),
 ) -> str:
-    """Return loaded conversations, all versions included, as the text of a file.
-
-    Args:
-        conversations: The conversations.
-        folders: The folders that they are in.
-        presets: Presets to write with them.
-    """
+    """Return loaded conversations, all versions included, as the text of a file."""
     parts = [
         archive_part(conversation, is_first=not n) for n, conversation in enumerate(conversations)
     ]

@@ -19,12 +19,7 @@ class ListedConversation:
     """A conversation in a file, for a person who chooses among them.
 
     Attributes:
-        number: Its number in the file.
-        title: Its title.
-        messages: How many messages it has.
         updated_at: Unix time of its last message, in seconds.
-        origin: What it comes from, so that it is not imported twice.
-        folder_id: Its folder; empty for none.
     """
 
     number: int
@@ -37,20 +32,7 @@ class ListedConversation:
 
 @dataclass(slots=True)
 class FileContents:
-    """The conversations and other data that were found in a file or a folder.
-
-    Attributes:
-        program: The program that wrote it.
-        conversations: The conversations, if they were read.
-        listed: The conversations that can be read.
-        folders: The folders that they are in.
-        presets: The presets.
-        pictures: Keeps the pictures of messages, if there is a place for them.
-        traces: The recorded tokens of answers; only our own archives have some.
-        damaged: The parts that cannot be read: the place of each, and what is wrong with it.
-        left_out: How many things of each kind have no place here; a kind is a noun: "picture".
-        unread: The names of the files that hold no conversations.
-    """
+    """The conversations and other data that were found in a file or a folder."""
 
     program: str
     conversations: list[Conversation] = field(default_factory=list)

@@ -37,12 +37,7 @@ class ExportFiles:
     """Reads the files of an export as streams; a context manager that closes the archive.
 
     Args:
-        path: The file, folder or archive.
         max_bytes: Bytes of text that are read at most, of all files together.
-
-    Attributes:
-        archive: The open archive; None for a file or a folder.
-        read_names: The names of the texts that were read.
 
     Raises:
         OSError: It cannot be read.
@@ -149,9 +144,7 @@ class ArchivedTrace(NamedTuple):
     """The recorded tokens of an answer in an archive.
 
     Attributes:
-        run_id: The run's id.
         written_at: Unix time at which it was kept, to two seconds.
-        content: The trace; None if that part of the archive is damaged.
     """
 
     run_id: str
@@ -160,12 +153,7 @@ class ArchivedTrace(NamedTuple):
 
 
 class ArchivedTraces(NamedTuple):
-    """The traces in our own archive, packed or unpacked; each is read when it is needed.
-
-    Attributes:
-        path: The archive, its unpacked folder, or the list of conversations in that folder.
-        members: The names of its parts, by the ids of runs.
-    """
+    """The traces in our own archive, packed or unpacked; each is read when it is needed."""
 
     path: Path = Path()
     members: Mapping[str, str] = {}

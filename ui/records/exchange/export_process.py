@@ -79,10 +79,7 @@ class ExportReading:
     """Reads the conversations of a file, an archive or a folder, one after the other.
 
     Args:
-        path: The file, archive or folder.
         max_bytes: Bytes of text that are read at most.
-        pictures: The folder for copies of pictures; None keeps none.
-        numbers: The conversations whose pictures are copied; None only checks pictures.
     """
 
     def __init__(

@@ -32,12 +32,7 @@ class ExportReader:
     """Reads one file, archive or folder.
 
     Args:
-        path: The file or folder.
         max_bytes: Bytes of text that are read at most.
-        pictures: The folder for copies of pictures; None keeps none.
-
-    Attributes:
-        is_ours: Whether it is our own archive, whose runs have their ids from before.
     """
 
     def __init__(self, path: Path, max_bytes: int, pictures: Path | None = None) -> None:
@@ -49,9 +44,6 @@ class ExportReader:
 
     def contents(self, progress: Callable[[int], object] = lambda count: None) -> FileContents:
         """Return what is in it, with a list of its conversations.
-
-        Args:
-            progress: Called now and then with the number of conversations that were read.
 
         Raises:
             OSError: It cannot be read; ``EFBIG`` if a file is too large.
@@ -87,10 +79,6 @@ class ExportReader:
         """Yield some of the conversations.
 
         Raises as ``contents`` does.
-
-        Args:
-            numbers: Their numbers in the file.
-            left_out: Gets at the end what has no place here, of all of them.
         """
         question = {**self._question(), "numbers": sorted(numbers)}
         try:

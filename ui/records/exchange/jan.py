@@ -102,13 +102,7 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
 
 
 class _Link(NamedTuple):
-    """A message's place among the others.
-
-    Attributes:
-        own: Its id.
-        above: The id of the message that it follows; empty for the first, None without one.
-        below: The id of the version that is shown of those that follow it.
-    """
+    """A message's place among the others."""
 
     own: str
     above: str | None
@@ -124,13 +118,7 @@ def _link(message: Fields) -> _Link:
 
 
 def _fill(conversation: Conversation, turns: Sequence[Turn], links: Sequence[_Link]) -> None:
-    """Give a conversation its messages: in a row, or as versions where they say what they follow.
-
-    Args:
-        conversation: The conversation.
-        turns: The messages, the oldest first.
-        links: The place of each.
-    """
+    """Give a conversation its messages: in a row, or as versions."""
     if all(link.above is None for link in links):
         fill(conversation, chained(turn.message(None) for turn in turns))
         return

@@ -286,12 +286,7 @@ Documents = dict[str, str]
 
 
 def show_documents(messages: Iterable[ConversationMessage], contents: FileContents) -> None:
-    """Give each call that wrote a document its text.
-
-    Args:
-        messages: The messages of a conversation, parents first.
-        contents: Gets what is left out.
-    """
+    """Give each call that wrote a document its text."""
     after: dict[str, Documents] = {}
     for message in messages:
         above = after.get(message.parent.id, {}) if message.parent else {}

@@ -25,14 +25,7 @@ _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 
 
 class ArchivedPictures:
-    """The pictures of an export.
-
-    Args:
-        names: The names of the files that may be pictures.
-        pieces: Reads a file in pieces.
-        folder: The folder for the copies; None keeps no pictures.
-        is_dry: Whether pictures are only checked.
-    """
+    """The pictures of an export."""
 
     def __init__(
         self,
