@@ -1,7 +1,5 @@
 """Each preference is declared once: what is made of the declarations is whole."""
 
-from dataclasses import fields
-
 import pytest
 from PySide6.QtWidgets import QCheckBox, QWidget
 from pytestqt.qtbot import QtBot
@@ -11,13 +9,10 @@ from ui.kit.theme import Theme
 from ui.preferences import (
     PAGES,
     Declared,
-    NewConversation,
     Preferences,
     declaration,
-    declare,
     declared,
 )
-from ui.records.conversations import ConversationSettings
 from ui.window.preferences_dialog import PreferencesDialog
 
 ALL = list(declared(Preferences))
@@ -58,16 +53,3 @@ async def test_a_preference_is_found_and_changed_by_its_path() -> None:
     assert (state.now.server.port, state.now.theme) == (9000, "dark")
     assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
     assert declaration("server.port").maximum == 65_535
-
-
-def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:
-    names = {one.name for one in fields(NewConversation)}
-    assert names <= {one.name for one in fields(ConversationSettings)}
-    assert NewConversation("Be brief.", 0.5).settings() == ConversationSettings(
-        "Be brief.", temperature=0.5
-    )
-
-
-def test_an_unknown_attribute_of_a_declaration_is_an_error() -> None:
-    with pytest.raises(TypeError, match="color"):
-        declare(1, color="red")

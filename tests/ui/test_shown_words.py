@@ -8,54 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QLocale
 
-from engine import AnswerContext, escaped, visible
-from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
+from engine import escaped, visible
 from ui.inspector.shown_run import start_time_text
-from ui.kit import icons
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run
 from ui.server.request_log import RequestColumn, cell
 from ui.server.requests import RequestEntry
 from ui.words import (
     unescaped,
-    verdict,
     word_differences,
 )
-
-USAGE = Usage(prompt_tokens=30, cached_tokens=12, output_tokens=143)
-TIMING = Timing(first_token_s=0.38, decode_s=142 / 41, total_s=4)
-
-OWN = AnswerContext(is_own=True)
-
-
-def finished(stop: StopInfo, error: str | None = None) -> Finished:
-    return Finished(stop, USAGE, TIMING, error)
-
-
-STOPS = {
-    StopKind.EOS: StopInfo(StopKind.EOS, token_id=2, token_text="<|im_end|>", token_index=142),
-    StopKind.STOP_STRING: StopInfo(
-        StopKind.STOP_STRING, value="\n\nUser:", text_offset=611, token_index=142
-    ),
-    StopKind.STOP_TOKEN: StopInfo(StopKind.STOP_TOKEN, value=21, token_text=" x", token_index=142),
-    StopKind.MAX_TOKENS: StopInfo(StopKind.MAX_TOKENS),
-    StopKind.CONTEXT_FULL: StopInfo(StopKind.CONTEXT_FULL),
-    StopKind.MEMORY_FULL: StopInfo(StopKind.MEMORY_FULL),
-    StopKind.TOOL_CALL: StopInfo(StopKind.TOOL_CALL, channel=Channel.TOOL),
-    StopKind.CANCELLED: StopInfo(StopKind.CANCELLED),
-    StopKind.ERROR: StopInfo(StopKind.ERROR),
-}
-
-
-@pytest.mark.parametrize("kind", StopKind)
-def test_every_kind_has_an_icon_that_exists(kind: StopKind) -> None:
-    assert verdict(finished(STOPS[kind]), OWN).icon in icons.names()
-
-
-def test_kinds_differ_in_words_and_not_only_in_color() -> None:
-    words = [verdict(finished(stop), OWN).text.label for stop in STOPS.values()]
-    assert len(set(words)) == len(words)
 
 
 @pytest.mark.parametrize(
@@ -110,21 +72,9 @@ def test_the_words_that_only_one_text_has_are_found(
     assert parts(right, found_others) == others
 
 
-def test_very_long_differences_are_marked_as_a_whole() -> None:
-    left = "same " + " ".join(f"a{n}" for n in range(5000)) + " end"
-    right = "same " + " ".join(f"b{n}" for n in range(5000)) + " end"
-    found, _ = word_differences(left, right)
-    assert parts(left, found) == [left.removeprefix("same ").removesuffix(" end")]
-
-
 @given(st.text())
 def test_escaping_and_unescaping_give_back_every_text(text: str) -> None:
     assert unescaped(escaped(text)) == text
-
-
-@given(st.text())
-def test_escaped_text_is_one_printable_line(text: str) -> None:
-    assert escaped(text).isprintable()
 
 
 @pytest.mark.parametrize(

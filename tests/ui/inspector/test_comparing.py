@@ -11,12 +11,6 @@ def test_two_runs_are_compared_from_their_first_difference(record: Record) -> No
     assert ("Stop list", "“x”", "“y”") in found.rows
 
 
-def test_two_identical_runs_are_called_identical(record: Record) -> None:
-    found = compare(record(["ab", "cd"]), record(["ab", "cd"]))
-    assert found.sentence == "Both answers are identical."
-    assert found.rows == ()
-
-
 def test_a_run_with_guesses_differs_from_one_without_only_in_the_guesses(record: Record) -> None:
     words = [f"w{number} " for number in range(12)]
     plain, guessed = record(words), record(words, guesses=True)

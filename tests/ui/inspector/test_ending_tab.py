@@ -1,7 +1,5 @@
 """The ending tab: why an answer ended, and how likely each token was to be the last."""
 
-from dataclasses import replace
-
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
@@ -14,7 +12,7 @@ from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
 from ui.inspector.inspector_window import why
 from ui.inspector.shown_run import Tape
-from ui.inspector.stop_tabs import EndingOdds, EndingTab, OddsCurve, ending_odds
+from ui.inspector.stop_tabs import EndingOdds, OddsCurve, ending_odds
 from ui.kit.theme import Theme
 
 ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)
@@ -53,24 +51,6 @@ def test_a_click_on_the_curve_chooses_that_token(curve: OddsCurve, qtbot: QtBot)
     assert chosen == [13, 10, 14]
 
 
-@pytest.fixture
-def ending(theme: Theme, qtbot: QtBot) -> EndingTab:
-    tab = EndingTab()
-    qtbot.addWidget(tab)
-    tab.resize(600, 300)
-    return tab
-
-
-def test_the_ending_tab_says_why_it_is_empty(ending: EndingTab, record: Record) -> None:
-    ending.show()
-    ending.show_run(None)
-    assert ending.note.text() == "No Answer Selected"
-    ending.show_run(record(["a", "b"]))
-    assert "were not recorded" in ending.note.text()
-    assert "Everything" in ending.note.text()
-    assert ending.curve.isHidden()
-
-
 def test_the_odds_of_ending_are_known_for_fully_recorded_runs_only(record: Record) -> None:
     full = record(["a", "b"], level=TraceLevel.FULL)
     odds = ending_odds(trace_of(full))
@@ -79,13 +59,6 @@ def test_the_odds_of_ending_are_known_for_fully_recorded_runs_only(record: Recor
     assert odds.values[-1] > 0.99
     assert odds.likely == ()
     assert ending_odds(trace_of(record(["a"]))) is None
-
-
-def test_the_end_itself_does_not_count_as_a_near_miss(record: Record) -> None:
-    odds = ending_odds(trace_of(record(["a", "b"], level=TraceLevel.FULL)))
-    assert odds is not None
-    assert odds.has_end
-    assert odds.sentence == "Ending was never likely before the end: at most < 0.01%."
 
 
 @pytest.mark.parametrize(
@@ -103,12 +76,6 @@ def test_an_end_token_that_is_also_a_stop_is_not_a_near_miss(
     assert "at most < 0.01%" in odds.sentence
 
 
-def test_an_answer_of_only_an_end_token_says_so(record: Record) -> None:
-    odds = ending_odds(trace_of(record([], level=TraceLevel.FULL)))
-    assert odds is not None
-    assert odds.sentence == "The model ended with its first token."
-
-
 def test_a_place_where_ending_was_likely_is_named(record: Record) -> None:
     shown = record(["a"], level=TraceLevel.FULL, rules=StopRules(ignore_eos=True), max_tokens=3)
     odds = ending_odds(trace_of(shown))
@@ -117,29 +84,10 @@ def test_a_place_where_ending_was_likely_is_named(record: Record) -> None:
     assert not odds.has_end
 
 
-def test_a_place_where_another_token_was_drawn_instead_of_the_end_is_named(record: Record) -> None:
-    trace = trace_of(record(["a", "b"], level=TraceLevel.FULL))
-    token = trace.tokens[1]
-    assert token.stats is not None
-    trace.tokens[1] = replace(token, stats=replace(token.stats, eos_probability=0.4))
-    odds = ending_odds(trace)
-    assert odds is not None
-    assert odds.sentence == "The model might have ended instead of writing token 2."
-    assert odds.likely == (1,)
-
-
 def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> None:
     shown = record(["ab", "cE", "N", "D!"], "END")
     assert why(shown.run, Tape(trace_of(shown))) == [
         "“END” began after 3 characters of the answer, in token 2 “cE”.",
         "It was complete with token 4 “D!”.",
         "The answer keeps 3 characters; 4 characters cut off.",
-    ]
-
-
-def test_why_a_limit_ended_the_answer_says_what_was_released(record: Record) -> None:
-    shown = record(["a", "E", "N"], "END", max_tokens=2)
-    assert why(shown.run, Tape(trace_of(shown)))[0::2] == [
-        "Its limit was 2 tokens.",
-        "“E” was still held back, and was then released.",
     ]

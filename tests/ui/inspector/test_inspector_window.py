@@ -7,25 +7,12 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox
 
-from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import confirm_deletion, eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.shown_run import ShownRun
 from ui.inspector.stop_tabs import WhatIfTab
-from ui.records.runs import Run
 from ui.window.main_window import MainWindow
-
-
-async def test_before_any_run_it_says_what_to_do(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    assert inspector.head.sentence.text() == "No Answer Selected"
-    assert not inspector.bar.copy.isEnabled()
-    for number in range(inspector.tabs.count()):
-        inspector.tabs.setCurrentIndex(number)
 
 
 async def test_an_answer_shows_its_verdict_tape_and_tokens_which_the_arrow_keys_go_through(
@@ -108,45 +95,3 @@ async def test_forgetting_all_leaves_the_reason(
     assert "forgotten" in inspector.head.steps.text()
     assert inspector.tape.toPlainText() == ""
     assert not inspector.bar.save.isEnabled()
-
-
-async def test_a_message_that_never_reached_the_model_has_no_tokens_to_forget(
-    inspector: InspectorWindow,
-) -> None:
-    run = Run()
-    run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
-    inspector.head.show_run(ShownRun(run))
-    assert inspector.head.sentence.text() == "You stopped this answer."
-    assert "forgotten" not in inspector.head.steps.text()
-
-
-async def test_without_recording_only_the_reason_is_known(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    inspector.bar.level.setCurrentIndex(0)
-    await ask(window, COUNT, "6")
-    assert inspector.tokens.model.rowCount() == 0
-    assert "not recorded" in inspector.head.steps.text()
-
-
-async def test_a_tab_that_is_chosen_comes_into_view_where_not_all_fits(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    await ask(window, COUNT, "6")
-    inspector.resize(900, 420)
-    await eventually(lambda: inspector.tabs.visibleRegion().boundingRect().height() < 150)
-    inspector.tabs.setCurrentIndex(1)
-    await eventually(lambda: inspector.tabs.visibleRegion().boundingRect().height() > 200)
-    assert not inspector.tabs.tabBar().visibleRegion().isEmpty()
-
-
-async def test_the_chosen_token_stays_chosen_when_the_colors_change(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    await ask(window, COUNT, "6")
-    await eventually(lambda: inspector.tape.tape is not None)
-    inspector.tape.choose(4)
-    said = inspector.token.text()
-    assert said.startswith("Token 5")
-    window.theme.set_mode("dark")
-    assert (inspector.tape.chosen, inspector.token.text()) == (4, said)

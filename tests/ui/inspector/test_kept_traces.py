@@ -18,7 +18,6 @@ from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.chat.session.traces import Traces
 from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.inspector.shown_run import alternatives
 from ui.kit.theme import Theme
@@ -223,30 +222,3 @@ async def test_copies_of_an_answer_have_traces_of_their_own(
         for one in (follower, copied):
             assert await workspace.traces.find(one.id) is not None
     await asyncio.to_thread(traces.close)
-
-
-def test_traces_keep_the_newest_runs_and_forget_all_at_once(record: Record) -> None:
-    shown = record(["a"])
-    trace = trace_of(shown)
-    traces = Traces(max_runs=2)
-
-    class Asked:
-        setting, vocabulary = trace.setting, trace.vocabulary
-        request = trace.request
-
-    for number in range(3):
-        assert traces.begin(str(number), Asked()) is not None  # type: ignore[arg-type]
-    assert [traces.get(str(number)) is not None for number in range(3)] == [False, True, True]
-    traces.forget_all()
-    assert len(traces) == 0
-
-
-def test_a_long_run_keeps_its_newest_tokens_and_is_not_replayed(record: Record) -> None:
-    whole = trace_of(record(["a", "b", "c"]))
-    short = RunTrace(whole.setting, whole.rules, None, capacity=2)
-    for token in whole.tokens:
-        short.take(token)
-    short.stop = whole.stop
-    assert [token.index for token in short.tokens] == [2, 3]
-    assert short.recording() is None
-    assert whole.recording() is not None

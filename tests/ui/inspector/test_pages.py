@@ -1,10 +1,5 @@
 """What a probe and a capture say as pages: quoted stops are code, and nothing is markup."""
 
-import pytest
-from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QMenu
-from pytestqt.qtbot import QtBot
-
 from api.conformance.captures.values import (
     Capture,
     CapturedEvent,
@@ -21,8 +16,6 @@ from ui.inspector.capture_window import (
     capture_page,
 )
 from ui.kit.colors import LIGHT
-from ui.kit.rows import RowsView
-from ui.kit.theme import Theme
 
 
 def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
@@ -31,12 +24,6 @@ def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
     page = capture_page(CapturedAnswers(Capture(WireDialect.CHAT), findings=(finding,)), LIGHT)
     assert "The stop <code>END</code> stands in the text. (event 3)" in page
     assert "<code>abc·END</code>" in page
-
-
-def test_an_answer_without_findings_is_called_correct() -> None:
-    page = capture_page(CapturedAnswers(Capture(WireDialect.CHAT, text="a\nb")), LIGHT)
-    assert "No problems found." in page
-    assert "<code>a⏎<br>b</code>" in page
 
 
 def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
@@ -51,21 +38,3 @@ def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
         assert f"<code>event-{shown}</code>" in page
     assert f"… {250 - FIRST_EVENTS:,} events" in page
     assert "<code>event-100</code>" not in page
-
-
-def test_the_columns_of_a_table_are_chosen_in_the_menu_of_its_rows_too(
-    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(theme, "columns", ())
-    model = QStandardItemModel(1, 3)
-    model.setHorizontalHeaderLabels(["When", "Model", "Tokens"])
-    table = RowsView(model, "Rows", widths=(10, 60, 10))
-    qtbot.addWidget(table)
-    table.show()
-    copy = table.add_copy("Copy Rows", str)
-    assert table.actions()[0] is copy
-    (columns,) = [menu for action in table.actions() if isinstance(menu := action.menu(), QMenu)]
-    columns.aboutToShow.emit()
-    next(entry for entry in columns.actions() if entry.text() == "Model").trigger()
-    assert [table.isColumnHidden(column) for column in range(3)] == [False, True, False]
-    assert theme.columns == (("Rows", "When"), ("Rows", "Tokens"))

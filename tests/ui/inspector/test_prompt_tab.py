@@ -7,7 +7,6 @@ from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.request_tabs import PromptTab
-from ui.records.runs import LeftOut
 from ui.window.main_window import MainWindow
 
 
@@ -36,21 +35,3 @@ async def test_the_prompt_is_shown_with_its_cached_part(
             inspector.tab(PromptTab)._fill()
             said = inspector.tab(PromptTab).note.text()
             assert f". {amount} came from the cache: " in said
-
-
-async def test_the_prompt_says_which_messages_it_is_without(
-    window: MainWindow, inspector: InspectorWindow
-) -> None:
-    await ask(window, COUNT, "6")
-    tab = inspector.tab(PromptTab)
-    inspector.tabs.setCurrentWidget(tab)
-    await eventually(lambda: COUNT in tab.page.toPlainText())
-    run = window.workspace.current.conversation.messages[-1].run
-    run.left_out = LeftOut(13, 12, 2_048)
-    tab._fill()
-    assert tab.note.text().endswith(
-        "12 earlier messages did not go: the context holds 2,048 tokens."
-    )
-    run.left_out = replace(run.left_out, is_summarized=True)
-    tab._fill()
-    assert "12 earlier messages went as a summary" in tab.note.text()

@@ -9,10 +9,6 @@ from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.run_tabs import TimingTab
-from ui.inspector.shown_run import end_label, start_time_text
-from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
 
@@ -64,31 +60,6 @@ async def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_ke
     inspector.bar.back.click()
     assert inspector.inspector.shown is not shown
     assert not inspector.bar.back.isVisible()
-
-
-async def test_imported_answers_are_no_runs(window: MainWindow, inspector: InspectorWindow) -> None:
-    await ask(window, COUNT, "6")
-    first = window.workspace.current.conversation
-    imported = Conversation("Imported", [ConversationMessage("user", "Hello?")])
-    run = Run(text="Hi.", state=RunState.FINISHED, is_imported=True)
-    imported.add(ConversationMessage("assistant", run=run))
-    window.workspace.conversations.add(imported)
-    window.workspace.open(imported)
-    await listed(inspector, 1)
-    assert rows(inspector)[0][0] == first.title
-
-
-def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
-    told = {
-        RunState.UNRECORDED: "Reason not recorded",
-        RunState.INTERRUPTED: "Interrupted",
-        RunState.WRITTEN: "Written by you",
-        RunState.REFUSED: "Not sent",
-        RunState.PREFILL: "Answering…",
-    }
-    runs = {state: Run(state=state, started_at=0.0) for state in told}
-    assert {start_time_text(one) for one in runs.values()} == {"–"}
-    assert {state: end_label(one) for state, one in runs.items()} == told
 
 
 async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(

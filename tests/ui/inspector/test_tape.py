@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from engine.recording.run_trace import RunTrace
-from engine.stopping.rules import StopRules, StopScope
-from engine.values.request import TraceLevel
+from engine.stopping.rules import StopRules
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.shown_run import Tape, TokenMark, alternatives, describe_token
+from tests.ui.inspector.reading import trace_of
+from ui.inspector.shown_run import Tape, TokenMark
 from ui.inspector.tokens_tab import COLUMNS, TokenTable
 
 
@@ -32,12 +31,6 @@ def test_the_tape_shows_what_was_held_matched_and_cut(record: Record) -> None:
     assert tape.first_matched_row() == 2
 
 
-def test_a_kept_stop_is_matched_and_not_cut(record: Record) -> None:
-    rules = StopRules.of("END", include_stop=True)
-    tape = Tape(trace_of(record(["a", "END", "b"], rules=rules)))
-    assert marks(tape)[-1] == ("END", TokenMark.MATCHED)
-
-
 # 256 bytes and the three special tokens of every script come before the first of its own.
 @pytest.mark.parametrize("rules", [StopRules.of("<|x|>"), StopRules(token_ids=(259,))])
 def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
@@ -46,12 +39,6 @@ def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
     kept = replace(rules, include_stop=True)
     tape = Tape(trace_of(record(["a", "<|x|>", "b"], rules=kept, special=["<|x|>"])))
     assert marks(tape)[-1] == ("<|x|>", TokenMark.MATCHED)
-
-
-def test_a_tag_that_is_the_stop_marks_no_text_before_it(record: Record) -> None:
-    rules = StopRules.of("</think>", scope=StopScope.ALL)
-    tape = Tape(trace_of(record(["<think>", "a long thought", "</think>"], rules=rules, **THINK)))
-    assert marks(tape) == [("a long thought", TokenMark.NONE)]
 
 
 def test_a_special_token_and_half_a_character_are_chips(record: Record) -> None:
@@ -64,22 +51,6 @@ def test_a_special_token_and_half_a_character_are_chips(record: Record) -> None:
         ("🚀", False),
         (END, True),
     ]
-
-
-def test_a_token_is_described_in_a_line(record: Record) -> None:
-    trace = trace_of(record(["aE", "b"], "END", level=TraceLevel.FULL))
-    words = describe_token(trace.tokens[0], trace.rules)
-    for part in (
-        "Token 1",
-        "“aE”",
-        "2 bytes 61 45",
-        "answer",
-        "held back after it: “E”",
-        "1 of 3 characters of “END”",
-    ):
-        assert part in words
-    assert "rank 1" in words
-    assert "“aE” 100%" in alternatives(trace.tokens[0], trace.vocabulary)
 
 
 def test_the_table_of_tokens_has_a_row_a_token_and_can_be_filtered(record: Record) -> None:
@@ -102,6 +73,3 @@ def test_the_table_of_a_growing_run_adds_the_new_tokens(record: Record) -> None:
         growing.take(token)
         table.catch_up()
     assert [table.row_of(token.index) for token in whole.tokens] == [0, 1, 2, 3, 4]
-
-
-WORDS = [f"w{number} " for number in range(12)]

@@ -1,15 +1,9 @@
 """Marks of drafted and forced tokens on the tape, and their legend."""
 
-from collections import deque
-from dataclasses import replace
-
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.recording.run_trace import RunTrace
-from engine.values.tokens import TokenOrigin
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.reading import trace_of
 from ui.inspector.tape_view import MarkKind, TapeLegend, TapeView
 from ui.kit.theme import Theme
 
@@ -30,39 +24,11 @@ def legend(theme: Theme, qtbot: QtBot) -> TapeLegend:
     return made
 
 
-def with_origins(trace: RunTrace, *origins: TokenOrigin) -> RunTrace:
-    """Give the first tokens of a run other origins."""
-    tokens = list(trace.tokens)
-    for place, origin in enumerate(origins):
-        tokens[place] = replace(tokens[place], origin=origin)
-    trace.tokens = deque(tokens)
-    return trace
-
-
 def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: Record) -> None:
     view.show_trace(record([f"w{number} " for number in range(12)]).trace)
     assert view.mark_kinds == []
     view.show_trace(record([f"w{number} " for number in range(12)], guesses=True).trace)
     assert view.mark_kinds == [MarkKind.DRAFTED]
-
-
-def test_tokens_of_every_origin_but_the_models_own_are_marked(
-    view: TapeView, record: Record
-) -> None:
-    trace = trace_of(record(["a", "b", "c"]))
-    marked = {}
-    for origin in TokenOrigin:
-        view.show_trace(with_origins(trace, origin))
-        marked[origin] = view.mark_kinds
-    assert marked == {
-        TokenOrigin.SAMPLED: [],
-        TokenOrigin.LOOKUP: [MarkKind.DRAFTED],
-        TokenOrigin.PREDICTION: [MarkKind.DRAFTED],
-        TokenOrigin.DRAFT: [MarkKind.DRAFTED],
-        TokenOrigin.HEAD: [MarkKind.DRAFTED],
-        TokenOrigin.FORCED: [MarkKind.FORCED],
-        TokenOrigin.BUDGET: [MarkKind.FORCED],
-    }
 
 
 def test_the_legend_explains_only_the_shown_marks(legend: TapeLegend) -> None:

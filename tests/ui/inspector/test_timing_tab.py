@@ -9,9 +9,7 @@ from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
 from ui.chat.session.traces import HeldText, held_times
 from ui.inspector.run_tabs import TimingTab
-from ui.inspector.shown_run import ShownRun
 from ui.kit.theme import Theme
-from ui.records.runs import Run
 
 
 @pytest.fixture
@@ -38,17 +36,6 @@ def test_the_timing_tab_shows_where_the_time_of_a_run_went(
     assert "of “c”" in timing.waits.text()
 
 
-def test_the_timing_tab_of_a_running_answer_says_when_the_times_are_known(
-    timing: TimingTab,
-) -> None:
-    timing.show_run(None)
-    assert timing.note.text() == "No Answer Selected"
-    timing.show_run(ShownRun(Run(), None, "go"))
-    assert timing.note.text() == "The times are known when the answer has ended."
-    assert timing.bars.isHidden()
-    assert timing.waits.text() == ""
-
-
 def test_the_time_that_text_was_held_back_is_shown(record: Record) -> None:
     waits = held_times(tuple(trace_of(record(["E", "N", "x", "E"], "END")).tokens))
     assert {text for text, _ in waits} == {"EN", "E"}
@@ -66,12 +53,3 @@ def test_the_time_of_growing_held_text_counts_from_its_first_character() -> None
     assert (held.text, held.since_s) == ("EN", 1.0)
     assert held.take(_token("x", ""), 5.0) == [(1, 1.0), (1, 2.0), (1, 5.0)]
     assert (held.text, held.since_s) == ("", None)
-
-
-def test_after_a_partial_release_the_time_counts_from_the_rest() -> None:
-    held = HeldText()
-    held.take(_token("aa", "aa"), 1.0)
-    assert held.take(_token("a", "aa"), 2.0) == [(1, 1.0)]
-    assert held.since_s == 1.0, "one of the first two still waits"
-    held.take(_token("a", "aa"), 3.0)
-    assert held.since_s == 2.0

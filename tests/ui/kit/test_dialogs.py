@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 
-from ui.kit.dialogs import BoxButton, confirm, prompt_text, show_message
-from ui.kit.menus import (
-    add_entry,
-)
+from ui.kit.dialogs import BoxButton, confirm, show_message
 from ui.kit.tasks import FileRefused, read_text
 
 
@@ -63,36 +60,6 @@ def test_a_question_can_prefer_to_do_nothing(parent: QWidget) -> None:
     assert not done
 
 
-def test_a_name_is_taken_without_the_space_around_it_and_nothing_is_no_name(
-    parent: QWidget,
-) -> None:
-    given: list[str] = []
-    for typed in ("  plain  ", "   "):
-        dialog = prompt_text(parent, "Save as Preset", "Name.", given.append)
-        words = "some words of a person in one line"
-        assert dialog.width() > dialog.fontMetrics().horizontalAdvance(words)
-        dialog.setTextValue(typed)
-        dialog.accept()
-    assert given == ["plain"]
-
-
-def test_an_entry_can_have_several_keys_a_mark_and_reach_all_windows(parent: QWidget) -> None:
-    menu = QMenu(parent)
-    entry = add_entry(
-        menu, "Larger", lambda: None, "Ctrl++", "Ctrl+=", works_everywhere=True, is_checked=True
-    )
-    assert [key.toString() for key in entry.shortcuts()] == ["Ctrl++", "Ctrl+="]
-    assert entry.shortcutContext() is Qt.ShortcutContext.ApplicationShortcut
-    assert entry.isCheckable()
-    assert entry.isChecked()
-
-
 def test_a_file_that_does_not_end_is_refused_in_words() -> None:
     with pytest.raises(FileRefused, match="zero could not be read: it is not a regular file"):
         asyncio.run(read_text(Path("/dev/zero"), 1_000_000))
-
-
-def test_line_ends_become_line_feeds(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(b"a\r\nb\rc\n")
-    assert asyncio.run(read_text(path, 100)) == "a\nb\nc\n"

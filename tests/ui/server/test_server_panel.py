@@ -78,13 +78,6 @@ async def on(panel: ServerPanel) -> None:
     await eventually(lambda: panel.switch.stage == "on")
 
 
-async def test_a_server_that_was_on_is_turned_on_at_launch() -> None:
-    panel = panel_with(Control(), server=ServerPreferences(was_on=True))
-    panel.start()
-    await on(panel)
-    await panel.finish()
-
-
 async def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off() -> None:
     panel = panel_with(Control())
     panel.switch.turn(True)
@@ -166,15 +159,6 @@ async def test_a_server_that_cannot_have_what_a_person_wants_of_it_ends() -> Non
     assert panel.preferences.now.server.was_on
 
 
-async def test_other_settings_do_not_turn_on_a_server_that_is_off() -> None:
-    control = Control()
-    panel = panel_with(control)
-    panel.preferences.change_server(port=9)
-    panel.preferences.change_server(at_launch="on")
-    await panel.switch.finish()
-    assert control.calls == []
-
-
 async def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_needs_it() -> None:
     control = Control()
     panel = panel_with(control, server=ServerPreferences(is_key_required=True))
@@ -188,27 +172,6 @@ async def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_n
     assert panel.key.fresh_key == ""
     assert panel.key.has_key
     await on(panel)
-
-
-async def test_without_a_key_none_is_asked_for_any_longer() -> None:
-    server = ServerPreferences(is_key_required=True)
-    panel = panel_with(Control(), Keeper("file"), server)
-    panel.key.look()
-    await panel.key.finish()
-    panel.key.forget()
-    await panel.key.finish()
-    assert not panel.key.has_key
-    assert not panel.preferences.now.server.is_key_required
-
-
-async def test_a_key_that_cannot_be_kept_is_said_in_words() -> None:
-    keeper = Keeper()
-    keeper.error = OSError("The disk is full.")
-    panel = panel_with(Control(), keeper)
-    panel.key.renew()
-    await panel.key.finish()
-    assert (panel.key.message, panel.key.fresh_key) == ("The disk is full.", "")
-    assert not panel.key.is_busy
 
 
 async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
@@ -325,17 +288,6 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
         assert QGuiApplication.clipboard().text() == "{}"
         entries["Send Again"].trigger()
         await eventually(lambda: "replay req_1" in control.calls)
-
-
-async def test_settings_button_shows_and_hides_the_settings(theme: Theme) -> None:
-    async with shown(ServerWindow(panel_with(Control()))) as window:
-        toggle, settings = window.settings_shown, window.settings
-        assert (settings.isVisible(), window.log.isVisible()) == (True, True)
-        toggle.setFocus()
-        QTest.keyClick(toggle, Qt.Key.Key_Space)
-        assert (settings.isVisible(), window.log.isVisible()) == (False, True)
-        toggle.click()
-        assert settings.isVisible()
 
 
 async def test_a_name_of_this_computer_is_added_without_address_and_port(theme: Theme) -> None:

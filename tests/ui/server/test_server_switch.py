@@ -39,14 +39,6 @@ async def test_the_switch_goes_on_with_an_address_and_off_again() -> None:
     assert (stages, switch.url) == (["starting", "on", "stopping", "off"], "")
 
 
-async def test_a_taken_port_is_reported_and_the_switch_goes_back_to_off() -> None:
-    switch = ServerSwitch(_Control(OSError("Port 8080 is already in use.")))
-    switch.turn(True)
-    await eventually(lambda: switch.stage == "failed")
-    assert switch.message == "Port 8080 is already in use."
-    assert not switch.is_requested
-
-
 async def test_a_change_of_mind_while_starting_ends_in_off() -> None:
     control = _Control()
     control.gate.clear()
@@ -56,15 +48,6 @@ async def test_a_change_of_mind_while_starting_ends_in_off() -> None:
     switch.turn(False)
     control.gate.set()
     await eventually(lambda: switch.stage == "off")
-    assert control.calls == ["start", "stop"]
-
-
-async def test_closing_the_window_stops_a_server_that_is_on() -> None:
-    control = _Control()
-    switch = ServerSwitch(control)
-    switch.turn(True)
-    await eventually(lambda: switch.stage == "on")
-    await switch.finish()
     assert control.calls == ["start", "stop"]
 
 

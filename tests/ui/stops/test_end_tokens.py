@@ -1,10 +1,6 @@
 """The tokens of stop sequences, and end tokens that a person adds to the model's own."""
 
-import asyncio
-from dataclasses import replace
-
 import pytest
-import shiboken6
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
 from engine import StopOptions
@@ -15,12 +11,10 @@ from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
 from tests.ui.driving import MODEL, ScriptedEngine, eventually
-from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 from ui.records.requests import stop_rules
-from ui.stops.stop_rows import Pieces, StopTokens
 from ui.window.main_window import MainWindow
 
 
@@ -89,52 +83,9 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     await window.finish()
 
 
-async def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
-    theme: Theme, scripted: ScriptedEngine
-) -> None:
-    window = main_window(scripted, theme)
-    window.stop_panel.show()
-    window.show()
-    settings = window.workspace.current.conversation.settings
-    window.workspace.change_settings(replace(settings, stop_token_ids=(10**6, 5)))
-    await eventually(lambda: "End token 1000000, not in this model" in rows(window))
-    assert window.workspace.send("go")
-    await eventually(lambda: bool(scripted.requests))
-    assert scripted.requests[-1].stops.token_ids == (5,)
-    scripted.say(FINISHED)
-    window.quit()
-    await window.finish()
-
-
-def test_ids_are_kept_with_the_conversation() -> None:
-    settings = ConversationSettings(stop_token_ids=(1, 2))
-    assert settings_from(Fields(settings_values(settings))) == settings
-    assert "stop_token_ids" not in settings_values(ConversationSettings())
-
-
 def test_stop_options_are_kept_with_the_conversation() -> None:
     settings = ConversationSettings(stop_options=StopOptions(ignore_eos=True, min_tokens=3))
     values = settings_values(settings)
     assert values["stop_options"] == {"ignore_eos": True, "min_tokens": 3}
     assert settings_from(Fields(values)) == settings
     assert settings_values(ConversationSettings()) == {}
-
-
-async def test_tokens_that_arrive_after_their_conversation_was_closed_harm_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    is_asked, may_answer = asyncio.Event(), asyncio.Event()
-
-    async def tokenize(text: str) -> Pieces:
-        is_asked.set()
-        await may_answer.wait()
-        return ((1, text),)
-
-    tokens = StopTokens()
-    tokens.use(tokenize, ["END"])
-    await is_asked.wait()
-    shiboken6.delete(tokens)
-    may_answer.set()
-    await finish_tasks(tokens)
-    assert tokens.count("END") == "1"
-    assert caplog.records == []

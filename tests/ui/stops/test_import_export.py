@@ -14,7 +14,7 @@ from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
 from ui.records.store import MemoryConversationStore
-from ui.stops.stop_list import StopListModel, stops_from_json, stops_to_json
+from ui.stops.stop_list import StopListModel, stops_from_json
 from ui.stops.stop_list_editor import ImportExportMenu
 from ui.stops.stop_rows import StopColumn, StopHistory
 
@@ -36,10 +36,6 @@ def menu(qtbot: QtBot) -> ImportExportMenu:
     made = ImportExportMenu(holder)
     made.show_model(of())
     return made
-
-
-def test_an_exported_list_is_imported_exactly() -> None:
-    assert stops_from_json(stops_to_json(ODD)) == ODD
 
 
 @pytest.mark.parametrize(
@@ -64,17 +60,6 @@ def test_the_clipboards_list_is_added_as_one_change(menu: ImportExportMenu) -> N
     assert sequences(model) == ["END", *ODD]
     model.undo_stack.undo()
     assert sequences(model) == ["END"]
-
-
-def test_plain_lines_are_taken_only_when_asked_for(menu: ImportExportMenu) -> None:
-    model, heard = of(), []
-    menu.show_model(model)
-    menu.refused.connect(heard.append)
-    QApplication.clipboard().setText("one\ntwo ")
-    menu.paste_list.trigger()
-    assert (sequences(model), len(heard)) == ([], 1)
-    menu.paste_lines.trigger()
-    assert sequences(model) == ["one", "two "]
 
 
 async def test_files_are_written_and_read_and_errors_reported(

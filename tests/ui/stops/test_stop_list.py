@@ -37,12 +37,6 @@ def cell(
     return model.data(model.index(row, column), int(role))
 
 
-def test_a_sequence_typed_with_escapes_holds_the_real_line_break() -> None:
-    model = of()
-    assert model.add(r"\n\nUser:")
-    assert sequences(model) == ["\n\nUser:"]
-
-
 def test_a_sequence_as_typed_is_kept_exactly() -> None:
     model = of()
     model.set_with_escapes(False)
@@ -73,13 +67,6 @@ def test_input_that_cannot_work_is_refused_in_words(typed: str, said: str) -> No
     assert said in heard[0]
 
 
-def test_a_row_cannot_be_edited_to_nothing() -> None:
-    model, heard = of("END"), []
-    model.refused.connect(heard.append)
-    assert not model.setData(model.index(0, StopColumn.SEQUENCE), "")
-    assert (sequences(model), heard) == (["END"], [EMPTY_MESSAGE])
-
-
 def test_more_than_64_sequences_are_refused() -> None:
     model, heard = of(*(f"s{number}" for number in range(64))), []
     model.refused.connect(heard.append)
@@ -105,12 +92,6 @@ def test_every_change_can_be_undone_and_redone() -> None:
     )
 
 
-def test_a_check_box_switches_a_sequence() -> None:
-    model = of("a")
-    model.setData(model.index(0, StopColumn.ENABLED), Qt.CheckState.Unchecked, int(CHECK))
-    assert model.entries() == [StopEntry.of("a", is_enabled=False)]
-
-
 @pytest.mark.parametrize(
     ("row", "gap", "order"),
     [(0, 3, "bca"), (0, 2, "bac"), (2, 0, "cab"), (1, 1, "abc"), (1, 2, "abc"), (0, -1, "bca")],
@@ -122,12 +103,6 @@ def test_a_dragged_row_lands_in_the_gap_where_it_was_dropped(
     data = model.mimeData([model.index(row, StopColumn.SEQUENCE)])
     model.dropMimeData(data, Qt.DropAction.MoveAction, gap, 0, QModelIndex())
     assert "".join(sequences(model)) == order
-
-
-def test_adding_a_disabled_sequence_again_enables_it() -> None:
-    model = StopListModel([StopEntry.of("END", is_enabled=False)])
-    model.add("END")
-    assert model.entries() == [StopEntry.of("END")]
 
 
 @pytest.mark.parametrize(
@@ -142,14 +117,6 @@ def test_adding_a_disabled_sequence_again_enables_it() -> None:
 )
 def test_a_possible_problem_with_a_sequence_is_remarked_on(entries: list[str], said: str) -> None:
     assert said in cell(of(*entries), len(entries) - 1, StopColumn.REMARK, TOOL_TIP)
-
-
-def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
-    entries = [StopEntry.of("b"), StopEntry.of("abc", scope=StopScope.ALL)]
-    model = StopListModel(entries)
-    assert cell(model, 1, StopColumn.REMARK) is None
-    model.set_scope(0, StopScope.ALL)
-    assert "Never matches" in cell(model, 1, StopColumn.REMARK)
 
 
 async def test_tokens_of_a_sequence_appear_when_a_model_is_there(scripted: ScriptedEngine) -> None:

@@ -5,7 +5,6 @@ from PySide6.QtCore import QUrl
 from PySide6.QtWidgets import QApplication, QScrollArea
 
 from tests.support.looks.rich_text import (
-    block_of,
     described,
 )
 from tests.ui.kit.markdown.views import shown, streamed
@@ -61,19 +60,6 @@ def test_bare_links_are_links(
     view = shown(theme, qapp, text)
     assert view.link_targets() == targets
     assert "%20" in view.toPlainText() or "%20" not in text
-
-
-def test_tool_tips_show_what_was_written_and_never_its_markup(
-    theme: Theme, qapp: QApplication
-) -> None:
-    view = shown(theme, qapp, "[l](http://a.b/?x=1&y) and $x <b>y</b>$")
-    pieces = block_of(view.document(), "l").begin()
-    tips = []
-    while not pieces.atEnd():
-        tips.append(pieces.fragment().charFormat().toolTip())
-        pieces += 1
-    assert "http://a.b/?x=1&amp;y" in tips[0]
-    assert "&lt;b&gt;y" in tips[-1]
 
 
 def test_footnotes_are_numbered_and_linked_both_ways(theme: Theme, qapp: QApplication) -> None:

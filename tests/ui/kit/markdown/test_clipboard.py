@@ -64,24 +64,6 @@ def test_html_says_what_a_text_is_and_not_how_it_looks(
     assert copied(shown(theme, qapp, text))[1] == wanted
 
 
-def test_code_in_a_list_is_copied_without_indentation(theme: Theme, qapp: QApplication) -> None:
-    text, html = copied(shown(theme, qapp, "- a\n\n  ```\n  if x:\n      y\n  ```\n"))
-    assert text == "• a\nif x:\n    y"
-    assert "<li>a<pre><code" in html
-
-
-def test_a_part_of_an_item_is_copied_as_it_is(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, "- a\n  - some words\n")
-    cursor = QTextCursor(view.document())
-    at = view.toPlainText().index("words")
-    cursor.setPosition(at)
-    cursor.setPosition(at + 5, QTextCursor.MoveMode.KeepAnchor)
-    view.setTextCursor(cursor)
-    data = view.createMimeDataFromSelection()
-    assert data.text() == "words"
-    assert "words" in data.html()
-
-
 LINES = st.lists(
     st.builds(
         lambda depth, mark, word: "  " * depth + mark + word,

@@ -81,12 +81,6 @@ def test_bare_tags_with_an_end_are_shown_as_what_they_mean(
     assert streamed(theme, qapp, text, 1).shown_text() == wanted
 
 
-def test_a_line_break_in_a_cell_breaks_its_line(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, "| a | b |\n|-|-|\n| x<br>y | z |\n")
-    (cell,) = [block for block in blocks(view) if "x" in block.text()]
-    assert cell.layout().lineCount() == 2
-
-
 def test_details_are_folded_and_opened_by_mouse_and_keyboard(
     theme: Theme, qapp: QApplication
 ) -> None:

@@ -1,13 +1,11 @@
 """What a model says is shown whole, and streamed rendering ends like a rendering at once."""
 
-from itertools import pairwise
 from urllib.parse import unquote
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it.token import Token
-from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QApplication
 
 from tests.support.random_cases import cases
@@ -36,25 +34,6 @@ def view(theme: Theme, app: QApplication) -> MarkdownView:
     made.resize(500, 300)
     made.show()
     return made
-
-
-@settings(
-    max_examples=cases(60),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(text=DOCUMENTS, cuts=st.lists(st.integers(0, 200), max_size=12))
-def test_streamed_text_ends_exactly_like_text_shown_at_once(
-    theme: Theme, qapp: QApplication, text: str, cuts: list[int]
-) -> None:
-    streamed, at_once = view(theme, qapp), view(theme, qapp)
-    edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    for begin, end in pairwise(edges):
-        streamed.append_markdown(text[begin:end])
-        streamed.finish()
-    at_once.set_markdown(text)
-    assert streamed.toPlainText() == at_once.toPlainText()
-    assert streamed.height() == at_once.height()
 
 
 def shape(token: Token) -> tuple[object, ...]:
@@ -116,12 +95,6 @@ def test_every_letter_and_digit_is_shown(theme: Theme, qapp: QApplication, text:
         assert seen.count(char) >= text.count(char)
 
 
-def test_rows_with_more_cells_than_their_head_keep_them(theme: Theme, qapp: QApplication) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown("|a|b|\n|-|-|\n|1|2|surplus|\n")
-    assert "surplus" in shown.toPlainText()
-
-
 def test_code_keeps_its_characters_and_offers_a_copy(theme: Theme, qapp: QApplication) -> None:
     code = 'def f():\n\treturn "a  b"  # -> x'
     shown = view(theme, qapp)
@@ -129,19 +102,6 @@ def test_code_keeps_its_characters_and_offers_a_copy(theme: Theme, qapp: QApplic
     shown.copy_buttons[0].click()
     assert qapp.clipboard().text() == code
     assert code in shown.toPlainText()
-
-
-def test_nothing_is_fetched_for_an_image(theme: Theme, qapp: QApplication) -> None:
-    shown = view(theme, qapp)
-    assert shown.loadResource(2, "file:///etc/passwd") is None
-
-
-def test_a_theme_change_keeps_the_text(theme: Theme, qapp: QApplication) -> None:
-    shown = view(theme, qapp)
-    shown.set_markdown("# A\n\n- b\n\n|c|\n|-|\n|d|\n")
-    before = shown.toPlainText()
-    shown.set_style(markdown_style(QFont(qapp.font().family(), 20)))
-    assert shown.toPlainText() == before
 
 
 QUADRATIC = r"\frac{-b \pm \sqrt{b^2-4ac}}{2a}"

@@ -4,39 +4,11 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.rich_text import (
-    RICH,
-    described,
     table_frames,
     tables,
 )
 from tests.ui.kit.markdown.views import GRID, shown
 from ui.kit.theme import Theme
-
-CELLS = [
-    ["Left", "Center", "Right", "Mixed"],
-    ["code", "bold", "1.50", "link"],
-    ["a | b", "漢字かな", "1,234.00", "\ufffc"],
-    ["", "gone", "-3", "مرحبا"],
-]
-
-
-def test_every_cell_holds_its_own_text(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, RICH)
-    assert tables(view.document())[0] == CELLS
-    assert tables(view.document())[-1] == [["in", "list"], ["1", "2"]]
-
-
-def test_a_table_that_turns_out_to_be_text_joins_the_paragraph_above(
-    theme: Theme, qapp: QApplication
-) -> None:
-    live = shown(theme, qapp, "")
-    for piece in ("text\n| a |\n|-", "|-|\n"):
-        live.append_markdown(piece)
-        live.render_now()
-    live.finish()
-    assert described(live.document()) == described(
-        shown(theme, qapp, "text\n| a |\n|-|-|\n").document()
-    )
 
 
 def test_rows_with_fewer_or_more_cells_than_the_head_lose_nothing(
