@@ -51,8 +51,6 @@ DELAY_MS = 60
 GROWTH_MS = 100
 # A run with as many tokens as are kept takes about three megabytes.
 _MAX_BYTES = 32 << 20
-# Showing growth takes at most 1 / this number of the main thread's time.
-_GROWTH_SHARE = 25
 
 
 class KnownRuns:
@@ -318,10 +316,6 @@ class Inspector(QObject):
         if not self._is_tried and shown is not None and shown.can_be_replayed:
             self._is_tried = True
             start_task(self, self._try_lists(shown), "gather the tokens of a run")
-
-    def slow_down(self, duration_ms: float) -> None:
-        """Announce growth less often for a while, because showing it took long."""
-        self._growth.setInterval(max(GROWTH_MS, round(duration_ms * _GROWTH_SHARE)))
 
     def show_open_conversation(self) -> None:
         """Go back to the run that the window shows."""

@@ -6,7 +6,6 @@ shows, and does no work while it is hidden.
 
 import asyncio
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
@@ -180,7 +179,7 @@ class VerdictHead(QWidget):
         self._badge = IconBadge(32)
         self.sentence = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.steps = label("", "muted", 0.98, is_wrapped=True)
-        self.figures = label("", "muted", 0.95)
+        self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.keep_on = QPushButton("Continue")
         self.raise_limit = QPushButton("Raise the Limit and Continue")
         self.without = QPushButton("Regenerate Without This Stop")
@@ -290,7 +289,9 @@ class VerdictHead(QWidget):
         self.steps.setVisible(bool(target))
 
     def _lay_out(self) -> None:
-        actions = row(*self._actions, STRETCH, spacing=8)
+        actions = FlowLayout()
+        for action in self._actions:
+            actions.addWidget(action)
         column(
             row(self._badge, (self.sentence, 1), spacing=10),
             self.steps,
@@ -503,13 +504,11 @@ class InspectorWindow(OwnWindow):
     def _catch_up(self) -> None:
         if not self.isVisible():
             return
-        began = time.perf_counter()
         self.head.refresh()
         self.tape.catch_up()
         self.legend.show_kinds(self.tape.mark_kinds)
         for part in self._tabs:
             part.catch_up()
-        self.inspector.slow_down((time.perf_counter() - began) * 1e3)
 
     def _show_token(self, position: int) -> None:
         shown = self.inspector.shown

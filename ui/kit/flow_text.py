@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Protocol, TypeGuard
 
-from PySide6.QtCore import QPoint, QRectF, QSizeF, Qt, QUrl
+from PySide6.QtCore import QPoint, QRect, QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
@@ -147,11 +147,7 @@ class FlowText(QTextBrowser):
         return None
 
     def show_found(self, text: Sequence[str], background: str, color: str) -> QRectF | None:
-        """Highlight every occurrence of the words, ignoring case.
-
-        Returns:
-            The place of the first one; None if there is none.
-        """
+        """Highlight every occurrence of the words, ignoring case; return the first one's area."""
         return self.highlight(Highlight(tuple(text), background, color))
 
     def highlight(self, query: Highlight) -> QRectF | None:
@@ -221,13 +217,9 @@ class FlowText(QTextBrowser):
 
     def scroll_to(self, position: int) -> None:
         """Scroll the column around this text until a position is in the upper third."""
-        parent = self._column()
-        inner = None if parent is None else parent.widget()
-        if parent is not None and inner is not None:
-            cursor = QTextCursor(self.document())
-            cursor.setPosition(position)
-            there = self.viewport().mapTo(inner, self.cursorRect(cursor).center())
-            parent.ensureVisible(there.x(), there.y(), 0, parent.viewport().height() // 3)
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(position)
+        self._ensure_visible(self.cursorRect(cursor), 1 / 3)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move the caret and keep it in sight; the column scrolls by pages."""
@@ -237,21 +229,17 @@ class FlowText(QTextBrowser):
         before = self.textCursor().position()
         super().keyPressEvent(event)
         if self.textCursor().position() != before:
-            self._show_caret()
+            self._ensure_visible(self.cursorRect(), 0)
 
-    def _show_caret(self) -> None:
-        parent = self._column()
-        inner = None if parent is None else parent.widget()
-        if parent is not None and inner is not None:
-            caret = self.cursorRect()
-            there = self.viewport().mapTo(inner, caret.center())
-            parent.ensureVisible(there.x(), there.y(), 0, caret.height())
-
-    def _column(self) -> QScrollArea | None:
+    def _ensure_visible(self, area: QRect, margin: float) -> None:
+        """Scroll the column around this text; ``margin`` is a share of the column's height."""
         parent = self.parentWidget()
         while parent is not None and not isinstance(parent, QScrollArea):
             parent = parent.parentWidget()
-        return parent
+        if parent is not None and (inner := parent.widget()) is not None:
+            there = self.viewport().mapTo(inner, area.center())
+            margin_px = max(area.height(), round(parent.viewport().height() * margin))
+            parent.ensureVisible(there.x(), there.y(), 0, margin_px)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave scrolling to the column around this text."""
@@ -277,11 +265,7 @@ class SearchedPart(Protocol):
         """Unfold the part if that hides the current place."""
 
     def mark(self, query: Highlight, page: QWidget) -> int | None:
-        """Mark the places.
-
-        Returns:
-            The distance of the current or first place from the top of the page; None for none.
-        """
+        """Mark the matches; return the current or first one's distance from the page's top."""
 
 
 class SearchedText:
@@ -371,11 +355,7 @@ def unfold_match(parts: Sequence[SearchedPart], query: Highlight) -> None:
 
 
 def mark_parts(parts: Sequence[SearchedPart], query: Highlight, page: QWidget) -> int | None:
-    """Mark the places in all parts.
-
-    Returns:
-        The distance of the current or first place from the top of the page; None for none.
-    """
+    """Mark the matches in all parts; return the current or first one's distance from the top."""
     first: int | None = None
     for part, own in _divided(parts, query):
         down = part.mark(own, page)

@@ -79,13 +79,12 @@ def breakable(text: str) -> str:
     """
 
     def broken(word: re.Match[str]) -> str:
-        return _BREAK.join(_LONG_WORD.sub(_everywhere, part) for part in _PIECES.split(word[0]))
+        parts = _PIECES.split(word[0])
+        return _BREAK.join(
+            _LONG_WORD.sub(lambda part: _BREAK.join(part[0]), part) for part in parts
+        )
 
     return _LONG_WORD.sub(broken, text)
-
-
-def _everywhere(word: re.Match[str]) -> str:
-    return _BREAK.join(word[0])
 
 
 def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
@@ -234,29 +233,23 @@ class StatusPill(QWidget):
     def __init__(self, accessible_name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._label = accessible_name
-        self._word = ""
+        self.word = ""
         self._icon = "mark"
         self._tone = Tone.QUIET
         rescale(self, 0.92)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        current_theme().changed.connect(self._fit)
-
-    @property
-    def word(self) -> str:
-        """The state in a word."""
-        return self._word
+        current_theme().changed.connect(self.update)
 
     def show_state(self, word: str, icon: str, tone: Tone) -> None:
         """Show another state."""
-        self._word, self._icon, self._tone = word, icon, tone
+        self.word, self._icon, self._tone = word, icon, tone
         self.setAccessibleName(f"{self._label}: {word}")
         self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        left, right = self._sides()
-        width = metrics.horizontalAdvance(self._word) + left + right
+        width = metrics.horizontalAdvance(self.word) + _ICON + _GAP + 2 * _PAD
         return QSize(width, metrics.height() + 8)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -268,23 +261,13 @@ class StatusPill(QWidget):
         painter.setBrush(QColor(soft))
         radius = self.height() / 2
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
-        size = _ICON
-        left, right = self._sides()
-        area = QRectF(right, (self.height() - size) / 2, size, size)
-        icons.draw(painter, area, self._icon, color)
+        icons.draw(
+            painter, QRectF(_PAD, (self.height() - _ICON) / 2, _ICON, _ICON), self._icon, color
+        )
         painter.setPen(QColor(color))
-        inner_area = self.rect().adjusted(left, 0, 2 - right, 0)
-        painter.drawText(inner_area, int(Qt.AlignmentFlag.AlignVCenter), self._word)
+        inner_area = self.rect().adjusted(_PAD + _ICON + _GAP, 0, 2 - _PAD, 0)
+        painter.drawText(inner_area, int(Qt.AlignmentFlag.AlignVCenter), self.word)
         painter.end()
-
-    def _sides(self) -> tuple[int, int]:
-        """Return the room left of the word, including the icon, and right of it."""
-        pad = _PAD
-        return pad + _ICON + _GAP, pad
-
-    def _fit(self) -> None:
-        self.updateGeometry()
-        self.update()
 
 
 class FactTable(QWidget):

@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLayout,
     QLayoutItem,
     QScrollArea,
@@ -36,7 +35,6 @@ Inside = QWidget | QLayout
 Margins = int | tuple[int, int, int, int]
 _Box = TypeVar("_Box", bound=QBoxLayout)
 _Layout = TypeVar("_Layout", bound=QLayout)
-_LINES = 2.5  # a field that is higher than so many labels has several lines
 # The gap between items and between lines.
 _GAP_PX = 6
 
@@ -94,24 +92,9 @@ def form(
         label, inside = line if isinstance(line, tuple) else (None, line)
         if label is None:
             layout.addRow(inside)
-        elif isinstance(label, str) and isinstance(inside, QWidget):
-            layout.addRow(_FieldLabel(label, inside), inside)
         else:
             layout.addRow(label, inside)
     return layout
-
-
-class _FieldLabel(QLabel):
-    """Stands at the middle of a field of one line. Qt places labels a little too high."""
-
-    def __init__(self, text: str, field: QWidget) -> None:
-        super().__init__(text)
-        self.setBuddy(field)
-
-    def sizeHint(self) -> QSize:
-        hint, field = super().sizeHint(), self.buddy()
-        height = field.sizeHint().height() if field is not None else 0
-        return hint.expandedTo(QSize(0, height)) if height < _LINES * hint.height() else hint
 
 
 def scrolling(

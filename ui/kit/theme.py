@@ -340,10 +340,7 @@ class CodeLook(NamedTuple):
 
 
 def current_theme() -> "Theme":
-    """Return the application's theme, which is the one made last.
-
-    Whoever draws asks for it where it is needed; no user is given it.
-    """
+    """Return the application's theme, which is the one made last."""
     assert Theme.current is not None, "no theme was made yet"
     return Theme.current
 
@@ -361,9 +358,9 @@ class Theme(QObject):
         super().__init__(app)
         Theme.current = self
         self._app = app
-        self._mode: ThemeMode = mode
+        self.mode: ThemeMode = mode
         self._has_high_contrast = False
-        self._text_percent = 100
+        self.text_percent = 100
         self.code_look = CodeLook()
         self.columns: tuple[tuple[str, str], ...] = ()  # (table, visible column)
         self.colors: Colors = LIGHT
@@ -378,19 +375,9 @@ class Theme(QObject):
             )
         self.set_mode(mode)
 
-    @property
-    def mode(self) -> ThemeMode:
-        """The chosen mode: the system's scheme, or one of the two palettes."""
-        return self._mode
-
-    @property
-    def text_percent(self) -> int:
-        """The zoom of the text of messages."""
-        return self._text_percent
-
     def set_mode(self, mode: ThemeMode) -> None:
         """Follow the system, or use the light or dark palette."""
-        self._mode = mode
+        self.mode = mode
         schemes = {
             "system": Qt.ColorScheme.Unknown,
             "light": Qt.ColorScheme.Light,
@@ -407,15 +394,15 @@ class Theme(QObject):
 
     def set_text_size(self, percent: int) -> None:
         """Zoom the text of messages to this percentage."""
-        if percent != self._text_percent:
+        if percent != self.text_percent:
             self.changing.emit()
-            self._text_percent = percent
+            self.text_percent = percent
             self.changed.emit()
 
     def message_font(self) -> QFont:
         """Return the font of messages: the application's, zoomed."""
         font = self._app.font()
-        font.setPointSizeF(font.pointSizeF() * self._text_percent / 100)
+        font.setPointSizeF(font.pointSizeF() * self.text_percent / 100)
         return font
 
     def set_code_look(self, look: CodeLook) -> None:
@@ -441,7 +428,7 @@ class Theme(QObject):
 
     def _refresh(self) -> None:
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
-        is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
+        is_dark = system_is_dark if self.mode == "system" else self.mode == "dark"
         colors = DARK if is_dark else LIGHT
         is_strong = self._has_high_contrast or _system_has_high_contrast(self._app)
         self.is_changing = True

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
     QGuiApplication,
     QKeySequence,
-    QPainterPath,
-    QRegion,
-    QResizeEvent,
     QShortcut,
 )
 from PySide6.QtWidgets import (
@@ -42,7 +39,6 @@ _WHOLE = (
 )
 
 
-_CORNER_PX = 12  # as in the style sheet
 _TITLE_BAR_PX = 32  # added by the desktop to the height of a window
 _GAP_PX = 8
 
@@ -146,21 +142,11 @@ class Popover(QFrame):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
-        # X11 without a compositor draws no translucent windows.
-        self._is_cut_out = QGuiApplication.platformName() == "xcb"
-        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground, not self._is_cut_out)
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cut the corners off."""
-        super().resizeEvent(event)
-        if self._is_cut_out:
-            card = QPainterPath()
-            card.addRoundedRect(QRectF(self.rect()), _CORNER_PX, _CORNER_PX)
-            self.setMask(QRegion(card.toFillPolygon().toPolygon()))
 
 
 def fit_to_screen(window: QWidget, width: int, height: int) -> None:
