@@ -34,7 +34,6 @@ from ui.records.exchange.other_programs import (
     picture,
     seconds,
     set_model,
-    show_documents,
     text_field,
     valid_text,
     with_pictures,
@@ -88,7 +87,6 @@ def read_chatgpt(part: Fields, contents: FileContents) -> None:
     conversation.is_pinned = part.raw("is_starred") is True
     tree = _Tree(nodes, contents, f"“{conversation.title}”: ")
     messages = tree.messages()
-    show_documents(messages, contents)
     set_model(messages, text_field(part, "default_model_slug"))
     prompts = [*tree.instructions, *([f"{_REMEMBERED}\n\n{tree.memory}"] if tree.memory else [])]
     if prompts:

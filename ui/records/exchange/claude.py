@@ -5,14 +5,12 @@ export; its format has no reference. Where messages name the one before them, ed
 become our versions. Pure; any thread.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
-    Conversation,
     ConversationFolder,
     Placement,
     title_from_file,
@@ -30,7 +28,6 @@ from ui.records.exchange.other_programs import (
     picture,
     seconds,
     set_model,
-    show_documents,
     text_field,
     valid_text,
     with_pictures,
@@ -46,8 +43,6 @@ _ENDS = {
     "tool_use": StopKind.TOOL_CALL,
     "user_canceled": StopKind.CANCELLED,
 }
-
-_MEMORY = "memory.md"
 
 
 def read_claude(part: Fields, contents: FileContents) -> None:
@@ -79,7 +74,6 @@ def read_claude(part: Fields, contents: FileContents) -> None:
             parent = last
         if own := text_field(message, "uuid"):
             by_id[own] = parent
-    show_documents(made, contents)
     set_model(made, text_field(part, "model"))
     fill(conversation, made)
     leaf = by_id.get(text_field(part, "current_leaf_message_uuid"), last)
@@ -92,66 +86,13 @@ def read_claude(part: Fields, contents: FileContents) -> None:
 
 
 def read_project(part: Fields, contents: FileContents) -> None:
-    """Read a project as a folder; its instructions are those of new conversations in it.
-
-    Its documents go with a question in that folder, where they can be read, found and asked about.
-    """
-    name = title_from_file(text_field(part, "name"))
-    prompt = text_field(part, "prompt_template")
-    own = part.take("uuid", str)
-    identity = origin_of(CLAUDE, own)
-    files = [_document(item, contents) for item in part.items("docs")]
-    described = text_field(part, "description")
+    """Read a project as a folder; its instructions are those of new conversations in it."""
+    identity = origin_of(CLAUDE, part.take("uuid", str))
+    name, prompt = title_from_file(text_field(part, "name")), text_field(part, "prompt_template")
     contents.folders = [folder for folder in contents.folders if folder.id != identity]
     contents.folders.append(ConversationFolder(name, prompt, id=identity))
-    if files or described:
-        when = seconds(part.raw("updated_at")), seconds(part.raw("created_at"))
-        _take_notes(
-            f"Documents of {name}", f"{own}/docs", described, files, own, max(when), contents
-        )
-
-
-def read_memory(part: Fields, contents: FileContents) -> None:
-    """Read what Claude remembered of all conversations, and of those of each project."""
-    account = text_field(part, "account_uuid") or "account"
-    if text := text_field(part, "conversations_memory"):
-        file = Attachment(_MEMORY, text)
-        _take_notes("Memory of Claude", f"{account}/memory", "", [file], "", 0.0, contents)
-    names = {folder.id: folder.name for folder in contents.folders}
-    of_projects = part.inner("project_memories") if part.has("project_memories") else Fields({})
-    for own, text in of_projects.each(str).items():
-        name = names.get(origin_of(CLAUDE, own), "a project")
-        file = Attachment(_MEMORY, valid_text(text))
-        _take_notes(f"Memory of {name}", f"{own}/memory", "", [file], own, 0.0, contents)
-
-
-def _document(item: Fields, contents: FileContents) -> Attachment:
-    name = file_name(text_field(item, "filename") or "document.txt")
-    if text := text_field(item, "content"):
-        return Attachment(name, text)
-    contents.left_out["project document"] += 1
-    return Attachment(name, "(the file is not in the export)")
-
-
-def _take_notes(
-    title: str,
-    name: str,
-    text: str,
-    files: Sequence[Attachment],
-    project: str,
-    when: float,
-    contents: FileContents,
-) -> None:
-    """Keep files as a question that waits for an answer, in the folder of a project."""
-    contents.program = CLAUDE
-    conversation = Conversation(title_from_file(title))
-    conversation.origin = origin_of(CLAUDE, name)
-    if when:
-        conversation.created_at = conversation.updated_at = when
-    if project:
-        conversation.placement = Placement(_folder_of(project, "", contents))
-    fill(conversation, [Turn("user", text, when, files=tuple(files)).message(None)])
-    contents.conversations.append(conversation)
+    if count := len(part.items("docs")):
+        contents.left_out["project document"] += count
 
 
 def _project(part: Fields, contents: FileContents) -> str:

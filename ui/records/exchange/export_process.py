@@ -35,7 +35,6 @@ from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import (
     CLAUDE,
     read_claude,
-    read_memory,
     read_project,
 )
 from ui.records.exchange.contents import FileContents, origin_of
@@ -68,11 +67,8 @@ _SHAPES: tuple[tuple[str, str, _Reader], ...] = (
     ("mapping", CHATGPT, read_chatgpt),
     ("chat_messages", CLAUDE, read_claude),
 )
-# Claude's notes: a list in one file, or a folder with a file for each.
-_NOTES: dict[str, _Reader] = {
-    "projects": read_project,
-    "memories": read_memory,
-}
+# Claude's projects: a list in one file, or a folder with a file for each.
+_PROJECTS = "projects"
 
 
 class ExportReading:
@@ -151,10 +147,9 @@ class ExportReading:
             yield from _one_file(files, names[0], self.contents)
         else:
             lists = sorted(name for name in names if _is_list(PurePosixPath(name).name))
-            for kind, read in _NOTES.items():
-                for name in names if lists else ():
-                    if _is_note(PurePosixPath(name), kind):
-                        yield from _notes(files, name, read, self.contents)
+            for name in names if lists else ():
+                if _is_of_projects(PurePosixPath(name)):
+                    _take_projects(files, name, self.contents)
             for name in lists:
                 yield from _one_file(files, name, self.contents)
 
@@ -212,25 +207,21 @@ def _one_file(files: ExportFiles, name: str, contents: FileContents) -> Iterator
         contents.left_out["unknown part"] += unknown
 
 
-def _is_note(place: PurePosixPath, kind: str) -> bool:
-    return place.suffix == ".json" and kind in (place.stem, place.parent.name)
+def _is_of_projects(path: PurePosixPath) -> bool:
+    return path.suffix == ".json" and _PROJECTS in (path.stem, path.parent.name)
 
 
-def _notes(files: ExportFiles, name: str, read: _Reader, contents: FileContents) -> Iterator[None]:
-    """Read Claude's projects or memories: a list of them, or one."""
+def _take_projects(files: ExportFiles, name: str, contents: FileContents) -> None:
+    """Read Claude's projects: a list of them, or one."""
     fields: dict[str, Any] = {}
-    try:
+    with _noting_damage(contents, name):
         for item in json_items(files.text(name), ()):
             if item.number is None:
                 fields[item.path] = item.value
             elif not item.name:
-                _attempt(contents, f"{name}{item.path}", item.value, read)
-                yield
+                _attempt(contents, f"{name}{item.path}", item.value, read_project)
         if fields:
-            _attempt(contents, name, fields, read)
-            yield
-    except DamagedFile as error:
-        contents.note_damage(f"{name}: {error}")
+            _attempt(contents, name, fields, read_project)
 
 
 def _take_listed(item: JsonItem, contents: FileContents) -> bool:

@@ -90,8 +90,8 @@ NOT_KEPT = {
     },
 }  # fmt: skip
 LEFT_OUT = {
-    "ChatGPT": {"attached file": 1, "reasoning recap": 1, "canvas confirmation": 1},
-    "Claude": {"attached file": 1, "created file": 1, "canvas confirmation": 1},
+    "ChatGPT": {"attached file": 1, "reasoning recap": 1},
+    "Claude": {"attached file": 1, "created file": 1},
     "LM Studio": {"attached file": 1, "note": 1},
     "Jan": {"picture": 1, "sound recording": 1, "attached file": 1},
 }
@@ -177,21 +177,6 @@ def test_what_a_program_has_comes_in_as_what_it_is(program: str, tmp_path: Path)
     assert found.left_out == LEFT_OUT[program]
 
 
-def test_a_canvas_and_an_artifact_show_their_text_after_each_change(tmp_path: Path) -> None:
-    for program, name in (("ChatGPT", "Canvas"), ("Claude", "Artifact")):
-        folder = tmp_path / program
-        folder.mkdir()
-        (conversation,) = read(program, folder, PROGRAMS[program][0]()).conversations
-        runs = [message.run for message in conversation.tree if message.run is not None]
-        calls = [(run, call) for run in runs for call in run.tool_calls if call.name == name]
-        texts = [run.result_of(call.id).text for run, call in calls]  # type: ignore[union-attr]
-        assert len(texts) == 2
-        assert texts[0].split(" ")[0] in ("first", "old")
-        assert texts[1].split(" ")[0] in ("second", "new")
-        assert texts[0].split(" ")[1] == texts[1].split(" ")[1]
-        assert all("content" not in json.loads(call.arguments) for _, call in calls)
-
-
 def test_a_source_is_a_link_where_it_was(tmp_path: Path) -> None:
     (conversation,) = read("ChatGPT", tmp_path, exports.chatgpt()).conversations
     assert "](https://source.test))" in conversation.messages[-1].said
@@ -202,41 +187,26 @@ PROJECT = {
     "uuid": "p-1", "name": "Garden", "prompt_template": "Be green.", "description": "My garden",
     "docs": [{"uuid": "d", "filename": "soil.md", "content": "Loam."}, {"filename": "a.txt"}],
 }  # fmt: skip
-MEMORY = {"conversations_memory": "Likes roses.", "project_memories": {"p-1": "Has loam."}}
 
 
 @pytest.mark.parametrize(
     "files",
     [
-        {"projects.json": [PROJECT, {"uuid": 7}], "memories.json": [MEMORY]},
-        {"projects/p-1.json": PROJECT, "projects/7.json": {"uuid": 7}, "memories/a.json": MEMORY},
+        {"projects.json": [PROJECT, {"uuid": 7}]},
+        {"projects/p-1.json": PROJECT, "projects/7.json": {"uuid": 7}},
     ],
     ids=["lists", "folders"],
 )
-def test_claudes_projects_are_folders_with_their_instructions_documents_and_memory(
+def test_claude_projects_become_folders_with_instructions(
     tmp_path: Path, files: dict[str, Any]
 ) -> None:
     every = {**files, "conversations.json": [exports.claude()]}
     path = zipped(tmp_path / "c.zip", {name: json.dumps(value) for name, value in every.items()})
     found = exports.read_whole(path, MOST)
-    made = {conversation.title: conversation for conversation in found.conversations}
-    (folder,) = found.folders
+    (folder,), (conversation,) = found.folders, found.conversations
     assert (folder.name, folder.system_prompt) == ("Garden", "Be green.")
-    kept = {
-        title: (one.placement.folder_id, [(file.name, file.text.strip()) for file in shown.files])
-        for title, one in made.items()
-        if len(one.messages) == 1 and (shown := one.messages[0])
-    }
-    missing = ("a.txt", "(the file is not in the export)")
-    assert kept == {
-        "Documents of Garden": (folder.id, [("soil.md", "Loam."), missing]),
-        "Memory of Garden": (folder.id, [("memory.md", "Has loam.")]),
-        "Memory of Claude": ("", [("memory.md", "Likes roses.")]),
-    }
-    assert made["Documents of Garden"].messages[0].typed == "My garden"
-    (other,) = (one for title, one in made.items() if title not in kept)
-    assert other.placement.folder_id == folder.id
-    assert found.left_out["project document"] == 1
+    assert conversation.placement.folder_id == folder.id
+    assert found.left_out["project document"] == 2
     assert len(found.damaged) == 1
     assert found.unread == []
 
