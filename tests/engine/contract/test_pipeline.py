@@ -57,16 +57,6 @@ def test_a_trace_changes_nothing_and_its_replay_is_the_run() -> None:
             assert calls == traced.raw_calls, as_test(case)
 
 
-def test_a_case_that_fails_is_made_small() -> None:
-    def fails(case: Case) -> bool:
-        return "END" in "".join(case.rules.strings) and len(case.script) > 2
-
-    [case] = [c for c in random_cases("shrinking", 400) if fails(c)][:1]
-    small = shrunk(case, fails)
-    assert len(small.script) == 3
-    assert (len(small.rules.strings), small.rules.token_ids, small.max_tokens) == (1, (), None)
-
-
 def test_the_comparison_sees_a_wrong_answer() -> None:
     for case in random_cases("wrong", 200):
         made = run(case)

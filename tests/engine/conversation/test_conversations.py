@@ -168,15 +168,6 @@ def test_begun_answer_ends_the_prompt(family_templates: Templates, family: str, 
     assert prompt.endswith(begun)
 
 
-@FAMILY
-def test_call_at_the_end_is_rendered_before_a_new_turn(
-    family_templates: Templates, family: str
-) -> None:
-    last = Message("assistant", "PREAMBLE", tool_calls=(CALL,))
-    prompt = render(family_templates[family], Message("user", "QUESTION"), last, tools=(TOOL,))
-    assert [word for word in ("PREAMBLE", "VALUE") if word not in prompt] == []
-
-
 @pytest.mark.parametrize("shown", ["{{ part.text }}", "{{ part.text or part.thinking }}"])
 def test_contents_are_parts_where_a_template_reads_only_parts(
     template_of: Callable[[str], ChatTemplate], shown: str

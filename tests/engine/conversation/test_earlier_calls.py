@@ -200,12 +200,6 @@ def test_a_template_with_a_version_for_tools_is_asked_for_that(tmp_path: Path) -
     assert "[find json" in prompt(tokenizer, TALK, TOOL)
 
 
-def test_a_template_that_always_fails_says_why(tmp_path: Path) -> None:
-    tokenizer = tokenizer_of(tmp_path, "{{ raise_exception('never') }}")
-    with pytest.raises(Exception, match="never"):
-        prompt(tokenizer, TALK, TOOL)
-
-
 def test_a_conversation_without_calls_is_rendered_as_it_is(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(tmp_path, NONE)
     said = (Message("user", "go"), Message("assistant", ""), Message("user", "on"))

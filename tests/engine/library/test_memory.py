@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ModelLoadFailed
 from engine.library.memory import Fit, Memory, MemoryNeed, need
 
 GIB = 1 << 30
@@ -32,16 +31,6 @@ def test_the_cache_is_keys_and_values_of_all_layers_for_the_context(tmp_path: Pa
     assert (found.context, found.cache) == (8192, 8192 * 147_456)
     assert found.weights == 1000
     assert found.total == found.weights + found.cache + found.headroom
-
-
-def test_values_in_the_text_part_of_a_configuration_count(tmp_path: Path) -> None:
-    text = {"num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 4}
-    assert need(folder_with(tmp_path, text_config=text)).cache == 4096 * 16
-
-
-def test_a_folder_without_a_configuration_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
-        need(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -68,18 +68,6 @@ def test_without_tools_a_call_is_text(tmp_path: Path) -> None:
     assert answer(tmp_path / "b", CALL, tool_choice=ToolChoice("none")).text == CALL
 
 
-def test_text_after_a_call_is_text(tmp_path: Path) -> None:
-    found = answer(tmp_path, CALL, "\n", "So", " be it; {")
-    assert (calls(found), found.text) == ([("add", {"a": "x; }{"})], "So be it; {")
-
-
-def test_a_call_that_the_limit_cuts_is_the_limit(tmp_path: Path) -> None:
-    found = answer(tmp_path, *CALL, max_tokens=len(CALL) - 1)
-    assert (found.tool_calls, found.text) == ((), "")
-    assert found.finished.stop.kind is StopKind.MAX_TOKENS
-    assert found.finished.unfinished_tool_call == CALL[:-1]
-
-
 def test_stops_count_in_text_that_was_held_and_not_in_a_call(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path / "a", {"go": ['{"name"', ': "An', 'na"}', " more"]},

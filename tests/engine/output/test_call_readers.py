@@ -563,20 +563,6 @@ def test_a_bracket_is_never_added_to_a_call_that_was_cut(style: str) -> None:
     assert result(style, raw, ending=Ending.EOS) == [("f", '{"a": 1}')]
 
 
-@pytest.mark.parametrize(
-    ("style", "raw"),
-    [
-        ("json_tools", '{"name": "f", "input": {"a": 1}}'),
-        ("mistral", "f[ARGS]text"),
-        ("gemma4", "call:f[1]"),
-        ("qwen3_coder", "<function=f>text"),
-        ("kimi_k2", "<|tool_call_begin|>f:0<|tool_call_argument_begin|>text"),
-    ],
-)
-def test_nothing_of_a_call_is_sent_before_its_arguments_begin(style: str, raw: str) -> None:
-    assert read(style, list(raw)) == ([], raw)
-
-
 # -- calls in Python --------------------------------------------------------------------------
 
 

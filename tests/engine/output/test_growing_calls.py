@@ -176,14 +176,6 @@ def test_a_call_cut_by_the_limit_is_withdrawn_and_its_arguments_stay_incomplete(
     assert play.builder.unfinished_call == f'{HEAD}long text"}}}}'
 
 
-def test_a_call_that_cannot_be_parsed_is_withdrawn_and_becomes_text(tmp_path: Path) -> None:
-    raw = f'{HEAD}x", oops}}}}'
-    play = Play(tmp_path, [OPEN, raw, CLOSE, " more", END])
-    assert play.all == ["start add", '{"b": "x", ', "abandoned", f"text {raw}", "text  more"]
-    assert play.stop is not None
-    assert play.stop.kind is StopKind.EOS
-
-
 # -- stops ------------------------------------------------------------------------------------
 
 

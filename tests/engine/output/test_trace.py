@@ -7,7 +7,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.stopping.rules import StopRules
-from engine.values.events import Event, Finished, TextDelta, TokenTrace
+from engine.values.events import Event, TokenTrace
 from engine.values.request import TraceLevel
 from tests.support.asking import events_of, loaded_engine, run
 from tests.support.scripted import Stage
@@ -32,20 +32,6 @@ def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:
                     ("x", 2, "", (0, 0))]  # fmt: skip
     assert [t.index for t in traces(events)] == [0, 1, 2, 3]
     assert all(t.stats is None for t in traces(events))
-
-
-def test_a_trace_changes_nothing_else(engine: Engine) -> None:
-    plain = run(events_of(engine, COUNT, "6"))
-    full = run(events_of(engine, COUNT, "6", trace=TraceLevel.FULL))
-
-    def text(events: list[Event]) -> str:
-        return "".join(event.text for event in events if isinstance(event, TextDelta))
-
-    assert text(plain) == text(full)
-    first, last = plain[-1], full[-1]
-    assert isinstance(first, Finished)
-    assert isinstance(last, Finished)
-    assert first.stop == last.stop
 
 
 def test_full_traces_agree_with_the_models_log_probabilities(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from engine.generation import Answer
-from engine.stopping.record import Channel, StopKind
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.record import StopKind
 from tests.support.asking import scripted_answer
 from tests.support.models.formats import ADD, FORMATS, tool_template
 from tests.support.scripted import Stage
@@ -61,23 +60,6 @@ def test_a_call_without_its_opening_tag_is_a_call(
 def test_what_only_looks_like_a_call_is_text(tmp_path: Path, raw: str) -> None:
     found = answer(tmp_path, *raw)
     assert (found.tool_calls, found.text) == ((), raw)
-
-
-def test_a_call_without_its_tag_that_the_limit_cuts_is_the_limit(tmp_path: Path) -> None:
-    found = answer(tmp_path, *CALL, max_tokens=40)
-    assert (found.tool_calls, found.text) == ((), "")
-    assert found.finished.stop.kind is StopKind.MAX_TOKENS
-    assert found.finished.unfinished_tool_call == CALL[:40]
-
-
-def test_stops_count_before_such_a_call_and_not_in_it(tmp_path: Path) -> None:
-    script = ["see x\n", *CALL]
-    found = answer(tmp_path / "a", *script, rules=StopRules.of("add", "<function=a", "function"))
-    assert calls(found) == [("add", {"b": "x"})]
-    cut = answer(tmp_path / "b", *script, rules=StopRules.of("\n<", "x\n"))
-    assert (cut.text, cut.finished.stop.value) == ("see ", "x\n")
-    inside = answer(tmp_path / "c", *script, rules=StopRules.of("parameter", scope=StopScope.ALL))
-    assert (inside.finished.stop.value, inside.finished.stop.channel) == ("parameter", Channel.TOOL)
 
 
 def test_a_call_that_a_value_quotes_does_not_end_the_call(tmp_path: Path) -> None:

@@ -67,20 +67,6 @@ async def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: P
             assert again.output_tokens == real.finished.usage.output_tokens
 
 
-async def test_a_recording_that_ends_in_thinking_shows_what_is_held_as_thinking(
-    tmp_path: Path,
-) -> None:
-    script = ["<think>", "hm END", "</think>", "yes"]
-    stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
-    scope = StopScope.TEXT_AND_THINKING
-
-    async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        stopped = await recorded(engine, request("go", rules=StopRules.of("END", scope=scope)))
-        again = replay(stopped, StopRules.of("ENDE", scope=scope))
-        assert again.stop is None
-        assert (again.thinking, again.text) == ("hm END", "")
-
-
 async def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["<|message|>", "hm", "<|end|>", "yes"]}, **IN_A_HEADER)
 

@@ -68,21 +68,6 @@ def test_the_result_does_not_depend_on_how_the_text_is_cut(
     assert (matcher.match.offset if matcher.match else None) == offset
 
 
-@given(SHORT, STOPS, st.lists(st.integers(0, 40), max_size=12))
-def test_exactly_what_can_still_become_a_stop_is_held(
-    text: str, stops: tuple[str, ...], cuts: list[int]
-) -> None:
-    matcher = StopMatcher(stops)
-    seen = ""
-    for piece in pieces_of(text, cuts):
-        matcher.feed(piece)
-        seen += piece
-        if matcher.match:
-            return
-        sizes = [n for stop in stops for n in range(1, len(stop)) if seen.endswith(stop[:n])]
-        assert len(matcher.held) == max(sizes, default=0)
-
-
 @given(SHORT, STOPS, st.integers(0, 30), st.lists(st.integers(0, 40), max_size=12))
 def test_a_disarmed_stop_neither_matches_nor_holds_text_back_forever(
     text: str, stops: tuple[str, ...], armed_from: int, cuts: list[int]
