@@ -54,7 +54,7 @@ def test_a_server_uses_the_prompts_that_an_earlier_one_kept_and_one_without_the_
     # The answer may be complete before the file is.
     wait_until(lambda: bool(files(tmp_path)))
     killed.end(signal.SIGKILL)
-    [file] = files(tmp_path)
+    file = files(tmp_path)[0]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     again = serve(*KEPT, **place)
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_is_reported_in_one_line_of_the_log(
     assert cached_tokens(address) > 200
     assert server.end() == 0
     assert len(server.errors) == 1
-    assert "caches of prompts" in server.errors[0]
+    assert "prompt cache" in server.errors[0]
 
 
 def test_several_machines_keep_no_caches_on_disk_and_say_so(
