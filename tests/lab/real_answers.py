@@ -34,7 +34,6 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.limits import Limits
 from engine.values.request import GenerationRequest, Message, Sampling
 from tests.lab.real_models import NAME
 
@@ -54,11 +53,6 @@ QUESTIONS = (
     "How many days has a week?",
     "Write a line of Python that prints hello.",
     "What is water made of?",
-)
-COPIES = (
-    "Repeat exactly: one two three four five six seven eight nine ten one two three four five six",
-    "Repeat this list: red, green, blue, red, green, blue, red, green, blue, red, green, blue",
-    "Say again: the cat sat on the mat and the cat sat on the mat and the cat sat on the mat",
 )
 
 
@@ -111,14 +105,6 @@ class Oracle:
     def decoded(self, tokens: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(tokens)))
 
-    def logprobs(self, known: Known) -> list[float]:
-        """Return the log-probability of each token of an answer, from one pass over all of it."""
-        prompt = self.tokenizer.encode(known.prompt, add_special_tokens=False)
-        logits = self.model(mx.array([[*prompt, *known.tokens]]))[0].astype(mx.float32)
-        scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        first = len(prompt) - 1
-        return [float(scores[first + n, token].item()) for n, token in enumerate(known.tokens)]
-
     def generated(self, known: Known) -> str:
         return str(
             generate(
@@ -139,17 +125,6 @@ class Case:
     text: str
     token: int
     stop: str
-
-
-def _tool(number: int) -> dict[str, Any]:
-    """Return a typical tool of an agent: a description, and an object with a few fields."""
-    fields = {name: {"type": "string", "description": f"The {name}"} for name in ("path", "text")}
-    schema = {"type": "object", "properties": fields, "required": ["path"]}
-    return {
-        "name": f"tool_{number}",
-        "description": "Does a thing to a file",
-        "input_schema": schema,
-    }
 
 
 def cases_of(answers: Sequence[Known], count: int, seed: int = 1) -> list[Case]:
@@ -409,7 +384,7 @@ def command(home: Path, *words: str) -> Body:
     return said
 
 
-# -- answers, likelihoods, drafts, tools ----------------------------------------------------------
+# -- the choice of checks -------------------------------------------------------------------------
 
 
 def check_greedy(oracle: Oracle, answers: Sequence[Known]) -> int:
@@ -419,102 +394,7 @@ def check_greedy(oracle: Oracle, answers: Sequence[Known]) -> int:
     return len(answers)
 
 
-def check_likelihoods(oracle: Oracle, answers: Sequence[Known], port: int) -> float:
-    """Compare log-probabilities with a pass over the whole answer; return the largest distance."""
-    apart = 0.0
-    for known in answers:
-        body = {
-            "messages": [{"role": "user", "content": known.question}],
-            "max_tokens": len(known.tokens),
-            "logprobs": True,
-            "top_logprobs": 5,
-        }
-        [answer] = ask(port, "/v1/chat/completions", body, is_streamed=False)
-        told = [one["logprob"] for one in answer["choices"][0]["logprobs"]["content"]]
-        wanted = oracle.logprobs(known)
-        assert len(told) == len(wanted), (len(told), len(wanted))
-        apart = max(apart, *(abs(a - b) for a, b in zip(told, wanted, strict=True)))
-    assert apart <= 1e-3, apart
-    return apart
-
-
-async def check_drafts(folder: Path) -> tuple[int, int]:
-    """Compare answers with drafts that are always verified and without; return right and wrong."""
-    from engine.inference.batch import RunningBatch
-    from engine.inference.mlx_loading import load as load_backend
-    from tests.support.models.guessing import Eager
-
-    def eager(folder: Path, *, limits: Any, on_progress: Any) -> Any:
-        return load_backend(
-            folder,
-            limits=limits,
-            on_progress=on_progress,
-            batch_of=lambda model, limits: RunningBatch(model, limits, Eager),
-        )
-
-    texts: dict[bool, list[str]] = {}
-    drafted = [0, 0]
-    for is_plain in (True, False):
-        engine = Engine(Limits(plain_decoding=is_plain), **({} if is_plain else {"loader": eager}))
-        await engine.load(folder)
-        texts[is_plain] = []
-        for question in (*COPIES, *QUESTIONS[:3]):
-            request = GenerationRequest(
-                (Message("user", question),), sampling=Sampling(temperature=0), max_tokens=48
-            )
-            answer = await (await engine.generate(request)).collect()
-            texts[is_plain].append(answer.text)
-            told = answer.finished.speculation
-            drafted[0] += told.accepted
-            drafted[1] += told.guessed - told.accepted
-        await engine.aclose()
-    assert texts[True] == texts[False]
-    return drafted[0], drafted[1]
-
-
-def check_agents(port: int, *, tools: int = 20, words: int = 150) -> int:
-    """Send what agents send: many tools, a long system prompt, calls and their results."""
-    system = "You are an agent that works on files. " * (words // 8)
-    call = {"type": "tool_use", "id": "toolu_1", "name": "tool_1", "input": {"path": "a.txt"}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "three lines"}
-    offered = [_tool(number) for number in range(tools)]
-    messages = [
-        {"role": "user", "content": "Read a.txt"},
-        {"role": "assistant", "content": [{"type": "text", "text": "I read it."}, call]},
-        {"role": "user", "content": [result]},
-    ]
-    functions = [
-        {
-            "type": "function",
-            "name": one["name"],
-            "description": one["description"],
-            "parameters": one["input_schema"],
-        }
-        for one in offered
-    ]
-    items = [
-        {"role": "user", "content": "Read a.txt"},
-        {"type": "function_call", "call_id": "c1", "name": "tool_1", "arguments": '{"path":"a"}'},
-        {"type": "function_call_output", "call_id": "c1", "output": "three lines"},
-    ]
-    asked: list[tuple[str, Body]] = [
-        (
-            "/v1/messages",
-            {"system": system, "messages": messages, "tools": offered, "max_tokens": 8},
-        ),
-        (
-            "/v1/responses",
-            {"instructions": system, "input": items, "tools": functions, "max_output_tokens": 16},
-        ),
-    ]
-    for path, body in asked:
-        for is_streamed in (True, False):
-            events = ask(port, path, body, is_streamed=is_streamed)
-            assert text_of(path, events, is_streamed=is_streamed), path
-    return 2 * len(asked)
-
-
-ALL = ("greedy", "routes", "engine", "commands", "likelihoods", "drafts", "agents")
+ALL = ("greedy", "routes", "engine", "commands")
 
 
 def run(folder: Path, count: int, only: Sequence[str], *, both: bool) -> None:
@@ -533,18 +413,9 @@ def run(folder: Path, count: int, only: Sequence[str], *, both: bool) -> None:
             tell("stops in the engine", asyncio.run(check_engine(cases, folder)))
         if "commands" in only:
             tell("stops by ask and replay", check_commands(cases, folder, Path(home)))
-        if "drafts" in only:
-            right, wrong = asyncio.run(check_drafts(folder))
-            tell("drafts, answers equal with and without", f"{right} right, {wrong} wrong")
-        if not {"routes", "likelihoods", "agents"}.isdisjoint(only):
+        if "routes" in only:
             with served(folder, Path(home)) as port:
-                if "agents" in only:
-                    tell("agents' requests answered", check_agents(port))
-                if "likelihoods" in only:
-                    apart = check_likelihoods(oracle, answers[:4], port)
-                    tell("largest distance of a log-probability", f"{apart:.1e}")
-                if "routes" in only:
-                    tell("stops over HTTP", check_routes(cases, port, both=both))
+                tell("stops over HTTP", check_routes(cases, port, both=both))
 
 
 def main() -> None:

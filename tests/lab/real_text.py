@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.conversation.template import tool_dict
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import inner_tokenizer
-from engine.inference.text import tool_dict
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, Message, ToolCall
 from tests.lab.real_calls import (

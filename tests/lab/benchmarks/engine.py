@@ -2,7 +2,6 @@
 
     python -m tests.lab.benchmarks.engine [--rounds 5] [--only matcher,one,…]
     python -m tests.lab.benchmarks.engine --only constraint
-    python -m tests.lab.benchmarks.engine --only copy,page,plain,kinds
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. The ratio of
 the processor's time says more than that of the speeds while other programs run. Nothing here
@@ -15,7 +14,6 @@ import gc
 import os
 import statistics
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,39 +187,6 @@ def constraint(running: Running, rounds: int) -> None:
         )
 
 
-def guessing(case: str, rounds: int) -> None:
-    """Answers that copy or never repeat, compared with the bare loop."""
-    from tests.lab.benchmarks.guesses.guessing import CASES, Sides
-
-    for what, prompt, script, target in CASES[case]:
-        sides = Sides(prompt, script)
-        bare = sides.bare()
-        for rows in (1, 4):
-            ours, theirs = alternate(rounds, partial(sides.ours, rows), partial(bare, rows))
-            assert sides.last is not None
-            done = sides.last.speculation
-            report(
-                f"{what}, {rows} at once: engine / bare loop",
-                f"{ours / theirs:.3f}",
-                f"{target}   ({compared(ours, theirs)}, {done.passes} passes, "
-                f"{done.accepted} of {done.guessed} right)",
-            )
-        sides.close()
-
-
-def kinds(rounds: int) -> None:
-    """An answer that copies, with every kind of cache."""
-    from tests.lab.benchmarks.guesses.kinds import KINDS, KindSides
-
-    for kind in KINDS:
-        ours, theirs = alternate(rounds, *KindSides(kind).sides)
-        report(
-            f"{kind}: copying with drafts / without",
-            f"{ours / theirs:.2f}",
-            f">= 2.0   ({compared(ours, theirs)})",
-        )
-
-
 def rss_mb() -> float:
     """Return the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -258,11 +223,7 @@ def main() -> None:
     only = set(options.only.split(","))
     if "matcher" in only:
         matcher()
-    for case in sorted(only & {"copy", "page", "plain"}):
-        guessing(case, options.rounds)
-    if "kinds" in only:
-        kinds(options.rounds)
-    if only <= {"matcher", "copy", "page", "plain", "kinds"}:
+    if only == {"matcher"}:
         return
     running: Any = Running()
     if "one" in only:
