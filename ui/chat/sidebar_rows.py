@@ -20,11 +20,12 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
 from engine import counted
-from ui.chat.session.conversation_list import ConversationList, ConversationRole, row_value
+from ui.chat.session.conversation_list import ConversationList
 from ui.kit.dates import format_day, format_time
+from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
-from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.conversations import Conversation, ConversationFolder, preview_of
 
 # Filters ``ConversationList`` by the archive.
 
@@ -49,25 +50,14 @@ class SidebarRows(QAbstractListModel):
 
     filtered = Signal()
 
-    folder_role = int(Qt.ItemDataRole.UserRole) + 20
-    depth_role = int(Qt.ItemDataRole.UserRole) + 21
-    count_role = int(Qt.ItemDataRole.UserRole) + 22
-
     def __init__(self, conversations: ConversationList, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._conversations = conversations
         self.shows_archive = False
         self._rows: list[Row] = list(self._arranged())
-        for signal in (
-            conversations.rowsInserted,
-            conversations.rowsRemoved,
-            conversations.rowsMoved,
-            conversations.modelReset,
-            conversations.placed,
-            conversations.folders.changed,
-        ):
-            signal.connect(self._refresh)
-        conversations.dataChanged.connect(self._repaint)
+        conversations.arranged.connect(self._refresh)
+        conversations.folders.changed.connect(self._refresh)
+        conversations.repainted.connect(self._repaint)
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -79,22 +69,17 @@ class SidebarRows(QAbstractListModel):
         if not index.isValid() or index.row() >= len(self._rows):
             return None
         row = self._rows[index.row()]
-        if isinstance(row, Conversation):
-            if role == self.depth_role:
-                return int(self._conversations.folders.of(row) is not None)
-            return row_value(row, role)
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
-            return row.folder.name
-        if role == self.folder_role:
-            return row.folder
-        if role == self.count_role:
-            return row.count
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return row.folder.name
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            state = "open" if row.folder.is_open else "closed"
-            return f"Folder {row.folder.name}, {counted(row.count, 'conversation')}, {state}"
-        return None
+        roles = Qt.ItemDataRole
+        name = row.title if isinstance(row, Conversation) else row.folder.name
+        if role in (roles.DisplayRole, roles.EditRole):
+            return name
+        if role == roles.ToolTipRole:
+            return plain_tooltip(name)
+        return _spoken(row) if role == roles.AccessibleTextRole else None
+
+    def is_inside_folder(self, conversation: Conversation) -> bool:
+        """Return whether a conversation is listed below its folder."""
+        return self._conversations.folders.of(conversation) is not None
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
         """Rename a conversation or a folder; an empty name is ignored."""
@@ -194,11 +179,10 @@ class SidebarRows(QAbstractListModel):
         self.changePersistentIndexList(before, [self.index(rows.get(key, -1)) for key in keys])
         self.layoutChanged.emit()
 
-    def _repaint(self, first: QModelIndex, last: QModelIndex) -> None:
-        for row in range(first.row(), last.row() + 1):
-            index = self._index(self._conversations.at(row))
-            if index.isValid():
-                self.dataChanged.emit(index, index)
+    def _repaint(self, conversation: Conversation) -> None:
+        index = self._index(conversation)
+        if index.isValid():
+            self.dataChanged.emit(index, index)
 
     def _index(self, conversation: Conversation) -> QModelIndex:
         positions = (n for n, row in enumerate(self._rows) if row is conversation)
@@ -207,6 +191,23 @@ class SidebarRows(QAbstractListModel):
 
 def _key(row: Row) -> object:
     return row.id if isinstance(row, Conversation) else ("folder", row.folder.id)
+
+
+def preview_line(conversation: Conversation) -> str:
+    """Return the first words of the last message, or of a draft that has none before it."""
+    draft = "" if conversation.has_messages else preview_of(conversation.draft.strip())
+    return f"Draft: {draft}" if draft else conversation.preview
+
+
+def _spoken(row: Row) -> str:
+    """Return a row for a screen reader."""
+    if isinstance(row, FolderHead):
+        state = "open" if row.folder.is_open else "closed"
+        return f"Folder {row.folder.name}, {counted(row.count, 'conversation')}, {state}"
+    pinned = ", pinned" if row.is_pinned else ""
+    state = ", answering" if row.is_running else ""
+    state = ", needs you" if row.needs_person else state
+    return f"Conversation {row.title}{pinned}{state}"
 
 
 class ConversationDelegate(RowDelegate):
@@ -223,30 +224,28 @@ class ConversationDelegate(RowDelegate):
         is_folder = isinstance(model, SidebarRows) and isinstance(model.at(index.row()), FolderHead)
         return QSize(120, self.height_px(1 if is_folder else 2))
 
-    def content(self, index: Index) -> RowContent:
+    def content(self, index: Index) -> RowContent | None:
         """Return the content of a row."""
-        colors = current_theme().colors
-        inset_px = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
-        folder = index.data(SidebarRows.folder_role)
-        if folder is not None:
-            arrow = "chevron-down" if folder.is_open else "chevron-right"
-            count = str(index.data(SidebarRows.count_role) or "")
-            is_target = self._is_drop_target(folder)
-            title = RowPart(folder.name, colors.accent if is_target else "", arrow, colors.muted)
-            weight = QFont.Weight.DemiBold
-            return RowContent(title, right=RowPart(count), weight=weight, inset_px=inset_px)
-        right = RowPart(when_text(index.data(ConversationRole.UPDATED_AT)))
-        if index.data(ConversationRole.NEEDS_PERSON):
+        colors, model = current_theme().colors, index.model()
+        if not isinstance(model, SidebarRows):
+            return None
+        row = model.at(index.row())
+        if isinstance(row, FolderHead):
+            arrow = "chevron-down" if row.folder.is_open else "chevron-right"
+            color = colors.accent if self._is_drop_target(row.folder) else ""
+            title = RowPart(row.folder.name, color, arrow, colors.muted)
+            count = RowPart(str(row.count or ""))
+            return RowContent(title, right=count, weight=QFont.Weight.DemiBold)
+        right = RowPart(when_text(row.updated_at))
+        if row.needs_person:
             right = RowPart(NEEDS_YOU, colors.limit)
-        elif index.data(ConversationRole.IS_RUNNING):
+        elif row.is_running:
             right = RowPart("Answering…", colors.match)
-        pin = "pin" if index.data(ConversationRole.IS_PINNED) else ""
-        preview = str(index.data(ConversationRole.PREVIEW)) or "No messages yet"
         return RowContent(
-            RowPart(str(index.data(ConversationRole.TITLE)), "", pin, colors.match),
+            RowPart(row.title, "", "pin" if row.is_pinned else "", colors.match),
             right=right,
-            subtitle=RowPart(preview),
-            inset_px=inset_px,
+            subtitle=RowPart(preview_line(row) or "No messages yet"),
+            inset_px=_FOLDER_PX if model.is_inside_folder(row) else 0,
         )
 
     def _is_drop_target(self, folder: ConversationFolder) -> bool:

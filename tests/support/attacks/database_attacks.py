@@ -11,8 +11,8 @@ from pathlib import Path
 from app.store.conversation_store import open_store
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
-from ui.chat.session.conversation_list import ConversationList, ConversationRole
-from ui.chat.sidebar_rows import when_text
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.sidebar_rows import preview_line, when_text
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown
@@ -211,9 +211,7 @@ async def _look_at(store: object, listed: ConversationList, one: Conversation) -
     await store.fill(one)  # type: ignore[attr-defined]
     conversation_markdown(one)
     listed.insert(one)
-    index = listed.index(0, 0)
-    for role in (ConversationRole.TITLE, ConversationRole.UPDATED_AT, ConversationRole.PREVIEW):
-        listed.data(index, role)
+    preview_line(one)
 
 
 async def _recover(store: object, listed: ConversationList) -> str:

@@ -28,7 +28,8 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import ToolCall
 from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
-from ui.chat.session.conversation_list import ConversationList, ConversationRole
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.sidebar_rows import preview_line
 from ui.inspector.capture_window import read_capture
 from ui.inspector.shown_run import shown_recording
 from ui.kit.tasks import FileRefused, read_text
@@ -138,8 +139,7 @@ def _read_archive(path: Path) -> str:
     listed = ConversationList(MemoryConversationStore())
     for one in found:
         listed.insert(one)
-        for role in (ConversationRole.TITLE, ConversationRole.UPDATED_AT, ConversationRole.PREVIEW):
-            listed.data(listed.index(0, 0), role)
+        preview_line(one)
         conversation_markdown(one)
         for message in one.tree:
             json.loads(rows.message_snapshot(one, message).values().run or "{}")

@@ -5,7 +5,8 @@ from PySide6.QtWidgets import QApplication
 
 from engine import Stop, StopRules, StopScope
 from engine.files.json_fields import Fields
-from ui.chat.session.conversation_list import ConversationList, ConversationRole
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.sidebar_rows import preview_line
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import UNTITLED, Conversation
 from ui.records.messages import ConversationMessage
@@ -24,7 +25,7 @@ def conversations(qapp: QApplication) -> ConversationList:
 
 
 def titles(conversations: ConversationList) -> list[str]:
-    return [conversations.at(row).title for row in range(conversations.rowCount())]
+    return [conversations.at(row).title for row in range(conversations.count())]
 
 
 def test_the_conversation_changed_last_comes_first(conversations: ConversationList) -> None:
@@ -63,8 +64,7 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
 def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
     conversation = conversations.at(0)
     conversation.add(ConversationMessage("assistant", run=Run(text="two\nlines")))
-    shown = conversations.data(conversations.index(0), ConversationRole.PREVIEW)
-    assert shown == "two lines"
+    assert preview_line(conversation) == "two lines"
 
 
 def test_pinned_conversations_stay_above_the_others(conversations: ConversationList) -> None:

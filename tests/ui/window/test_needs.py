@@ -13,7 +13,6 @@ from tests.support.shown import main_window
 from tests.ui.chat.calling.talking import adding, ended
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.chat.session.conversation_controller import ConversationController
-from ui.chat.session.conversation_list import ConversationRole
 from ui.kit.theme import Theme
 from ui.records.tool_calls import Decision
 from ui.records.tool_servers import ServerQuestion
@@ -68,14 +67,14 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     session = await asking(window, scripted)
     conversation = window.workspace.current.conversation
     row = window.sidebar.rows.index_of(conversation)
-    assert row.data(ConversationRole.NEEDS_PERSON)
+    assert conversation.needs_person
     assert "needs you" in row.data(Qt.ItemDataRole.AccessibleTextRole)
     assert badges == [1]
     assert conversation.model is not None
     assert window.model_library.waiting == {conversation.model.folder}
     session.decide(CALL.id, Decision("once"))
     await eventually(lambda: len(scripted.generations) == 2)
-    assert not row.data(ConversationRole.NEEDS_PERSON)
+    assert not conversation.needs_person
     assert badges == [1, 0]
     assert window.model_library.waiting == set()
 

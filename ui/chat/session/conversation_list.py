@@ -3,20 +3,10 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from enum import IntEnum
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QModelIndex,
-    QObject,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QObject, Signal
 
 from engine import counted
-from ui.kit.labels import plain_tooltip
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.conversations import (
     UNTITLED,
     Conversation,
@@ -24,30 +14,12 @@ from ui.records.conversations import (
     ConversationSettings,
     ListOrder,
     Placement,
-    preview_of,
     title_of,
 )
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 
 _FROM_FOLDER = "folder:"
-
-
-class ConversationRole(IntEnum):
-    """The roles of a row, besides Qt's own ones."""
-
-    TITLE = int(Qt.ItemDataRole.UserRole) + 1
-    UPDATED_AT = int(Qt.ItemDataRole.UserRole) + 2
-    PREVIEW = int(Qt.ItemDataRole.UserRole) + 3
-    IS_RUNNING = int(Qt.ItemDataRole.UserRole) + 4
-    IS_PINNED = int(Qt.ItemDataRole.UserRole) + 5
-    NEEDS_PERSON = int(Qt.ItemDataRole.UserRole) + 6
-
-
-def row_value(conversation: Conversation, role: int) -> Any:
-    """Return the value of a role for a conversation; None for a role that rows do not have."""
-    show = _SHOWN.get(role)
-    return None if show is None else show(conversation)
 
 
 def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float, str]:
@@ -61,38 +33,6 @@ def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float,
     }[order]
     title = conversation.title.casefold() if by_title else ""
     return (not conversation.is_pinned, key, title)
-
-
-def _title(conversation: Conversation) -> str:
-    return conversation.title
-
-
-def _preview(conversation: Conversation) -> str:
-    """Return the first words of the last message, or of a draft that has none before it."""
-    draft = "" if conversation.has_messages else preview_of(conversation.draft.strip())
-    return f"Draft: {draft}" if draft else conversation.preview
-
-
-def _spoken(conversation: Conversation) -> str:
-    """Return what a screen reader says about a row."""
-    pinned = ", pinned" if conversation.is_pinned else ""
-    running = ", answering" if conversation.is_running else ""
-    running = ", needs you" if conversation.needs_person else running
-    return f"Conversation {conversation.title}{pinned}{running}"
-
-
-_SHOWN: dict[int, Callable[[Conversation], Any]] = {
-    int(Qt.ItemDataRole.DisplayRole): _title,
-    int(Qt.ItemDataRole.EditRole): _title,
-    int(Qt.ItemDataRole.ToolTipRole): lambda conversation: plain_tooltip(conversation.title),
-    int(Qt.ItemDataRole.AccessibleTextRole): _spoken,
-    ConversationRole.TITLE: _title,
-    ConversationRole.UPDATED_AT: lambda conversation: conversation.updated_at,
-    ConversationRole.PREVIEW: _preview,
-    ConversationRole.IS_RUNNING: lambda conversation: conversation.is_running,
-    ConversationRole.IS_PINNED: lambda conversation: conversation.is_pinned,
-    ConversationRole.NEEDS_PERSON: lambda conversation: conversation.needs_person,
-}
 
 
 class FolderList(QObject):
@@ -157,17 +97,20 @@ class FolderList(QObject):
         return self.get(name) if f"{kind}:" == _FROM_FOLDER else None
 
 
-class ConversationList(QAbstractListModel):
+class ConversationList(QObject):
     """All conversations, pinned ones first; an action on several is undone in one step.
 
     Signals:
+        arranged: Conversations were added, removed, or have another place or folder.
+        repainted: What a row shows has changed; carries the ``Conversation``.
         renamed: A conversation has another title; carries the ``Conversation``.
         undoable: An action was done that can be undone; carries its name.
         restored: A deleted conversation is back; carries the ``Conversation``.
     """
 
+    arranged = Signal()
+    repainted = Signal(object)
     renamed = Signal(object)
-    placed = Signal()
     undoable = Signal(str)
     undone = Signal()
     restored = Signal(object)
@@ -185,18 +128,8 @@ class ConversationList(QAbstractListModel):
 
     # -- reading ---------------------------------------------------------------------------
 
-    def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._items)
-
-    def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return a title, a time, a preview, or whether an answer is running."""
-        if not index.isValid() or index.row() >= len(self._items):
-            return None
-        return row_value(self._items[index.row()], role)
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        flags = super().flags(index)
-        return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
+    def count(self) -> int:
+        return len(self._items)
 
     def at(self, row: int) -> Conversation:
         return self._items[row]
@@ -255,9 +188,8 @@ class ConversationList(QAbstractListModel):
         if order is self._order:
             return
         self._order = order
-        self.beginResetModel()
         self._items.sort(key=self._key)
-        self.endResetModel()
+        self.arranged.emit()
 
     def change_placement(
         self,
@@ -278,7 +210,7 @@ class ConversationList(QAbstractListModel):
         for conversation, position in positions:
             conversation.placement = position
             self.changed(conversation)
-        self.placed.emit()
+        self.arranged.emit()
 
     def delete_folder(self, folder: ConversationFolder) -> None:
         """Delete a folder; the conversations in it stay, without a folder."""
@@ -309,16 +241,6 @@ class ConversationList(QAbstractListModel):
         for conversation in conversations:
             self._store.save(conversation)
 
-    def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        """Rename a conversation; an empty title is ignored."""
-        if role != Qt.ItemDataRole.EditRole or not index.isValid():
-            return False
-        title = str(value).strip()
-        if not title:
-            return False
-        self.rename(self._items[index.row()], title)
-        return True
-
     def rename(self, conversation: Conversation, title: str) -> None:
         """Change the title of a conversation."""
         conversation.title = title
@@ -336,16 +258,9 @@ class ConversationList(QAbstractListModel):
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations; ``undo_last`` restores all of them."""
         target = set(conversations)
-        rows = [row for row, item in enumerate(self._items) if item in target]
-        removed = [self._items[row] for row in rows]
-        if len(rows) == 1:
-            self.beginRemoveRows(QModelIndex(), rows[0], rows[0])
-            del self._items[rows[0]]
-            self.endRemoveRows()
-        elif rows:
-            self.beginResetModel()
-            self._items = [item for item in self._items if item not in target]
-            self.endResetModel()
+        removed = [item for item in self._items if item in target]
+        self._items = [item for item in self._items if item not in target]
+        self.arranged.emit()
         for conversation in removed:
             self._store.delete(conversation)
         if removed:
@@ -388,9 +303,7 @@ class ConversationList(QAbstractListModel):
 
     def repaint(self, conversation: Conversation) -> None:
         """Repaint a conversation's row."""
-        row = self.row_of(conversation)
-        if row >= 0:
-            self.dataChanged.emit(self.index(row), self.index(row))
+        self.repainted.emit(conversation)
 
     def take_found(self, conversations: Iterable[Conversation]) -> None:
         """Add conversations that the store found later."""
@@ -401,31 +314,13 @@ class ConversationList(QAbstractListModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _insert(self, *conversations: Conversation) -> None:
-        if len(conversations) == 1:
-            row = self._row_for(conversations[0])
-            self.beginInsertRows(QModelIndex(), row, row)
-            self._items.insert(row, conversations[0])
-            self.endInsertRows()
-        elif conversations:
-            # Each single change would make the sidebar compare all of its rows.
-            self.beginResetModel()
-            self._items = sorted([*self._items, *conversations], key=self._key)
-            self.endResetModel()
+        self._items = sorted([*conversations, *self._items], key=self._key)
+        self.arranged.emit()
 
     def _resort(self, conversation: Conversation) -> None:
-        row = self.row_of(conversation)
-        target = self._row_for(conversation)
-        if row < 0 or row == target:
-            return
-        below = target + 1 if target > row else target
-        self.beginMoveRows(QModelIndex(), row, row, QModelIndex(), below)
-        self._items.insert(target, self._items.pop(row))
-        self.endMoveRows()
-
-    def _row_for(self, conversation: Conversation) -> int:
-        """Return the row where a conversation belongs among the others."""
-        key = self._key(conversation)
-        return sum(self._key(other) < key for other in self._items if other is not conversation)
+        if self.row_of(conversation) >= 0:
+            self._items.sort(key=self._key)
+            self.arranged.emit()
 
     def _key(self, conversation: Conversation) -> tuple[bool, float, str]:
         return sort_key(conversation, self._order)

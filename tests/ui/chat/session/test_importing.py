@@ -131,11 +131,11 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     some.write_text(f'[{{"mapping":{values}}},{json.dumps(listed[0])}]', encoding="utf-8")
     refused: list[str] = []
     workspace.files.refused.connect(refused.append)
-    before = workspace.conversations.rowCount()
+    before = workspace.conversations.count()
     workspace.files.import_from(too_large)
     await workspace.files.finish()
     assert refused.pop().startswith("large.json is too large: files of up to")
-    assert workspace.conversations.rowCount() == before
+    assert workspace.conversations.count() == before
     monkeypatch.setattr(conversation_imports, "_MAX_BYTES", 1 << 30)
     looked: list[ImportPreview] = []
     workspace.files.imports.looked.connect(looked.append)
@@ -145,4 +145,4 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     workspace.files.imports.take(looked[0], looked[0].new)
     await workspace.files.finish()
     assert refused == []
-    assert workspace.conversations.rowCount() == before + 1
+    assert workspace.conversations.count() == before + 1

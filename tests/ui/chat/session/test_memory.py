@@ -68,8 +68,8 @@ async def test_conversations_that_are_not_in_the_store_stay_in_memory(
 
 async def test_draft_is_saved_while_text_is_typed_without_a_pause(workspace: Workspace) -> None:
     saved: list[str] = []
-    workspace.conversations.dataChanged.connect(
-        lambda: saved.append(workspace.current.conversation.draft)
+    workspace.conversations.repainted.connect(
+        lambda _: saved.append(workspace.current.conversation.draft)
     )
     text = ""
     while not saved:

@@ -216,7 +216,7 @@ async def test_exported_conversations_are_imported_beside_the_existing_ones(
     await files.finish()
     files.import_from(tmp_path / "all.json")
     await files.finish()
-    assert conversations.rowCount() == 2
+    assert conversations.count() == 2
     assert added[0].title == "Counting"
     assert (tmp_path / "c.md").read_text().startswith("# Counting")
     assert (tmp_path / "c.json").read_text() == (tmp_path / "all.json").read_text()
@@ -240,7 +240,7 @@ async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
     files.imports.look_into(tmp_path / "many.json")
     await files.finish()
     assert files.transfers.now is None
-    assert (events, conversations.rowCount()) == ([], 1)
+    assert (events, conversations.count()) == ([], 1)
 
 
 async def test_a_file_that_holds_nothing_is_refused_in_words(
@@ -256,7 +256,7 @@ async def test_a_file_that_holds_nothing_is_refused_in_words(
     await files.finish()
     assert len(said) == 3
     assert "missing.json could not be read: there is no such file or folder." in said
-    assert conversations.rowCount() == 1
+    assert conversations.count() == 1
 
 
 async def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
