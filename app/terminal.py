@@ -135,12 +135,11 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
     return tuple(files)
 
 
-# Downloads a model in the terminal, with a progress bar; Ctrl-C keeps the partial download.
+# Downloads a model in the terminal, with its progress; Ctrl-C keeps the partial download.
 #
 # Main thread; the download itself runs on a thread of its own.
 
 _SHOWN_EACH_S = 0.2
-_BAR_CHARS = 24
 # A stalled transfer does not notice that it was cancelled.
 _CANCELLING_LIMIT_S = 2.0
 
@@ -204,9 +203,7 @@ class _Meter:
                 left = (progress.total_bytes - progress.done_bytes) / rate
         words = download_text(progress, rate, left)
         if progress.total_bytes:
-            done = percent(progress.done_bytes, progress.total_bytes)
-            full = _BAR_CHARS * done // 100
-            words = f"[{'#' * full}{'.' * (_BAR_CHARS - full)}] {done:3}%  {words}"
+            words = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {words}"
         return words[: columns_of(sys.stderr) - 1]
 
 

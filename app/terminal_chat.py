@@ -84,24 +84,26 @@ HELP = """\
 /help              show this (also /?)
 /quit              leave (also /bye, Ctrl-D)
 Ctrl-C ends an answer. A message that begins with a slash is typed with two. It goes on in the next
-line after \\, after Alt-Return, and between \"\"\" and \"\"\"; what is pasted stays one message."""
+line after Alt-Return, and between \"\"\" and \"\"\"; what is pasted stays one message."""
 
 _OTHER_NAMES = {"/bye": "/quit", "/exit": "/quit", "/clear": "/new", "/?": "/help"}
 _WITH_FILES = ("/file", "/save", "/load")
 _MOST_SAVED_BYTES = 100_000_000
 
-# Numbers that ``/set`` takes: the smallest and the greatest value, and whether they are whole.
-_NUMBERS = {
+# The names of ``/set``: for numbers the minimum, the maximum and whether they are whole, for others
+# the field of ``ConversationSettings``.
+_SETTINGS: dict[str, tuple[float, float, bool] | str] = {
     **{option.name: (option.min, option.max, option.is_whole) for option in SAMPLING_OPTIONS},
     **{
         field.name: (field.setting.minimum, field.setting.maximum, field.kind == int | None)
         for field in declared(NewConversation)
         if field.setting.minimum is not None and field.setting.maximum is not None
     },
+    "thinking": "is_thinking",
+    "system": "system_prompt",
 }
-# The names of ``/set``, and the fields of ``ConversationSettings`` that they change.
-_FIELDS = {name: name for name in _NUMBERS} | {"thinking": "is_thinking", "system": "system_prompt"}
-_UNSET = ("default", "none")
+_QUOTES = '"""'
+_PROMPT, _NEXT_LINE = "you> ", "...> "
 
 
 class ChatSession:
@@ -155,10 +157,6 @@ class ChatSession:
         )
         self.conversation.add(message)
         return message, request_for(self.conversation, self.model, message)
-
-    def ask_on(self, answer: ConversationMessage) -> GenerationRequest:
-        """Return the request that goes on with the results of an answer's calls."""
-        return request_for(self.conversation, self.model, answer)
 
     async def fitted(
         self, asked: ConversationMessage, request: GenerationRequest, engine: Engine
@@ -248,8 +246,7 @@ class ChatSession:
                 lines = [f'{number}. "{stop}"' for number, stop in enumerate(typed, 1)]
                 return "\n".join(lines) if lines else "no stops; /stop add S adds one"
             case unknown:
-                near = did_you_mean(unknown, ("add", "remove", "list"))
-                return f"/stop {unknown} is not a command; use add, remove or list.{near}"
+                return f"/stop {unknown} is not a command; use add, remove or list"
 
     def _add_stop(self, value: str) -> str:
         try:
@@ -278,20 +275,20 @@ class ChatSession:
         name, _, value = rest.strip().removeprefix("parameter ").strip().partition(" ")
         name, value = name.replace("-", "_"), value.strip()
         if not name:
-            return "\n".join(f"{name:<20}{self._shown(name)}" for name in _FIELDS)
+            return "\n".join(f"{name:<20}{self._shown(name)}" for name in _SETTINGS)
         if name == "stop":
             return self._add_stop(value)
-        if name not in _FIELDS:
-            near = did_you_mean(name, _FIELDS)
+        if name not in _SETTINGS:
+            near = did_you_mean(name, _SETTINGS)
             return f"there is no setting {name}.{near} /set lists the settings."
-        if value:
-            is_unset = value in _UNSET
-            unset = getattr(ConversationSettings(), _FIELDS[name])
-            self._change(name, unset if is_unset else _setting_value(name, value))
+        if value in ("default", "none"):
+            self._change(name, getattr(ConversationSettings(), _field(name)))
+        elif value:
+            self._change(name, _setting_value(name, value))
         return f"{name} is {self._shown(name)}"
 
     def _shown(self, name: str) -> str:
-        value = getattr(self.conversation.settings, _FIELDS[name])
+        value = getattr(self.conversation.settings, _field(name))
         if isinstance(value, bool):
             cannot = value and self.model is not None and not self.model.can_think
             return f"{'on' if value else 'off'}{', which the model cannot do' if cannot else ''}"
@@ -310,7 +307,7 @@ class ChatSession:
         return self._set(f"thinking {rest.strip() or opposite}")
 
     def _change(self, name: str, value: Any) -> None:
-        settings = replace(self.conversation.settings, **{_FIELDS[name]: value})
+        settings = replace(self.conversation.settings, **{_field(name): value})
         self.conversation.settings = settings
 
     # -- models and files ------------------------------------------------------------------------
@@ -319,10 +316,8 @@ class ChatSession:
         name, names = rest.strip(), paths.model_names()
         if not name:
             present = self.model.id if self.model else ""
-            marks = (
-                "*" if model in (present, present.rpartition("/")[2]) else " " for model in names
-            )
-            return "\n".join(f"{mark} {model}" for mark, model in zip(marks, names, strict=True))
+            current = (present, present.rpartition("/")[2])
+            return "\n".join(f"{'*' if model in current else ' '} {model}" for model in names)
         folder = paths.model_folder(name)
         if not folder.exists():
             near = did_you_mean(name, names)
@@ -337,11 +332,7 @@ class ChatSession:
         return ""
 
     def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
-        """Add files to the next question.
-
-        Raises:
-            CommandError: One cannot be read; none is added.
-        """
+        """Add files to the next question; ``CommandError`` if one cannot be read."""
         added = files_at(files, printer)
         self.conversation.attachments = (*self.conversation.attachments, *added)
 
@@ -372,13 +363,9 @@ class ChatSession:
         return f"saved as {file}"
 
     def _load(self, rest: str) -> str:
-        typed, number = rest.strip(), 1
-        if not typed:
+        if not rest.strip():
             return "/load takes the name of a file"
-        file = _saved_file(typed)
-        head, _, last = typed.rpartition(" ")
-        if head and last.isdecimal() and not file.exists():
-            file, number = _saved_file(head), int(last)
+        file = _saved_file(rest.strip())
         try:
             data = read_bounded(file, _MOST_SAVED_BYTES)
             conversations = conversations_from_json(data.decode("utf-8-sig"))
@@ -386,33 +373,21 @@ class ChatSession:
             return f"not loaded: {file}: {os_cause(error)}"
         except (DamagedFile, UnicodeDecodeError) as error:
             return f"not loaded: {file} holds no conversations of Fullstop ({error})"
-        if not 1 <= number <= len(conversations) or (
-            len(conversations) > 1 and not last.isdecimal()
-        ):
-            lines = [
-                f"{n}. {conversation.title}" for n, conversation in enumerate(conversations, 1)
-            ]
-            return "\n".join([f"/load FILE N takes one of {len(conversations)}:", *lines])
-        self.conversation = conversations[number - 1]
-        self._file = file if len(conversations) == 1 else None
-        return "\n".join([*self._last_words(), *self._loaded_words()])
-
-    def _last_words(self) -> list[str]:
-        """Return the last question and its answer, so that the person sees where it goes on."""
-        last = self.conversation.messages[-2:]
-        return [f"{_PROMPT if message.role == 'user' else ''}{message.text}" for message in last]
-
-    def _loaded_words(self) -> list[str]:
-        conversation = self.conversation
-        counts = (
-            f"{counted(len(conversation.messages), 'message')} and "
-            f"{counted(len(self.stops), 'stop')}"
-        )
-        lines = [f"“{conversation.title}” is loaded: {counts}"]
-        chosen, present = conversation.model, self.model
+        if len(conversations) != 1:
+            count = counted(len(conversations), "conversation")
+            return f"not loaded: {file} holds {count}; the window imports such files"
+        self.conversation, self._file = conversations[0], file
+        lines = [
+            f"{_PROMPT if message.role == 'user' else ''}{message.text}"
+            for message in self.conversation.messages[-2:]
+        ]
+        messages = counted(len(self.conversation.messages), "message")
+        stops = counted(len(self.stops), "stop")
+        lines.append(f"“{self.conversation.title}” is loaded: {messages} and {stops}")
+        chosen, present = self.conversation.model, self.model
         if chosen is not None and present is not None and chosen.name != present.id:
             lines.append(f"it was with {chosen.name}; /model {chosen.name} goes on with that")
-        return lines
+        return "\n".join(lines)
 
     def _new(self, _rest: str) -> str:
         old = self.conversation
@@ -433,47 +408,43 @@ def _parts(line: str) -> tuple[str, str]:
     return _OTHER_NAMES.get(word, word), line.lstrip()[len(word) + 1 :]
 
 
-_QUOTES = '"""'
-
-
-def goes_on(typed: str) -> bool:
-    """Return whether Return begins another line of what was typed, and does not send it."""
-    if _begins_quoted(typed):
-        return typed.count(_QUOTES) % 2 == 1
-    is_command = typed.startswith("/") and not typed.startswith("//")
-    return typed.endswith("\\") and not is_command
-
-
-def _begins_quoted(typed: str) -> bool:
-    return typed.removeprefix("/system").lstrip().startswith(_QUOTES)
+def is_quote_open(typed: str) -> bool:
+    """Return whether Return begins another line of a quoted message, and does not send it."""
+    is_quoted = typed.removeprefix("/system").lstrip().startswith(_QUOTES)
+    return is_quoted and typed.count(_QUOTES) % 2 == 1
 
 
 def unquoted(typed: str) -> str:
-    """Return a text without the quotes that it was typed between, and the line ends beside them."""
+    """Return a text without the quotes around it, and the line ends beside them."""
     inner = typed.strip()
-    is_quoted = inner.startswith(_QUOTES) and inner.endswith(_QUOTES) and len(inner) >= 6
-    # Code that begins and ends with quotes was perhaps pasted; its quotes do not stand alone.
-    if not is_quoted or (inner.count(_QUOTES) > 2 and not inner.startswith(f"{_QUOTES}\n")):
+    if not (inner.startswith(_QUOTES) and inner.endswith(_QUOTES) and len(inner) >= 6):
         return typed
     return inner[3:-3].removeprefix("\n").removesuffix("\n")
 
 
+def _field(name: str) -> str:
+    """Return the field of ``ConversationSettings`` that a name of ``/set`` changes."""
+    field = _SETTINGS[name]
+    return field if isinstance(field, str) else name
+
+
 def _setting_value(name: str, typed: str) -> Any:
     """Return the value of a setting; raise ``CommandError`` if it cannot have that."""
+    limits = _SETTINGS[name]
     if name == "system":
         return unquoted(typed)
-    if name == "thinking":
+    if isinstance(limits, str):
         if typed not in ("on", "off"):
             raise CommandError(f"{name} takes on or off, not {typed}")
         return typed == "on"
-    least, most, is_whole = _NUMBERS[name]
+    low, high, is_whole = limits
     try:
         value = int(typed) if is_whole else float(typed)
     except ValueError:
         kind = "a whole number" if is_whole else "a number"
         raise CommandError(f"{name} takes {kind} or default, not {typed}") from None
-    if not least <= value <= most:
-        raise CommandError(f"{name} is from {least:.17g} to {most:.17g}, not {typed}")
+    if not low <= value <= high:
+        raise CommandError(f"{name} is from {low:.17g} to {high:.17g}, not {typed}")
     return value
 
 
@@ -482,19 +453,12 @@ def _saved_file(typed: str) -> Path:
     return file if file.suffix else file.with_suffix(".json")
 
 
-_PROMPT, _NEXT_LINE = "you> ", "...> "
-
-
 class _Interrupted(Exception):
     """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``, which asyncio treats specially."""
 
 
 def chat(options: ModelOptions, files: Iterable[str] = ()) -> int:
-    """Chat until the person leaves; return the exit code.
-
-    Raises:
-        CommandError: The model cannot be loaded, or a file cannot be read.
-    """
+    """Chat until the user leaves; return the exit code."""
     return asyncio.run(_chat(options, files))
 
 
@@ -532,7 +496,27 @@ async def _converse(
     asking: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
     tools = ChatTools(printer, partial(_read, asking, interrupts))
     try:
-        await _take_turns(engine, session, printer, interrupts, prompt, tools)
+        while not session.has_ended:
+            try:
+                line = await _read(prompt, interrupts, _PROMPT)
+            except EOFError:
+                return
+            if line is None:
+                printer.remark("Ctrl-D or /quit leaves")
+                continue
+            question = session.question(line)
+            if question is not None:
+                await _answer(engine, session, question, printer, interrupts, tools)
+            elif told := await asyncio.to_thread(session.obey, line):
+                printer.remark(told)
+            if session.wanted_tools is not None:
+                name, session.wanted_tools = session.wanted_tools, None
+                try:
+                    printer.remark(await tools.switch(session.conversation, name))
+                except ToolsRefused as error:
+                    printer.remark(str(error))
+            if session.wanted is not None:
+                await _change_model(engine, session, printer, interrupts)
     finally:
         await tools.finish()
 
@@ -545,50 +529,12 @@ def _line_keys() -> "KeyBindings":
 
     keys = KeyBindings()
 
-    @keys.add("enter", filter=Condition(lambda: goes_on(get_app().current_buffer.text)))
-    def _go_on(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if not _begins_quoted(buffer.text):
-            buffer.cursor_position = len(buffer.text)
-            buffer.delete_before_cursor()
-        buffer.insert_text("\n")
-
+    @keys.add("enter", filter=Condition(lambda: is_quote_open(get_app().current_buffer.text)))
     @keys.add("escape", "enter")
     def _begin_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
     return keys
-
-
-async def _take_turns(
-    engine: Engine,
-    session: ChatSession,
-    printer: Printer,
-    interrupts: Interrupts,
-    prompt: "PromptSession[str]",
-    tools: ChatTools,
-) -> None:
-    while not session.has_ended:
-        try:
-            line = await _read(prompt, interrupts, _PROMPT)
-        except EOFError:
-            return
-        if line is None:
-            printer.remark("Ctrl-D or /quit leaves")
-            continue
-        question = session.question(line)
-        if question is not None:
-            await _answer(engine, session, question, printer, interrupts, tools)
-        elif told := await asyncio.to_thread(session.obey, line):
-            printer.remark(told)
-        if session.wanted_tools is not None:
-            name, session.wanted_tools = session.wanted_tools, None
-            try:
-                printer.remark(await tools.switch(session.conversation, name))
-            except ToolsRefused as error:
-                printer.remark(str(error))
-        if session.wanted is not None:
-            await _change_model(engine, session, printer, interrupts)
 
 
 async def _answer(
@@ -624,7 +570,8 @@ async def _answer(
         if not await tools.carry_out(session.conversation, run, interrupts, allowed_calls):
             return
         allowed_calls -= len(run.results)
-        asked, request = answered, session.ask_on(answered)
+        asked = answered
+        request = request_for(session.conversation, session.model, answered)
 
 
 async def _change_model(
@@ -653,13 +600,12 @@ def completer() -> "Completer":
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
     from prompt_toolkit.document import Document
 
-    words = list(dict.fromkeys(re.findall(r"^/\w+", HELP, re.MULTILINE)))
     files = PathCompleter(expanduser=True)
-    below: dict[str, Callable[[], Iterable[str]]] = {
-        "/stop": lambda: ("add", "remove", "list"),
-        "/set": lambda: _FIELDS,
-        "/thinking": lambda: ("on", "off"),
-        "/model": paths.model_names,
+    arguments: dict[str, Iterable[str]] = {
+        "/stop": ("add", "remove", "list"),
+        "/set": _SETTINGS,
+        "/thinking": ("on", "off"),
+        "/model": paths.model_names(),
     }
 
     class Commands(Completer):
@@ -672,11 +618,11 @@ def completer() -> "Completer":
                 return
             if not word.startswith("/"):
                 return
-            begun = rest if has_more else word
-            known = (below[word]() if word in below else ()) if has_more else words
-            for completion in known:
-                if completion.startswith(begun):
-                    yield Completion(completion, -len(begun))
+            typed = rest if has_more else word
+            commands = dict.fromkeys(re.findall(r"^/\w+", HELP, re.MULTILINE))
+            for completion in arguments.get(word, ()) if has_more else commands:
+                if completion.startswith(typed):
+                    yield Completion(completion, -len(typed))
 
     return Commands()
 

@@ -34,19 +34,15 @@ from ui.records.tool_servers import (
 
 _USUAL = ToolPreferences()
 MOST_CALLS = _USUAL.most_calls
-_SHOWN_RESULT_CHARS = 200
-
-Ask = Callable[[str], Awaitable[str | None]]
-"""Shows a question and returns the line that the person types; None after Ctrl-C."""
 
 
 class ChatTools:
     """The tool servers of a chat."""
 
-    def __init__(self, printer: Printer, ask: Ask, host: ToolServers | None = None) -> None:
+    def __init__(self, printer: Printer, ask: Callable[[str], Awaitable[str | None]]) -> None:
         self._printer = printer
         self._ask = ask
-        self._host = host or ToolServers(
+        self._host = ToolServers(
             paths.data_folder(),
             call_timeout_s=lambda: _USUAL.time_out_s,
             max_result_bytes=_USUAL.most_result_kb * 1000,
@@ -101,8 +97,7 @@ class ChatTools:
                 return False
             result = working.result()
             run.results.append(result)
-            shown = result.text[:_SHOWN_RESULT_CHARS]
-            self._printer.remark(shown if shown == result.text else f"{shown}…")
+            self._printer.remark(on_one_line(result.text, 200))
         if len(run.tool_calls) > allowed_calls:
             self._printer.remark(f"paused after {MOST_CALLS} calls; ask to go on")
         return len(run.tool_calls) <= allowed_calls
@@ -156,10 +151,8 @@ class ChatTools:
 
     async def _declined(self, question: ServerQuestion) -> QuestionReply:
         """Show what a server asks; forms are filled in only in the window."""
-        asked = on_one_line(question.message)
-        self._printer.remark(
-            f"{question.server} asks “{asked}”; answer such questions in the window"
-        )
+        message = on_one_line(question.message)
+        self._printer.remark(f"{question.server} asks “{message}”; answer it in the window")
         return QuestionReply("decline")
 
     def _named(self, conversation: Conversation) -> dict[str, ToolInfo]:

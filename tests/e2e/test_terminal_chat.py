@@ -106,14 +106,13 @@ def saved_questions(child: Any, file: Path) -> list[str]:
     "keys",
     few_of(
         [
-            "Count from 1 to 3,\\\rone number per line\r",
             "Count from 1 to 3,\x1b\rone number per line\r",
             '"""\rCount from 1 to 3,\rone number per line\r"""\r',
             "\x1b[200~Count from 1 to 3,\r\none number per line\x1b[201~\r",
         ],
         2,
     ),
-    ids=["backslash", "alt-return", "quotes", "paste"],
+    ids=["alt-return", "quotes", "paste"],
 )
 def test_a_message_of_several_lines_is_sent_as_one(
     chat: Callable[..., Any], tmp_path: Path, keys: str
