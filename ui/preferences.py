@@ -85,7 +85,6 @@ class Declared:
 
     @property
     def name(self) -> str:
-        """The name of the field alone."""
         return self.path.rpartition(".")[2]
 
 
@@ -487,12 +486,10 @@ class Preferences:
 
     @property
     def kept_prompts_bytes(self) -> int:
-        """Bytes of disk for the cached prompts of conversations."""
         return self.kept_prompts_gb * 1_000_000_000
 
     @property
     def kept_traces_bytes(self) -> int:
-        """Bytes of disk for the recorded tokens of answers."""
         return self.kept_traces_mb * 1_000_000
 
 

@@ -44,7 +44,6 @@ class PreferencesState(QObject):
         return self._now
 
     async def finish(self) -> None:
-        """Wait until all changes are saved."""
         self._is_ending = True
         if self._again is not None:
             self._try_again()

@@ -42,7 +42,6 @@ class Application(QApplication):
         self._open = self._quit = None
 
     def event(self, event: QEvent) -> bool:
-        """Handle a request of the system."""
         if event.type() == QEvent.Type.Quit and self._quit is not None:
             self._quit()
             return True

@@ -46,15 +46,12 @@ class RequestFeed(RequestObserver):
         return self._requested_trace()
 
     def requested_content(self) -> Content:
-        """Return that the whole content of a request is recorded."""
         return EVERYTHING
 
     def request_began(self, record: RequestRecord) -> None:
-        """Record a request."""
         self._put((entry_of(record), {}))
 
     def request_advanced(self, record: RequestRecord) -> None:
-        """Record which model answers a request, and its answers."""
         entry = dataclasses.replace(
             entry_of(record),
             model=record.model,
@@ -64,7 +61,6 @@ class RequestFeed(RequestObserver):
         self._put((entry, {}))
 
     def request_ended(self, record: RequestRecord) -> None:
-        """Record the end of a request."""
         entry = ended_entry_of(record)
         runs = zip(entry.answers, _finished(record), strict=True)
         traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}

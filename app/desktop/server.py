@@ -60,7 +60,6 @@ class LocalServer:
         self._url = ""
 
     async def start(self) -> str:
-        """Start serving and return the address."""
         config = await self._config()
         self._note(config, await asyncio.to_thread(self._start, config))
         return self._url
@@ -153,7 +152,6 @@ class LocalServer:
             raise OSError(str(error)) from error
 
     def _note(self, config: ServerConfig, address: Address) -> None:
-        """Remember how the server is reached."""
         is_on_network = config.host == NETWORK_HOST
         self._url = f"http://{own_address()}:{address.port}" if is_on_network else address.url
         self._key = config.api_key

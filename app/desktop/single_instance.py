@@ -71,7 +71,6 @@ class SingleInstance(QObject):
         return is_sent
 
     def release(self) -> None:
-        """Release the lock for the next start."""
         self._server.close()
         self._lock.unlock()
 

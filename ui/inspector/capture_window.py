@@ -327,15 +327,12 @@ class CaptureWindow(OwnWindow):
         self.source.setFocus()  # an answer can be pasted as soon as the window opens
 
     def paste_capture(self) -> None:
-        """Read the text on the clipboard."""
         self.source.set_capture(copied_text())
 
     def open_file(self, path: Path) -> None:
-        """Read a file."""
         start_task(self, self._open(path), "open a capture")
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         self._delay.stop()
         await finish_tasks(self)
 

@@ -122,7 +122,6 @@ class ShownPrompt(QObject):
             start_task(self, self._read(shown, shown.request), "read a prompt")
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
@@ -170,7 +169,6 @@ class WhatIf(QObject):
         self.stops.mode_changed.connect(self._delay.start)
 
     def set_recording(self, recording: Recording | None) -> None:
-        """Try stop lists on another run, beginning with that run's own list."""
         self.recording = recording
         self.outcome = self._played = None
         self._serial += 1
@@ -179,7 +177,6 @@ class WhatIf(QObject):
         self.outcome_changed.emit()
 
     def reset(self) -> None:
-        """Go back to the run's own list."""
         rules = StopRules() if self.recording is None else self.recording.rules
         entries = [StopEntry(stop).within(rules.scope_of(stop)) for stop in rules.stops]
         self.stops.replace_all(entries, "Use the Run’s List")
@@ -200,7 +197,6 @@ class WhatIf(QObject):
         return lambda: to_json(case, question)
 
     async def finish(self) -> None:
-        """Wait until a running replay has ended."""
         self._delay.stop()
         await finish_tasks(self)
 
@@ -318,7 +314,6 @@ class Inspector(QObject):
             start_task(self, self._try_lists(shown), "gather the tokens of a run")
 
     def show_open_conversation(self) -> None:
-        """Go back to the run that the window shows."""
         self._show_chat(self.workspace.current.shown_run)
 
     def show_request(self, entry: RequestEntry, choice: int = 0) -> None:
@@ -330,7 +325,6 @@ class Inspector(QObject):
             self.show(shown_answer(entry, answer, self.traces.get(answer.run_id)))
 
     def choose(self, choice: int) -> None:
-        """Show another of the answers to the shown request."""
         if self._request is not None and choice != self.choice:
             self.show_request(self._request, choice)
 
@@ -344,11 +338,9 @@ class Inspector(QObject):
         return [f"Answer {number} of {len(ends)}: {end}" for number, end in enumerate(ends, 1)]
 
     def open_file(self, path: Path) -> None:
-        """Show the saved run in a file, or say why the file is not a saved run."""
         start_task(self, self._open(path), "open a saved run")
 
     def open_run(self, shown: ShownRun) -> None:
-        """Show a run of the list."""
         if shown.source is RunSource.CHAT:
             self.workspace.show_run(shown.run)
             self._show_chat(shown.run)
@@ -377,7 +369,6 @@ class Inspector(QObject):
             self.workspace.ask(ConversationController.regenerate, message)
 
     def earlier_runs(self) -> list[ShownRun]:
-        """Return the other runs of the open conversation, newest first, to compare with."""
         return self.known.of_conversation(None if self.shown is None else self.shown.run)
 
     # -- what can be done ------------------------------------------------------------------
@@ -398,13 +389,11 @@ class Inspector(QObject):
             start_task(self, self._save(path, render), "save a case")
 
     def save_run(self, path: Path) -> None:
-        """Write the run to a file, with the stop list that it had."""
         shown = self.shown
         if shown is not None and shown.can_be_replayed:
             start_task(self, self._save(path, lambda: saved_run(shown)), "save a run")
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await self.what_if.finish()
         await self.prompt.finish()
         await finish_tasks(self)

@@ -109,7 +109,6 @@ class RunBar(QWidget):
         )
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show where a run comes from, and offer what can be done with it."""
         is_elsewhere = shown is not None and shown.source is not RunSource.CHAT
         source = f"From {shown.source}" if shown is not None and is_elsewhere else ""
         if shown is not None and shown.name:
@@ -193,7 +192,6 @@ class VerdictHead(QWidget):
         self.show_run(None)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show why a run ended, or what it is doing."""
         for action in self._actions:
             action.hide()
         self.figures.setText("")
@@ -232,7 +230,6 @@ class VerdictHead(QWidget):
             self._offer(shown)
 
     def refresh(self) -> None:
-        """Show what the shown run is doing now."""
         self.show_run(self._inspector.shown)
 
     # -- what can be done ------------------------------------------------------------------
@@ -380,7 +377,6 @@ class InspectorWindow(OwnWindow):
         return next(part for part in self._tabs if isinstance(part, kind))
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         for part in self._tabs:
             await part.finish()
         await self.inspector.finish()
@@ -388,7 +384,6 @@ class InspectorWindow(OwnWindow):
     # -- Qt's side -------------------------------------------------------------------------
 
     def compare_with(self, run: Run) -> None:
-        """Compare the shown run with another one of the conversation."""
         self.compare.choose(run)
         self.tabs.setCurrentWidget(self.compare)
 

@@ -177,7 +177,6 @@ class Probing(QObject):
         self.report: Report | None = None
 
     def start(self, options: ProbeOptions) -> None:
-        """Probe a server, unless a probe is running."""
         if self.stage == "running":
             return
         if not options.url:
@@ -195,7 +194,6 @@ class Probing(QObject):
             self._task.cancel()
 
     async def finish(self) -> None:
-        """Cancel the background work and wait for its end."""
         self.cancel()
         await finish_tasks(self)
 
@@ -284,7 +282,6 @@ class ProbeWindow(OwnWindow):
         self.url.setFocus()
 
     async def finish(self) -> None:
-        """Cancel the running probe, and wait for its end."""
         await self.probing.finish()
         await finish_tasks(self)
 

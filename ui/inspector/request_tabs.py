@@ -95,7 +95,6 @@ class PromptTab(InspectorTab):
         current_theme().changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Clear the prompt of the previous run."""
         self.page.clear()
         if self.isVisible():
             self._ask()
@@ -189,7 +188,6 @@ class ApiTab(InspectorTab):
         self.copy.clicked.connect(lambda: copy_from(self.copy, self._text()))
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show another run's request and answer."""
         if shown is not self._rendered:
             self._views, self._rendered = [], None
             self._refresh()
@@ -202,7 +200,6 @@ class ApiTab(InspectorTab):
         self._ask()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     def _ask(self) -> None:

@@ -63,7 +63,6 @@ class TimingTab(InspectorTab):
         current_theme().changed.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show another run's times."""
         self._shown = shown
         self._refresh()
 
@@ -236,7 +235,6 @@ class CompareTab(InspectorTab):
         current_theme().changed.connect(self._compare)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Offer the other runs to compare with."""
         if self.isVisible():
             self._fill()
 
@@ -248,13 +246,11 @@ class CompareTab(InspectorTab):
             self.choice.setCurrentIndex(row)
 
     def choose_shown(self, other: ShownRun) -> None:
-        """Compare with a run of another conversation."""
         self._picked = other
         self._fill()
         self.choice.setCurrentIndex(0)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """List the runs that can be compared now."""
         super().showEvent(event)
         self._fill()
 
@@ -350,7 +346,6 @@ class RunTable(QAbstractTableModel):
         self._shown_id: str | None = None
 
     def show_runs(self, runs: Sequence[ShownRun], shown_id: str | None) -> None:
-        """List these runs."""
         self.beginResetModel()
         self._runs, self._shown_id = list(runs), shown_id
         self.endResetModel()
@@ -377,7 +372,6 @@ class RunTable(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return the text of a cell."""
         shown = self.run_at(index.row())
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(index.column())
@@ -436,7 +430,6 @@ class RunsTab(InspectorTab):
             self._ask()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Show a run with Return, and compare with it with Ctrl+Return."""
         if watched is self.table and isinstance(event, QKeyEvent):
             is_pressed = event.type() == QEvent.Type.KeyPress
             if is_pressed and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -451,7 +444,6 @@ class RunsTab(InspectorTab):
         self._ask()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     def _ask(self) -> None:

@@ -217,7 +217,6 @@ class Tape:
         self.cut, self.matched = self._ends()
 
     def spans(self) -> Iterator[Span]:
-        """Yield the text piece by piece."""
         for row, (token, text) in enumerate(zip(self.tokens, self.texts, strict=True)):
             if not text:
                 yield Span(row, chip_text(token), self._chip_marks(row), is_chip=True)

@@ -236,14 +236,12 @@ class MatcherTab(InspectorTab):
         current_theme().changed.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show another run's stops."""
         self._shown = shown
         self._is_stale = True
         if self.isVisible():
             self._refresh()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -347,7 +345,6 @@ class WhatIfTab(InspectorTab):
         self._refresh()
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show whether anything can be tried on a run."""
         if self.isVisible():
             self._inspector.try_lists()
         self._refresh()
@@ -494,12 +491,10 @@ class EndingTab(InspectorTab):
         column(self.note, (self.curve, 1), Stretch(0), spacing=10, margins=(0, 12, 0, 0), on=self)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show another run's odds."""
         self._shown = shown
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Show the odds of the tokens that have arrived."""
         shown = self._shown
         odds = None
         if shown is not None and shown.trace is not None and self.isVisible():
@@ -535,19 +530,16 @@ class OddsCurve(QWidget):
         current_theme().changed.connect(self.update)
 
     def show_odds(self, odds: EndingOdds | None) -> None:
-        """Draw these odds."""
         self._odds = odds
         self.setAccessibleName("Probability of ending" if odds is None else odds.sentence)
         self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Choose the token that was clicked."""
         position = self._index_at(event.position().x())
         if position is not None and self._odds is not None:
             self.token_chosen.emit(self._odds.first_index + position)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Show the probability under the mouse in a tooltip."""
         position = self._index_at(event.position().x())
         if position is not None and self._odds is not None:
             number = self._odds.first_index + position + 1

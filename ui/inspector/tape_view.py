@@ -67,7 +67,6 @@ class TapeLegend(ElidedLabel):
         self.hide()
 
     def show_kinds(self, kinds: Sequence[MarkKind]) -> None:
-        """Explain these kinds of marks."""
         text = "  ·  ".join(kind.value for kind in kinds)
         self.setText(text)
         self.setAccessibleName(f"Marks on the tape: {text}" if text else "Marks on the tape")
@@ -121,12 +120,10 @@ class TapeView(QTextEdit):
 
     @property
     def tape(self) -> Tape | None:
-        """What is drawn."""
         return self._tape
 
     @property
     def mark_kinds(self) -> list[MarkKind]:
-        """The kinds of marks on the tape."""
         return [kind for kind in MarkKind if kind in self._kinds]
 
     @property
@@ -135,12 +132,10 @@ class TapeView(QTextEdit):
         return self._chosen
 
     def show_trace(self, trace: RunTrace | None) -> None:
-        """Draw a run from its beginning."""
         self._trace = trace
         self._draw_again()
 
     def catch_up(self) -> None:
-        """Draw the tokens that have arrived since the last time."""
         trace = self._trace
         if trace is None or not trace.tokens:
             return
@@ -157,7 +152,6 @@ class TapeView(QTextEdit):
         return self._tokens[position] if 0 <= position < len(self._tokens) else None
 
     def choose(self, position: int) -> None:
-        """Choose a token by its place on the tape."""
         if position == self._chosen or not -1 <= position < len(self._tokens):
             return
         self._chosen = position
@@ -168,20 +162,17 @@ class TapeView(QTextEdit):
         self.token_chosen.emit(position)
 
     def choose_token(self, index: int) -> None:
-        """Choose a token by its number in the run."""
         if self._tokens and 0 <= index - self._tokens[0].index < len(self._tokens):
             self.choose(index - self._tokens[0].index)
             self._go_to_chosen()
             self.ensureCursorVisible()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Choose the token under the mouse."""
         super().mouseMoveEvent(event)
         position = self.cursorForPosition(event.position().toPoint()).position()
         self.choose(bisect_right(self._begins, position) - 1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Go from token to token with the arrow keys."""
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
         positions = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: len(self._tokens) - 1}
         key = Qt.Key(event.key())
@@ -333,7 +324,6 @@ class TapeView(QTextEdit):
         self._kinds.add(kind)
 
     def _mark_chosen(self) -> None:
-        """Mark the chosen token."""
         colors, selections = current_theme().colors, []
         if self._chosen >= 0:
             mark = QTextEdit.ExtraSelection()

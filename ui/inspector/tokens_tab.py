@@ -60,7 +60,6 @@ class TokenTable(QAbstractTableModel):
         self.hidden_rows = 0
 
     def show_trace(self, trace: RunTrace | None) -> None:
-        """Show another run's tokens."""
         self._trace = trace
         self._fill()
 
@@ -71,7 +70,6 @@ class TokenTable(QAbstractTableModel):
             self._fill()
 
     def catch_up(self) -> None:
-        """Take the tokens that have arrived since the last time."""
         trace = self._trace
         if trace is None or not trace.tokens:
             return
@@ -128,7 +126,6 @@ class TokenTable(QAbstractTableModel):
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return a cell's text or alignment."""
         if role == DISPLAY:
             return cell(self._shown[index.row()], index.column(), self._stops)
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in _NUMBERS:
@@ -224,7 +221,6 @@ class TokensTab(InspectorTab):
         self.table.selectionModel().currentRowChanged.connect(self._choose)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Show another run's tokens."""
         self.model.show_trace(None if shown is None else shown.trace)
         self._refresh_note()
 

@@ -61,7 +61,6 @@ class IconButton(QToolButton):
         self.show_icon(name, accessible_name, keys)
 
     def show_icon(self, name: str, accessible_name: str, keys: str = "") -> None:
-        """Show another icon with another name."""
         self._name = name
         self.setAccessibleName(accessible_name)
         self.setToolTip(with_keys(accessible_name, keys))
@@ -91,7 +90,6 @@ class ChipButton(QPushButton):
         self._tint()
 
     def set_label(self, text: str, accessible_name: str) -> None:
-        """Show other words."""
         self._text = f"\u2009{text}"  # Qt leaves too little between icon and text
         self.setText("" if self._is_compact else self._text)
         self.setAccessibleName(accessible_name)
@@ -127,7 +125,6 @@ class IconBadge(QLabel):
         current_theme().changed.connect(self.update)
 
     def show_icon(self, name: str, tone: Tone) -> None:
-        """Show another icon in another tone."""
         self._name, self._tone = name, tone
         self.update()
 
@@ -235,7 +232,6 @@ class UndoBar(QFrame):
         self._timer.start()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the button beside the words, or below them."""
         super().resizeEvent(event)
         self._arrange()
 

@@ -282,7 +282,6 @@ class SearchedText:
         self._unfold = unfold
 
     def count(self, query: Highlight) -> int:
-        """Return how often the words occur in it, folded or not."""
         if self._lines is None:
             return self._shown(query)
         pattern = terms_pattern(query.terms, query.has_case)
@@ -326,7 +325,6 @@ class SearchedLabel:
         self._label = label
 
     def count(self, query: Highlight) -> int:
-        """Return how often the words occur in it."""
         if not query.terms:
             return 0
         pattern = terms_pattern(query.terms, query.has_case)

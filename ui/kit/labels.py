@@ -68,7 +68,6 @@ class WrappedLabel(QLabel):
         return self._whole
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Show another text."""
         self._whole = text
         super().setText(breakable(text))
 
@@ -178,7 +177,6 @@ class ElidedButton(QPushButton):
         return self._whole
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Show other words."""
         self._whole = text
         self.updateGeometry()
         self._elide()
@@ -192,7 +190,6 @@ class ElidedButton(QPushButton):
         return QSize(min(hint.width() + minimum, self.sizeHint().width()), hint.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Shorten the words to the width."""
         super().resizeEvent(event)
         self._elide()
 
@@ -241,7 +238,6 @@ class StatusPill(QWidget):
         current_theme().changed.connect(self.update)
 
     def show_state(self, word: str, icon: str, tone: Tone) -> None:
-        """Show another state."""
         self.word, self._icon, self._tone = word, icon, tone
         self.setAccessibleName(f"{self._label}: {word}")
         self.updateGeometry()
@@ -284,11 +280,9 @@ class FactTable(QWidget):
         self._grid.setColumnMinimumWidth(0, 84)
 
     def clear(self) -> None:
-        """Remove all rows."""
         clear_layout_of(self)
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
-        """Add a row and return its value's label."""
         row = self._grid.rowCount()
         title = label(name, "muted", 0.95)
         shown = label(value, "chip" if is_code else "", 0.95, is_wrapped=True)
@@ -306,7 +300,6 @@ class FactTable(QWidget):
         return shown
 
     def add_struck(self, name: str, value: str) -> None:
-        """Add a row with a value that was cut off."""
         shown = self.add(name, value, is_code=True)
         shown.setProperty("role", "struck")
         font = QFont(shown.font())
@@ -325,6 +318,5 @@ class FigureTile(QFrame):
         column(self._value, label(name, "muted", 0.88), spacing=1, margins=(10, 8, 10, 8), on=self)
 
     def show_value(self, value: str) -> None:
-        """Show another figure."""
         self._value.setText(value)
         self.setAccessibleName(f"{self._name}: {value}")

@@ -170,7 +170,6 @@ class FlowLayout(QLayout):
         self._items.append(item)
 
     def count(self) -> int:
-        """Return the number of items."""
         return len(self._items)
 
     def itemAt(self, index: int) -> QLayoutItem | None:  # noqa: N802
@@ -178,7 +177,6 @@ class FlowLayout(QLayout):
         return self._items[index] if 0 <= index < len(self._items) else None
 
     def takeAt(self, index: int) -> QLayoutItem | None:  # noqa: N802
-        """Remove an item and return it."""
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:  # noqa: N802 - Qt's name
@@ -192,7 +190,6 @@ class FlowLayout(QLayout):
         return self._arrange(QRect(0, 0, width, 0), is_real=False)
 
     def setGeometry(self, rect: QRect) -> None:  # noqa: N802 - Qt's name
-        """Place the items."""
         super().setGeometry(rect)
         self._arrange(rect, is_real=True)
 
@@ -202,7 +199,6 @@ class FlowLayout(QLayout):
         return QSize(width, max((hint.height() for hint in hints), default=0))
 
     def minimumSize(self) -> QSize:  # noqa: N802 - Qt's name
-        """Return the size of the largest item."""
         minimum = QSize(0, 0)
         for item in self._items:
             minimum = minimum.expandedTo(item.minimumSize())

@@ -95,7 +95,6 @@ class RowDelegate(QStyledItemDelegate):
         return QSize(120, self.height_px(1 + has_two))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the row."""
         content = self.content(index)
         if content is None:
             return
@@ -181,7 +180,6 @@ class CellDelegate(QStyledItemDelegate):
     """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw the ground of a selected row, and the text."""
         self.initStyleOption(option, index)
         is_selected = option.state & option.state.State_Selected
         roles = option.palette.ColorRole
@@ -247,11 +245,9 @@ class RowsView(QTableView):
         self._show_chosen_columns()
 
     def selected_rows(self) -> list[int]:
-        """Return the selected rows, in order."""
         return sorted(index.row() for index in self.selectionModel().selectedRows())
 
     def add_copy(self, label: str, text: Callable[[list[int]], str]) -> QAction:
-        """Add an action that copies the selected rows as text."""
         action = QAction(label, self)
         action.setShortcut(QKeySequence.StandardKey.Copy)
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)

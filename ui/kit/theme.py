@@ -376,7 +376,6 @@ class Theme(QObject):
         self.set_mode(mode)
 
     def set_mode(self, mode: ThemeMode) -> None:
-        """Follow the system, or use the light or dark palette."""
         self.mode = mode
         schemes = {
             "system": Qt.ColorScheme.Unknown,
@@ -393,7 +392,6 @@ class Theme(QObject):
             self._refresh()
 
     def set_text_size(self, percent: int) -> None:
-        """Zoom the text of messages to this percentage."""
         if percent != self.text_percent:
             self.changing.emit()
             self.text_percent = percent
@@ -406,7 +404,6 @@ class Theme(QObject):
         return font
 
     def set_code_look(self, look: CodeLook) -> None:
-        """Wrap the lines of code, or number them, in all windows."""
         if look != self.code_look:
             self.code_look = look
             self.changed.emit()

@@ -145,7 +145,6 @@ class Popover(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
 
@@ -183,7 +182,6 @@ class OwnWindow(QWidget):
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus in reading order."""
         return move_focus(self, is_next)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -192,7 +190,6 @@ class OwnWindow(QWidget):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open the first file."""
         files = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
         if self._opens is not None and files:
             self._opens(Path(files[0]))

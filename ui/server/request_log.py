@@ -165,11 +165,9 @@ class RequestTable(QAbstractTableModel):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter is set."""
         return bool(self._text or self._dialect or self._errors_only)
 
     def entries(self) -> Sequence[RequestEntry]:
-        """Return the shown entries, oldest first."""
         return tuple(self._rows)
 
     def row_of(self, request_id: str) -> int:
@@ -177,7 +175,6 @@ class RequestTable(QAbstractTableModel):
         return next((n for n, entry in enumerate(self._rows) if entry.id == request_id), -1)
 
     def refresh(self) -> None:
-        """Show the log as it is now."""
         if not self._is_shown:
             return
         self._timer.stop()
@@ -225,7 +222,6 @@ class RequestTable(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return what a cell says."""
         # A repaint asks for about ten roles of every cell, so this compares and looks up only.
         if role == DISPLAY:
             return self._cells_of(self._rows[index.row()])[index.column()]
@@ -336,7 +332,6 @@ class _ToneDelegate(CellDelegate):
     """Colors status and stop by the request's outcome, which the text also names."""
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Give the text its color."""
         super().initStyleOption(option, index)
         entry = index.data(ENTRY_ROLE)
         color = self._color_of(entry, RequestColumn(index.column()))
@@ -391,7 +386,6 @@ class RequestLogPanel(QWidget):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait for an export that is being written."""
         await finish_tasks(self)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -501,7 +495,6 @@ class RequestLogPanel(QWidget):
         choose_target(self, title, self.export_to, name="requests.jsonl", filters=[_JSON_LINES])
 
     def export_to(self, path: Path) -> None:
-        """Write the shown requests to a file, in the background."""
         start_task(self, self._export(path, tuple(self.table.entries())), "export of requests")
 
     async def _export(self, path: Path, entries: tuple[RequestEntry, ...]) -> None:

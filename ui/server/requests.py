@@ -109,17 +109,14 @@ class RequestEntry:
 
     @property
     def ends(self) -> tuple[Finished, ...]:
-        """How its answers ended."""
         return tuple(answer.finished for answer in self.answers)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still being answered."""
         return self.status is None
 
     @property
     def is_error(self) -> bool:
-        """Whether it was refused or failed, or its client disconnected."""
         return self.status is not None and self.status >= 400
 
     @property
@@ -130,7 +127,6 @@ class RequestEntry:
 
     @property
     def output_tokens(self) -> int:
-        """Tokens of all its answers, so far."""
         written = sum(answer.written_tokens for answer in self.running)
         return written + sum(end.usage.output_tokens for end in self.ends)
 
@@ -141,7 +137,6 @@ class RequestEntry:
 
     @property
     def cached_tokens(self) -> int:
-        """The prompt tokens that came from a cache."""
         return sum(usage.cached_tokens for usage in self._usages)
 
     @property
@@ -152,13 +147,11 @@ class RequestEntry:
 
     @property
     def first_token_s(self) -> float | None:
-        """The time to the first token of any of its answers."""
         times = [e.timing.first_token_s for e in self.ends if e.timing.first_token_s is not None]
         return min(times, default=None)
 
     @property
     def tokens_per_s(self) -> float | None:
-        """The speed of its answers together."""
         speeds = [tokens_per_s(end.usage, end.timing) for end in self.ends]
         known = [speed for speed in speeds if speed is not None]
         return sum(known) if known else None
@@ -276,13 +269,11 @@ class RequestLog(QObject):
             self._paces.pop(entry.id, None)
 
     def set_paused(self, is_paused: bool) -> None:
-        """Stop listing new requests, or list them again."""
         if is_paused != self.is_paused:
             self.is_paused = is_paused
             self.pause_changed.emit()
 
     def clear(self) -> None:
-        """Delete all entries."""
         self._entries.clear()
         self._open.clear()
         self._paces.clear()

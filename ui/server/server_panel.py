@@ -56,7 +56,6 @@ class ApiKeyState(QObject):
         return self.location != "none"
 
     def look(self) -> None:
-        """Find out, in the background, whether there is a key."""
         start_task(self, self._look(), "look for the API key")
 
     def renew(self) -> None:
@@ -64,7 +63,6 @@ class ApiKeyState(QObject):
         self._begin(self._renew(), "new API key")
 
     def forget(self) -> None:
-        """Delete the key."""
         self._begin(self._forget(), "forget the API key")
 
     def hide_key(self) -> None:
@@ -74,7 +72,6 @@ class ApiKeyState(QObject):
             self.changed.emit()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -157,7 +154,6 @@ class ServerPanel(QObject):
         self._is_ending = True
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await self.key.finish()
 
     def _remember(self) -> None:
@@ -220,7 +216,6 @@ class AgentMenu(QObject):
         panel.switch.changed.connect(self._go_on)
 
     def fill(self, menu: QMenu) -> None:
-        """Add an entry for each agent."""
         for word, title in self._titles.items():
             add_entry(menu, escape_mnemonics(title), partial(self.copy, word))
 

@@ -106,7 +106,6 @@ class ServerSwitch(QObject):
             self._start_following()
 
     async def finish(self) -> None:
-        """Stop the server and wait for it."""
         self.turn(False)
         await finish_tasks(self)
 

@@ -545,7 +545,6 @@ class ServerWindow(OwnWindow):
         self._refresh()
 
     async def finish(self) -> None:
-        """Cancel the background work and wait for its end."""
         for task in list(self._replaying):
             task.cancel()
         await finish_tasks(self)
@@ -643,7 +642,6 @@ class ServerWindow(OwnWindow):
             self._show_problem(f"The request could not be sent again: {os_cause(error)}.")
 
     def _show_menu(self, entry: RequestEntry, position: QPoint) -> None:
-        """Offer what can be done with a request."""
         menu = context_menu(self, "The request")
         empty_menu(menu)
         if entry.running:

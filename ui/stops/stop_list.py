@@ -54,11 +54,9 @@ class StopListChange(QUndoCommand):
         self._row = row
 
     def redo(self) -> None:
-        """Show the list after the change."""
         self._show(self._after, self._row)
 
     def undo(self) -> None:
-        """Show the list before the change."""
         self._show(self._before, min(self._row, len(self._before) - 1))
 
 
@@ -155,7 +153,6 @@ class StopListModel(StopRows):
         return True
 
     def fix(self, row: int) -> None:
-        """Apply the first fix that a remark on a row offers."""
         remark = next((remark for remark in self.remarks_on(row) if remark.fix), None)
         if remark is None:
             return
@@ -165,7 +162,6 @@ class StopListModel(StopRows):
         self._change(row, f"fix {quoted(remark.fixed, 16)}", self._typed(row, remark.fixed))
 
     def ensure(self, sequence: str) -> None:
-        """Add a sequence to the list unless it is there and enabled."""
         if not any(entry.stop.text == sequence and entry.is_enabled for entry in self._entries):
             self.add_sequence(sequence)
 
@@ -187,7 +183,6 @@ class StopListModel(StopRows):
         return self._change(row, f"Edit {quoted(sequence, 16)}", self._typed(row, sequence))
 
     def set_enabled(self, row: int, is_enabled: bool) -> None:
-        """Switch a row on or off."""
         entry = self._entries[row]
         if entry.is_enabled != is_enabled:
             verb = "Enable" if is_enabled else "Disable"
@@ -195,14 +190,12 @@ class StopListModel(StopRows):
             self._change(row, what, replace(entry, is_enabled=is_enabled))
 
     def set_scope(self, row: int, scope: StopScope) -> None:
-        """Choose where a sequence applies."""
         entry = self._entries[row]
         if entry.scope is not scope:
             what = f"Change Scope of {quoted(entry.stop.text, 16)}"
             self._change(row, what, entry.within(scope))
 
     def set_option(self, row: int, option: StopOption, value: Any) -> None:
-        """Choose another option of a stop."""
         entry = self._entries[row]
         what = f"Change {quoted(entry.stop.text, 16)}"
         self._change(row, what, replace(entry, stop=replace(entry.stop, **{option.name: value})))
@@ -229,7 +222,6 @@ class StopListModel(StopRows):
     # -- the change itself -----------------------------------------------------------------
 
     def show_entries(self, entries: Sequence[StopEntry], row: int) -> None:
-        """Show another list (called by undo and redo)."""
         if len(entries) == len(self._entries):
             self._entries = list(entries)
             self._repaint()

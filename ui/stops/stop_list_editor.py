@@ -129,7 +129,6 @@ class StopDelegate(QStyledItemDelegate):
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        """Fill the cell."""
         editor.setGeometry(option.rect.adjusted(0, 3, 0, -3))
 
     def editorEvent(
@@ -215,7 +214,6 @@ class StopTable(QTableView):
         return QSize(240, min(max(rows, 1), _MAX_ROWS_SHOWN) * _ROW_PX + frame)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Remove, switch and move rows by keyboard."""
         index = self.currentIndex()
         is_alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
@@ -242,7 +240,6 @@ class StopTable(QTableView):
             self.choose_scope(index)
 
     def choose_scope(self, index: QModelIndex) -> None:
-        """Show a menu of where a row can apply."""
         model = self.model()
         assert isinstance(model, StopListModel)
         menu = context_menu(self, "Where this sequence applies")
@@ -357,19 +354,15 @@ class ImportExportMenu(QMenu):
         self.aboutToShow.connect(self._refresh)
 
     def show_model(self, model: StopListModel) -> None:
-        """Work on another list."""
         self._model = model
 
     async def finish(self) -> None:
-        """Wait until reading and writing have ended."""
         await finish_tasks(self)
 
     def import_from(self, path: Path) -> None:
-        """Add the sequences of a file."""
         start_task(self, self._import(path), "import a stop list")
 
     def export_to(self, path: Path) -> None:
-        """Write the enabled sequences to a file."""
         start_task(self, self._export(path, self._counting()), "export a stop list")
 
     async def _import(self, path: Path) -> None:
@@ -480,7 +473,6 @@ class StopListEditor(QWidget):
         self._connect_signals()
 
     def show_model(self, model: StopListModel) -> None:
-        """Edit another list."""
         self._model = model
         self.table.setModel(model)
         self.import_export.show_model(model)

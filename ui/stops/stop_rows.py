@@ -384,7 +384,6 @@ class StopRows(QAbstractTableModel):
     # -- reading ---------------------------------------------------------------------------
 
     def entries(self) -> list[StopEntry]:
-        """Return the rows, in their order."""
         return list(self._entries)
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
@@ -445,7 +444,6 @@ class StopRows(QAbstractTableModel):
         return self._with_escapes or needs_escapes(self._entries[row].stop.text)
 
     def remarks_on(self, row: int) -> list[Remark]:
-        """Return the remarks on a row, most important first."""
         return remarks(self._entries, row, self._history, self._special_tokens)
 
     # -- model and history -----------------------------------------------------------------
@@ -455,13 +453,11 @@ class StopRows(QAbstractTableModel):
         self._tokens.use(tokenize, self._sequences())
 
     def set_special_tokens(self, texts: Iterable[str]) -> None:
-        """Set the texts of the model's special tokens."""
         self._special_tokens = frozenset(texts)
         self._repaint()
         self.remarks_changed.emit()
 
     def set_history(self, history: StopHistory) -> None:
-        """Set the history from which counts and remarks are computed."""
         self._history = history
         self._repaint()
         self.remarks_changed.emit()

@@ -71,7 +71,6 @@ class RemovableRows(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the entries as they are now."""
         clear_layout_of(self)
         self.buttons = []
         column = self.layout()
@@ -134,7 +133,6 @@ class KeptPromptsRow(QWidget):
         preferences.changed.connect(self._refresh)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Read the size from the disk."""
         super().showEvent(event)
         self._refresh()
 
@@ -215,7 +213,6 @@ class PreferencesDialog(QDialog):
         preferences.keeping_failed.connect(self._show_problem)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def _fit(self) -> None:
@@ -229,7 +226,6 @@ class PreferencesDialog(QDialog):
         self.adjustSize()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Apply the typed text when the window closes."""
         super().hideEvent(event)
         for take in self._take_texts:
             take()
@@ -360,7 +356,6 @@ class _Page(QWidget):
         self._grid.addWidget(control, row, 1, Qt.AlignmentFlag(0) if is_tall else left | middle)
 
     def add_hint(self, text: str) -> None:
-        """Add an explanation."""
         row = self._grid.rowCount()
         self._grid.addWidget(label(text, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)
 

@@ -493,7 +493,6 @@ class MarkdownWriter:
 
     @property
     def decorations(self) -> list[Decoration]:
-        """The decorations to paint beneath the written text."""
         keys = [Decoration("key", start, end) for start, end in self._inline.keys]
         # In the order in which they begin: a part that can be folded is noted at its end.
         return sorted(

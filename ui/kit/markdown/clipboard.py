@@ -168,7 +168,6 @@ class _Page:
     is_code: bool = False
 
     def add(self, block: QTextBlock, start: int, end: int) -> None:
-        """Add a paragraph, a heading, an item of a list, or a line of code."""
         form = block.blockFormat()
         depth, mark = form.intProperty(DEPTH_PROPERTY), form.stringProperty(MARK_PROPERTY)
         if form.hasProperty(CODE_PROPERTY):

@@ -54,7 +54,6 @@ class GrowingText:
         return self._pictures
 
     def show(self, text: str) -> None:
-        """Replace the present text by another one."""
         if not text.startswith(self.source):
             self._turned.clear()
         self.source = text
@@ -67,7 +66,6 @@ class GrowingText:
         self._tail += text
 
     def finish(self) -> None:
-        """Write the rest of the text, which is complete now."""
         self.write()
         if self._notes and self._frozen_end:
             # A footnote may be defined far away: only writing everything again numbers it right.
@@ -139,7 +137,6 @@ class GrowingText:
     # -- parts that can be folded ------------------------------------------------------------
 
     def is_open(self, fold: Decoration) -> bool:
-        """Return whether a part that can be folded is shown."""
         return (fold.number in self._turned) != bool(fold.label)
 
     def turn(self, *numbers: int) -> None:

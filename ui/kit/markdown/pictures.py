@@ -94,7 +94,6 @@ class Formula:
         return self.ascent_px + self.descent_px
 
     def paint(self, painter: QPainter, area: QRectF) -> None:
-        """Draw it with its base line on a row of pixels, as letters have it."""
         to_device = painter.deviceTransform()
         ratio = to_device.m11()
         base = to_device.map(QPointF(area.left(), area.top() + self.ascent_px))
@@ -175,7 +174,6 @@ class Picture:
         return QSizeF(self.width_px * share, self.height_px * share)
 
     def paint(self, painter: QPainter, area: QRectF) -> None:
-        """Draw it."""
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
         painter.drawImage(area, self.image)
 
@@ -243,7 +241,6 @@ class Pictures(QPyTextObject):
         document.documentLayout().registerHandler(image, self)
 
     def clear(self) -> None:
-        """Clear all of them."""
         self._drawn.clear()
 
     def get(self, name: str) -> Drawn | None:
@@ -277,7 +274,6 @@ class Pictures(QPyTextObject):
         return True
 
     def shown(self, document: QTextDocument) -> Iterator[tuple[int, str]]:
-        """Yield where pictures are in the document, which change with the room, and their names."""
         if not any(isinstance(drawn, Picture) for drawn in self._drawn.values()):
             return
         block = document.begin()

@@ -335,7 +335,6 @@ class Decorations:
         return table
 
     def paint(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
-        """Paint one decoration beneath the text."""
         style = self._style
         match decoration.kind:
             case "quote":

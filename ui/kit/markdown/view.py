@@ -108,12 +108,10 @@ class CodeButtons:
 
     @property
     def shown(self) -> tuple[CodeButton, ...]:
-        """The buttons that copy, one for each card."""
         buttons = (card[0] for card in self._cards)
         return tuple(button for button in buttons if isinstance(button, CodeButton))
 
     def show(self, decorations: Iterable[Decoration]) -> None:
-        """Replace the buttons by those for the code cards of another text."""
         for card in self._cards:
             for button in card:
                 button.deleteLater()
@@ -133,7 +131,6 @@ class CodeButtons:
         is_hidden: Callable[[Decoration], bool],
         head_px: float,
     ) -> None:
-        """Put the buttons at the corner of each card."""
         for buttons, card in zip(self._cards, _code(decorations), strict=False):
             is_folded = is_hidden(card)
             target_area = QRectF() if is_folded else area(card)
@@ -181,12 +178,10 @@ class Sideways:
 
     @property
     def bars(self) -> tuple[QScrollBar, ...]:
-        """The scroll bars, from the top down."""
         return tuple(self._wide[start].bar for start in sorted(self._wide))
 
     @property
     def places(self) -> list[QRectF]:
-        """The areas of the wide parts, from the top down."""
         return [self._wide[start].place for start in sorted(self._wide)]
 
     def offset(self, decoration: Decoration) -> int:
@@ -195,14 +190,12 @@ class Sideways:
         return 0 if wide is None else wide.bar.value()
 
     def clear(self) -> None:
-        """Remove all."""
         for wide in self._wide.values():
             wide.bar.hide()
             wide.bar.deleteLater()
         self._wide = {}
 
     def show(self, parts: Sequence[tuple[Decoration, QRectF, float]]) -> None:
-        """Give each part that is too wide a scroll bar, and remove the other bars."""
         wide = {part.start for part, area, width in parts if width > area.width() + 1}
         for start in set(self._wide) - wide:
             bar = self._wide.pop(start).bar
@@ -357,7 +350,6 @@ class MarkdownView(FlowText):
 
     @property
     def decorations(self) -> tuple[Decoration, ...]:
-        """The decorations painted beneath the text."""
         return tuple(self._text.decorations)
 
     @property
@@ -433,7 +425,6 @@ class MarkdownView(FlowText):
             self.finish()
 
     def finish(self) -> None:
-        """Show the rest of the text, which is complete now."""
         self._is_complete = True
         if self._rest:
             return
@@ -465,14 +456,12 @@ class MarkdownView(FlowText):
             self._turn(*(fold.number for fold in around if not self._text.is_open(fold)))
 
     def _turn(self, *numbers: int) -> None:
-        """Fold or unfold parts."""
         self._text.turn(*numbers)
         self._sideways.clear()
         self._show_written()
         self._move_buttons(QSizeF())
 
     def set_style(self, style: MarkdownStyle) -> None:
-        """Show the same text in other fonts and colors."""
         if style == self._style:
             return
         self._take_style(style)
@@ -533,7 +522,6 @@ class MarkdownView(FlowText):
     # -- parts wider than the view ----------------------------------------------------------
 
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
-        """Share the width among the columns of tables."""
         for decoration in decorations:
             if decoration.kind == "table" and not self._geometry.is_hidden(decoration):
                 table = self._geometry.table(decoration)
@@ -572,7 +560,6 @@ class MarkdownView(FlowText):
             self._sideways.drag(event.position())
 
     def _fit(self, size: QSizeF) -> None:
-        """Set the height, with room for what is painted around the last lines."""
         if self._text.is_writing:
             return
         end = self.document().lastBlock().position()
@@ -647,7 +634,6 @@ class MarkdownView(FlowText):
     # -- copy buttons ----------------------------------------------------------------------
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the copy buttons at their corners."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self._fit_tables(self._text.decorations)
