@@ -13,8 +13,6 @@ from engine.files.causes import os_cause
 from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences import TEXT_PERCENTS, Preferences
 
-_TRIED_AGAIN_AFTER_S = 5.0
-
 
 class PreferencesStore(Protocol):
     """Saves preferences."""
@@ -123,6 +121,6 @@ class PreferencesState(QObject):
                         self.keeping_failed.emit(f"Your settings could not be saved: {failed}.")
             if failed and not self._is_ending:
                 loop = asyncio.get_running_loop()
-                self._again = loop.call_later(_TRIED_AGAIN_AFTER_S, self._try_again)
+                self._again = loop.call_later(5.0, self._try_again)
         finally:
             self._keeping = None

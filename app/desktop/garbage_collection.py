@@ -12,8 +12,6 @@ from collections.abc import Iterator
 
 _INTERVAL_S = 0.5
 _OLDEST = 2
-# Collections of the middle generation before a full one: some minutes of steady work.
-_MIDDLE_PASSES = 100
 
 
 @contextlib.contextmanager
@@ -53,7 +51,8 @@ def freeze_gc() -> None:
 def collect_if_due() -> int | None:
     """Collect the oldest generation whose threshold is passed; return its number or None."""
     counts, thresholds = gc.get_count(), list(gc.get_threshold())
-    thresholds[_OLDEST] = max(_MIDDLE_PASSES, thresholds[_OLDEST])
+    # Collections of the middle generation before a full one: some minutes of steady work.
+    thresholds[_OLDEST] = max(100, thresholds[_OLDEST])
     for generation in reversed(range(len(counts))):
         # A threshold of 0 means never for the youngest generation, and always for the others.
         if counts[generation] > thresholds[generation] and (generation or thresholds[0]):

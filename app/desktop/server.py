@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from api.server.telemetry import Telemetry
 
 NETWORK_HOST = "0.0.0.0"
-_REPLAY_TIMEOUT_S = 600.0
 _NOT_SENT_AGAIN = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "user-agent"}
 )
@@ -169,9 +168,7 @@ class LocalServer:
                 headers[name] = value
         if key is not None:
             headers["x-api-key"] = key
-        connection = http.client.HTTPConnection(
-            str(address.hostname), address.port, timeout=_REPLAY_TIMEOUT_S
-        )
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=600.0)
         try:
             body = entry.request_body.text.encode() or None
             connection.request(entry.method, entry.path, body, headers)

@@ -23,7 +23,6 @@ _LOCK_NAME = "running.lock"
 _SHOW_MESSAGE = b"show\n"
 _OPEN_FILE, _ATTACH_FILE = b"open ", b"attach "
 _END = b"\0"  # no path has it
-_MAX_MESSAGE_BYTES = 65_536
 _PATIENCE_MS = 2_000
 
 
@@ -85,7 +84,7 @@ class SingleInstance(QObject):
     def _on_ready_read(self) -> None:
         """Open the files that other starts name, once their names have arrived completely."""
         for visitor in self._server.findChildren(QLocalSocket):
-            data = bytes(visitor.peek(_MAX_MESSAGE_BYTES).data())
+            data = bytes(visitor.peek(65_536).data())
             if not data.endswith(_END):
                 continue
             visitor.readAll()

@@ -145,10 +145,6 @@ def show_notice(window: MainWindow, notice: str) -> None:
     show_error(window, "Some of your settings could not be read", notice, title="Settings")
 
 
-# How long the end of the program waits for the steps and loads that are under way.
-_STEP_TIMEOUT_S = 1.0
-
-
 def run(options: ChatOptions) -> int:
     """Show the window until it is closed; return the exit code."""
     for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
@@ -239,7 +235,8 @@ async def _until_closed(
             await closed.wait()
             keep_for_next_time(window, stored)
             finishing = asyncio.ensure_future(window.finish())
-            ended, _ = await asyncio.wait({finishing}, timeout=_STEP_TIMEOUT_S)
+            # How long the end of the program waits for the steps and loads that are under way.
+            ended, _ = await asyncio.wait({finishing}, timeout=1.0)
             if not ended:
                 await engine.aclose()  # ends the answers of a model that takes long over a step
             await finishing

@@ -51,11 +51,8 @@ from ui.words import unescaped
 FIRST_EVENTS, LAST_EVENTS, MAX_FAULTY_EVENTS = 24, 16, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
-_MAX_EVENT_CHARS = 300
 _DIALECTS = {WireDialect.CHAT: "Chat Completions"}
 _LABELS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
-# Of one text; ``fullstop inspect`` prints all.
-_MAX_ANSWERS = 100
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
@@ -63,7 +60,6 @@ _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000
 MAX_BYTES = 16 * 1024 * 1024
-_DELAY_MS = 250
 _HINT = (
     "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
     "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
@@ -110,7 +106,8 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
     """
     judged = [
         (answer, diagnose(answer, tuple(stops)))
-        for answer in islice(captures_of(text), _MAX_ANSWERS)
+        # ``fullstop inspect`` prints all.
+        for answer in islice(captures_of(text), 100)
     ]
     number = next((n for n, (_, findings) in enumerate(judged) if has_faults(findings)), 0)
     findings = tuple(
@@ -224,7 +221,7 @@ def _events(view: CapturedAnswers, colors: Colors) -> Html:
         event = events[index]
         ground = f"background:{colors.fault_soft};" if index in wrong else ""
         padding = f"{ground}padding:1px 10px 1px 0"
-        raw = code(event.raw[:_MAX_EVENT_CHARS])
+        raw = code(event.raw[:300])
         rows.append(
             [
                 cell(f"{index + 1:,}", style=f"{padding};color:{colors.muted}"),
@@ -313,7 +310,7 @@ class CaptureWindow(OwnWindow):
         self.open = QPushButton("Open…")
         self.paste = QPushButton("Paste")
         self.copy = QPushButton("Copy Report")
-        self._delay = QTimer(self, singleShot=True, interval=_DELAY_MS)
+        self._delay = QTimer(self, singleShot=True, interval=250)
         self._lay_out()
         self._delay.timeout.connect(self._read)
         self.source.textChanged.connect(self._delay.start)

@@ -43,14 +43,6 @@ from ui.stops.stop_list import StopListModel
 from ui.words import describe_error, unescaped
 
 _SHORT_CHARS = 40
-# More than anybody looks through; each run is a row of the database.
-_MAX_RUNS = 200
-
-
-DELAY_MS = 60
-GROWTH_MS = 100
-# A run with as many tokens as are kept takes about three megabytes.
-_MAX_BYTES = 32 << 20
 
 
 class KnownRuns:
@@ -76,7 +68,7 @@ class KnownRuns:
         """Return the runs of the open conversation, then recent ones of others, newest first."""
         own = self.of_conversation()
         known = {run.run.id for run in own}
-        recent = await self._workspace.store.recent_runs(_MAX_RUNS)
+        recent = await self._workspace.store.recent_runs(200)
         here = self._workspace.current.conversation.id
         others = [
             ShownRun(
@@ -163,7 +155,7 @@ class WhatIf(QObject):
         self._typed = ""
         self._played: Replayed | None = None
         self._serial = 0
-        self._delay = QTimer(self, singleShot=True, interval=DELAY_MS)
+        self._delay = QTimer(self, singleShot=True, interval=60)
         self._delay.timeout.connect(self._start)
         self.stops.edited.connect(self._delay.start)
         self.stops.mode_changed.connect(self._delay.start)
@@ -287,7 +279,7 @@ class Inspector(QObject):
         self._request: RequestEntry | None = None
         self._following = Following()
         self._is_tried = False
-        self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
+        self._growth = QTimer(self, singleShot=True, interval=100)
         self._growth.timeout.connect(self.grew)
         workspace.opened.connect(self._follow_session)
         workspace.run_shown.connect(self._show_chat)
@@ -444,7 +436,8 @@ class Inspector(QObject):
     async def _open(self, path: Path) -> None:
         self.work_begun.emit(f"Opening {path.name}…")
         try:
-            text = await read_text(path, _MAX_BYTES)
+            # A run with as many tokens as are kept takes about three megabytes.
+            text = await read_text(path, 32 << 20)
             shown = await asyncio.to_thread(_shown_file, text, path.name)
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))

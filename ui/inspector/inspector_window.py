@@ -65,7 +65,6 @@ _OPENED = "Saved runs (*.json *.fullstop-run)"
 _Kind = TypeVar("_Kind", bound=InspectorTab)
 _NO_TOKENS = "The tokens of this run were not recorded."
 _HINT = "Point at a token, or use the arrow keys, to see its details."
-_MIN_PX = 400  # the tape and a few lines of a tab
 
 
 class RunBar(QWidget):
@@ -419,7 +418,8 @@ class InspectorWindow(OwnWindow):
         splitter.setChildrenCollapsible(False)
         # The area would give it the height that it prefers, and scroll where less is enough.
         splitter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        splitter.setMinimumHeight(_MIN_PX)
+        # The tape and a few lines of a tab.
+        splitter.setMinimumHeight(400)
 
     def _lower(self) -> QWidget:
         """Return the tabs, above what can be done where one of them lacks data: they stay there."""

@@ -40,7 +40,6 @@ _MISSES = {
 }
 
 
-_API_PX = 210
 # A text view lays this much out within a frame.
 MAX_SHOWN_CHARS = 300_000
 _NOTE = "API keys are left out. Ids differ each time a server answers."
@@ -166,7 +165,7 @@ class ApiTab(InspectorTab):
         self.part.addItems([text for text, _ in PARTS])
         for choice in (self.api, self.part):
             choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
-        self.api.setMinimumWidth(_API_PX)
+        self.api.setMinimumWidth(210)
         self.copy = QPushButton("Copy")
         self.copy.setAccessibleName("Copy the shown text")
         self.note = label("", "muted", 0.95, is_wrapped=True)

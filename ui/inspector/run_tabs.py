@@ -39,10 +39,8 @@ _UNKNOWN = "The times of this answer are not known."
 _BAR_PERCENT = 99
 _AROUND_CHARS = 160
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
-_MAX_CHARS = 200
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-_WIDTHS = (16, 22, 30, 16, 22, 9)
 
 
 class TimingTab(InspectorTab):
@@ -387,7 +385,7 @@ class RunTable(QAbstractTableModel):
         run, finished = shown.run, shown.run.finished
         mark = "● " if run.id == self._shown_id else ""
         position = shown.name if shown.source is RunSource.PAST else "This conversation"
-        question = " ".join(shown.question[:_MAX_CHARS].split())
+        question = " ".join(shown.question[:200].split())
         tokens = "" if finished is None else f"{finished.usage.output_tokens:,}"
         return mark + start_time_text(run), position, question, run.model_id, end_label(run), tokens
 
@@ -405,7 +403,7 @@ class RunsTab(InspectorTab):
         super().__init__()
         self._inspector = inspector
         self.model = RunTable(self)
-        self.table = RowsView(self.model, "Runs", widths=_WIDTHS)
+        self.table = RowsView(self.model, "Runs", widths=(16, 22, 30, 16, 22, 9))
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
         self.open = QPushButton("Show")

@@ -48,15 +48,10 @@ MAX_MISSES = 20
 _AROUND_CHARS = 24
 
 
-# The number of tokens, times the number of stops, that is searched within a few milliseconds.
-_AT_ONCE = 20_000
 MAX_SHOWN_CHARS = 20_000
 _REPLAYING = "Replaying the run…"
 LIKELY = 0.2
-MAX_LIKELY = 50
 _MAX_NAMED = 5
-_LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
-_END_PX = 3.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +260,8 @@ class MatcherTab(InspectorTab):
             self.note.setText("This run had no stop sequences.")
         else:
             tape = Tape(trace)
-            if len(tape.tokens) * len(trace.rules.stops) <= _AT_ONCE:
+            # This much is searched within a few milliseconds.
+            if len(tape.tokens) * len(trace.rules.stops) <= 20_000:
                 self._fill(trace, rule_reports(tape))
                 return
             self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
@@ -452,7 +448,7 @@ def ending_odds(trace: RunTrace) -> EndingOdds | None:
     return EndingOdds(
         tuple(stats.eos_probability for _, stats in known),
         known[0][0].index,
-        tuple(likely[:MAX_LIKELY]),
+        tuple(likely[:50]),
         _sentence(likely, ignored, highest),
         has_end,
     )
@@ -577,7 +573,7 @@ class OddsCurve(QWidget):
         if odds.has_end:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(colors.done))
-            painter.drawEllipse(points[-1], _END_PX, _END_PX)
+            painter.drawEllipse(points[-1], 3.5, 3.5)
         painter.setPen(QColor(colors.muted))
         foot = QRectF(area.left(), area.bottom() + 4, area.width(), line)
         painter.drawText(foot, int(Qt.AlignmentFlag.AlignLeft), f"token {odds.first_index + 1:,}")
@@ -587,9 +583,9 @@ class OddsCurve(QWidget):
 
     def _area(self) -> QRectF:
         metrics = self.fontMetrics()
-        left, line = metrics.averageCharWidth() * _LEFT_CHARS, metrics.height()
-        width = max(1, self.width() - left - _RIGHT_PX)
-        return QRectF(left, line / 2, width, max(1, self.height() - line * (0.5 + _LINES_BELOW)))
+        left, line = metrics.averageCharWidth() * 6, metrics.height()
+        width = max(1, self.width() - left - 12)
+        return QRectF(left, line / 2, width, max(1, self.height() - line * 1.9))
 
     def _points(self, odds: EndingOdds, area: QRectF) -> list[QPointF]:
         """Return the curve with at most one point per pixel column: the highest value in it."""

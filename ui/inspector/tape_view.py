@@ -30,9 +30,6 @@ from ui.words import ORIGIN_DESCRIPTIONS
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
-# Qt lays a block out again whenever it grows, so the length of blocks is limited.
-_BLOCK_CHARS = 500
-_MIN_LINES, _NO_LIMIT_PX = 2, 1 << 14
 
 
 _LINES = QTextCharFormat.UnderlineStyle
@@ -106,7 +103,7 @@ class TapeView(QTextEdit):
     def sizeHint(self) -> QSize:
         """Return the height of its tokens; as much as there is while an answer grows."""
         if self._trace is not None and not self._is_ended:
-            return QSize(256, _NO_LIMIT_PX)
+            return QSize(256, 1 << 14)
         text_px = self.document().size().height() + 2 * self.frameWidth()
         return QSize(256, max(round(text_px), self.minimumSizeHint().height()))
 
@@ -115,7 +112,7 @@ class TapeView(QTextEdit):
             self.updateGeometry()
 
     def minimumSizeHint(self) -> QSize:
-        lines_px = _MIN_LINES * self.fontMetrics().lineSpacing()
+        lines_px = 2 * self.fontMetrics().lineSpacing()
         return QSize(75, lines_px + round(2 * self.document().documentMargin()))
 
     @property
@@ -275,7 +272,8 @@ class TapeView(QTextEdit):
                 form.setFontStrikeOut(True)
             cursor.insertText(f" {span.text} ", form)
             return
-        if cursor.positionInBlock() > _BLOCK_CHARS:
+        # Qt lays a block out again whenever it grows, so the length of blocks is limited.
+        if cursor.positionInBlock() > 500:
             cursor.insertBlock(self._continued)
         form, colors = self._plain(), theme.colors
         if position % 2:  # alternating grounds separate the tokens

@@ -45,9 +45,6 @@ _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 _NUMBERS = frozenset({0, 1, 5, 6, 7, 8})
 
 
-_WIDTHS = (7, 7, 14, 10, 20, 9, 12, 8, 9, 15)
-
-
 class TokenTable(QAbstractTableModel):
     """Shows the newest tokens of one trace."""
 
@@ -206,7 +203,9 @@ class TokensTab(InspectorTab):
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
-        self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)
+        self.table = RowsView(
+            self.model, "Tokens", is_code=True, widths=(7, 7, 14, 10, 20, 9, 12, 8, 9, 15)
+        )
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),
@@ -273,5 +272,3 @@ class TokensTab(InspectorTab):
 
     def _copy(self) -> None:
         copy_from(self.copy, self.model.as_tsv())
-        self.copy.setText("Copied")
-        self.copy.setEnabled(True)

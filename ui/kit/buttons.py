@@ -28,13 +28,7 @@ from ui.kit.menus import COPIED_MS, copy_text
 from ui.kit.theme import current_theme
 from ui.words import Tone
 
-_CHIP_ICON = 16
-_SWITCH = 38, 22
-
 IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
-
-
-_SHOWN_MS = 10_000
 
 
 def with_keys(accessible_name: str, keys: str) -> str:
@@ -67,8 +61,7 @@ class IconButton(QToolButton):
         self._tint()
 
     def _tint(self) -> None:
-        theme = current_theme()
-        colors = theme.colors
+        colors = current_theme().colors
         color = getattr(colors, self._color)
         self.setIconSize(QSize(self._size, self._size))
         self.setIcon(icons.icon(self._name, color, self._size, disabled=colors.disabled))
@@ -106,12 +99,10 @@ class ChipButton(QPushButton):
         return self.fontMetrics().horizontalAdvance(self._text)
 
     def _tint(self) -> None:
-        theme = current_theme()
-        colors = theme.colors
+        colors = current_theme().colors
         color = colors.match if self.isChecked() else colors.muted
-        size = _CHIP_ICON
-        self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon(self._name, color, size))
+        self.setIconSize(QSize(16, 16))
+        self.setIcon(icons.icon(self._name, color, 16))
 
 
 class IconBadge(QLabel):
@@ -152,7 +143,7 @@ class ToggleSwitch(QAbstractButton):
         self.setToolTip(accessible_name)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setFixedSize(*_SWITCH)
+        self.setFixedSize(38, 22)
         current_theme().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -219,7 +210,7 @@ class UndoBar(QFrame):
         self.button.setAccessibleName("Undo")
         self._parts = row((self.message, 1), self.button, margins=(12, 6, 6, 6), on=card)
         column(card, margins=(10, 4, 10, 10), on=self)
-        self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
+        self._timer = QTimer(self, singleShot=True, interval=10_000)
         self._timer.timeout.connect(self.hide)
         self.hide()
 

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLabel, Q
 # one loop), and are deleted when they are closed.
 
 _PROGRAM = "Fullstop"
-_INPUT_CHARACTERS = 50
 
 
 _ALL_FILES = "All files (*)"
@@ -118,7 +117,7 @@ def _input(parent: QWidget, title: str, question: str) -> QInputDialog:
     # Wide enough for its title and for some words; Qt's own is as wide as the two buttons.
     # The dialog's layout sets the dialog's own least width anew, so its label has it.
     (text,) = dialog.findChildren(QLabel)
-    text.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
+    text.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * 50)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
 

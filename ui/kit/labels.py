@@ -28,7 +28,6 @@ _PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
 
 _LONGEST_TOOL_TIP = 1_000
-_MIN_CHARACTERS = 4
 _ICON = 14
 _PAD = 9
 _GAP = 5
@@ -185,7 +184,7 @@ class ElidedButton(QPushButton):
         return self._size_of(self._whole)
 
     def minimumSizeHint(self) -> QSize:
-        minimum = self.fontMetrics().averageCharWidth() * _MIN_CHARACTERS
+        minimum = self.fontMetrics().averageCharWidth() * 4
         hint = self._size_of("…")
         return QSize(min(hint.width() + minimum, self.sizeHint().width()), hint.height())
 

@@ -35,8 +35,6 @@ Inside = QWidget | QLayout
 Margins = int | tuple[int, int, int, int]
 _Box = TypeVar("_Box", bound=QBoxLayout)
 _Layout = TypeVar("_Layout", bound=QLayout)
-# The gap between items and between lines.
-_GAP_PX = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ class FlowLayout(QLayout):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setContentsMargins(0, 0, 0, 0)
-        self.setSpacing(_GAP_PX)
+        self.setSpacing(6)
         self._items: list[QLayoutItem] = []
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 - Qt's name

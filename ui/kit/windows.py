@@ -39,7 +39,6 @@ _WHOLE = (
 )
 
 
-_TITLE_BAR_PX = 32  # added by the desktop to the height of a window
 _GAP_PX = 8
 
 
@@ -150,7 +149,8 @@ class Popover(QFrame):
 
 def fit_to_screen(window: QWidget, width: int, height: int) -> None:
     """Give a window its initial size, reduced to what its screen offers."""
-    available = window.screen().availableSize() - QSize(4, _TITLE_BAR_PX)
+    # The desktop adds a title bar to the height.
+    available = window.screen().availableSize() - QSize(4, 32)
     window.resize(QSize(width, height).boundedTo(available))
 
 

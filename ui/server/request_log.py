@@ -44,9 +44,7 @@ ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 _ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
 _TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
 _SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
-_WIDTHS = (11, 16, 19, 15, 8, 8, 16, 14, 11, 8, 9)  # of the columns, in characters
 _ALL = "All Routes"
-_ROUTE_CHARS = 14  # wide ones, as Qt counts: more than "Chat Completions" takes
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
 
@@ -312,7 +310,8 @@ class RequestView(RowsView):
     """The table; it follows the newest row as long as that row is in sight."""
 
     def __init__(self, model: RequestTable) -> None:
-        super().__init__(model, "Requests", widths=_WIDTHS)
+        # Widths in characters.
+        super().__init__(model, "Requests", widths=(11, 16, 19, 15, 8, 8, 16, 14, 11, 8, 9))
         self.setItemDelegate(_ToneDelegate(self))
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self._follows = True
@@ -372,7 +371,8 @@ class RequestLogPanel(QWidget):
         self.dialects = Choice("Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         # As wide as the longest route from the start: it does not grow with the first request.
-        self.dialects.setMinimumContentsLength(_ROUTE_CHARS)
+        # Characters as wide as Qt counts them: more than "Chat Completions" takes.
+        self.dialects.setMinimumContentsLength(14)
         self.errors_only = ChipButton("fault", "Errors Only", is_toggle=True)
         self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")

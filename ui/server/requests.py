@@ -20,7 +20,6 @@ from engine import Finished, GenerationRequest, ToolCall, Usage, shortest, token
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
-MAX_ENTRIES = 1_000
 MAX_BYTES = 24 * 1024 * 1024
 
 Headers = tuple[tuple[str, str], ...]
@@ -203,7 +202,7 @@ class RequestLog(QObject):
     def __init__(
         self,
         parent: QObject | None = None,
-        max_entries: int = MAX_ENTRIES,
+        max_entries: int = 1_000,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         super().__init__(parent)

@@ -50,15 +50,8 @@ from ui.server.requests import (
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_text
 
-# A text view takes time for each long line, and again whenever its width changes.
-_SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000
 _CUT_BODY = "Not available: only the first part of the request’s body was kept"
-
-
-_EDGE_PX = 20
-_SETTINGS_PX = 360
-_REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
 class RequestDetail(QFrame):
@@ -199,7 +192,8 @@ class _MessageView(QWidget):
         self._body = body
         lines = [f"{name}: {value}" for name, value in headers]
         text = readable(body)
-        shown = "\n".join(map(_shortened, text[:_SHOWN_CHARS].split("\n")))
+        # A text view takes time for each long line, and again whenever its width changes.
+        shown = "\n".join(map(_shortened, text[:60_000].split("\n")))
         cut = shown != text
         whole = "\n".join([*lines, "", shown]) if text else "\n".join(lines)
         if whole != self.text.toPlainText():
@@ -587,7 +581,8 @@ class ServerWindow(OwnWindow):
         right.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         # A fixed height: the requests below keep their position when the address appears.
         bar.setFixedHeight(HEAD_PX)
-        right.setMinimumHeight(_REQUESTS_PX)
+        # Some rows of the list, and some lines of a request.
+        right.setMinimumHeight(330)
         requests = QWidget()
         requests.setObjectName("scrolled")
         column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0), on=requests)
@@ -599,7 +594,7 @@ class ServerWindow(OwnWindow):
         beside.addWidget(self._settings_area)
         beside.addWidget(area)
         beside.setStretchFactor(1, 1)
-        column(bar, (row(beside, margins=(0, 0, _EDGE_PX, 14)), 1), spacing=0, on=self)
+        column(bar, (row(beside, margins=(0, 0, 20, 14)), 1), spacing=0, on=self)
         self.settings_shown.setChecked(True)
         # Reparenting re-polishes the subtree; fill the splitter in place.
         right.addWidget(self.log)
@@ -611,7 +606,7 @@ class ServerWindow(OwnWindow):
         holder.setObjectName("scrolled")
         column(self.settings, margins=(20, 14, 12, 14), on=holder)
         area = scrolling(holder, "Settings of the server", goes_sideways=False)
-        area.setMinimumWidth(_SETTINGS_PX)
+        area.setMinimumWidth(360)
         return area
 
     def _connect_signals(self) -> None:

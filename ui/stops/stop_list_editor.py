@@ -57,8 +57,6 @@ _SCOPE_ICONS = {
 
 
 _ROW_PX = 34
-_MAX_ROWS_SHOWN = 7
-_FRAME_PAD_PX = 3  # between frame and rows, as in the style sheet: rows end inside round corners
 _WIDTHS_PX = {
     StopColumn.ENABLED: 30,
     StopColumn.SCOPE: 28,
@@ -210,8 +208,8 @@ class StopTable(QTableView):
     def sizeHint(self) -> QSize:
         model = self.model()
         rows = model.rowCount() if model is not None else 0
-        frame = 2 * (_FRAME_PAD_PX + 1)
-        return QSize(240, min(max(rows, 1), _MAX_ROWS_SHOWN) * _ROW_PX + frame)
+        # The style sheet pads the frame, so that rows end inside the round corners.
+        return QSize(240, min(max(rows, 1), 7) * _ROW_PX + 8)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         index = self.currentIndex()

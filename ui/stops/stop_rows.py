@@ -25,12 +25,9 @@ from ui.words import needs_escapes, unescaped
 
 # Computed again when an answer ends, never while tokens arrive.
 
-LAST_ANSWERS = 10
-
 
 Pieces = tuple[tuple[int, str], ...]
 Tokenize = Callable[[str], Awaitable[Pieces]]
-_OPENAI_LIMIT = 4
 _FIX_CHARS = 20
 # What white space does to nearly every answer.
 _ENDS_EARLY = {
@@ -98,7 +95,7 @@ def history_of(conversation: Conversation) -> StopHistory:
     prompt += [message.text for message in shown if message.role != "assistant"]
     return StopHistory(
         prompt="\n".join(prompt),
-        answers=tuple(run.text for run in runs[-LAST_ANSWERS:]),
+        answers=tuple(run.text for run in runs[-10:]),
         fired=tuple(name for run in runs if (name := _ended_by(run))),
     )
 
@@ -195,7 +192,7 @@ def remarks(
     parts.extend(_unicode_forms(sequence))
     parts.extend(_from_history(stop, history))
     counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
-    if row in counting[_OPENAI_LIMIT:]:
+    if row in counting[4:]:
         parts.append(
             Remark(f"Number {counting.index(row) + 1}: OpenAI’s service accepts at most four.")
         )

@@ -45,10 +45,7 @@ from ui.preferences_state import PreferencesState
 from ui.words import TRACES_DELETED
 
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
-_NAMES_PX = 150
 _LINE_TOP_PX = 6  # above the first line of a control of several
-_FIELD_PX = 230
-_TEXT_PX = 92
 
 
 class RemovableRows(QWidget):
@@ -308,7 +305,7 @@ class PreferencesDialog(QDialog):
         control.setPlaceholderText(preference.setting.unset)
         control.setTabChangesFocus(True)
         disable_horizontal_scrolling(control)
-        control.setFixedHeight(_TEXT_PX)
+        control.setFixedHeight(92)
         # A text field changes some characters, so its text is used only if the user edited it.
         shown = control.toPlainText()
 
@@ -345,9 +342,9 @@ class _Page(QWidget):
         row = self._grid.rowCount()
         is_tall = isinstance(control, QPlainTextEdit | RemovableRows)
         if isinstance(control, Choice | NumberField):
-            control.setMinimumWidth(_FIELD_PX)
+            control.setMinimumWidth(230)
         title = label(name, is_wrapped=True)
-        title.setFixedWidth(_NAMES_PX)
+        title.setFixedWidth(150)
         title.setContentsMargins(0, _LINE_TOP_PX if is_tall else 0, 0, 0)
         # Without an alignment, a widget of fixed width would be centered in its cell.
         left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter

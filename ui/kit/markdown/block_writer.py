@@ -34,7 +34,6 @@ from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle, Runs, highlighted_lines
 
 _QUOTE_PX = 18
-_MARK_GAP_EM = 0.5
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
 
 
@@ -46,9 +45,6 @@ _ALIGNMENTS = {
     "text-align:center": Qt.AlignmentFlag.AlignHCenter,
     "text-align:right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
 }
-# Longer words break; a column of prose never becomes narrower than this.
-_WIDEST_WORD_EM = 22
-_READABLE_EM = 10
 Row = list[tuple[Token, Token]]
 _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 # One for all depths, because a font seldom has several of one size.
@@ -122,7 +118,7 @@ class BlockWriter:
         if self.mark is not None:
             width = self.style.em if self.mark.is_done is not None else self._width(self.mark.text)
             # The mark is left of its item's text, also if that begins with a quote.
-            hang = width + self.style.em * _MARK_GAP_EM + self.indent_px - self.mark.text_px
+            hang = width + self.style.em * 0.5 + self.indent_px - self.mark.text_px
             form.setTextIndent(-hang)
             tab = QTextOption.Tab()
             tab.position = hang
@@ -352,7 +348,8 @@ class TableWriter:
         """Return the least and the natural width of each column."""
         style = self._blocks.style
         around_px = 2 * style.cell_pad_px + 2
-        word_px = style.em * _WIDEST_WORD_EM
+        # Longer words break; a column of prose never becomes narrower than this.
+        word_px = style.em * 22
         return tuple(
             (
                 min(max(minimum for minimum, _ in column), word_px) + around_px,
@@ -427,7 +424,7 @@ def distribute_width(
     columns: tuple[tuple[float, float], ...], available_px: float, style: MarkdownStyle
 ) -> tuple[float, ...]:
     """Return the widths of columns in a view of this width."""
-    return column_widths(columns, available_px, style.em * _READABLE_EM)
+    return column_widths(columns, available_px, style.em * 10)
 
 
 def constraints(

@@ -18,7 +18,6 @@ from ui.kit.markdown.parser import formula_source
 from ui.kit.markdown.pictures import Drawn, Formula, Pictures, formula, picture
 from ui.kit.markdown.style import MarkdownStyle, text_width
 
-_CODE_SCALE, _KEY_SCALE = 0.94, 0.86
 NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
@@ -137,7 +136,7 @@ class InlineWriter:
             )
         else:
             font = QFont(self._style.fixed)
-            font.setPointSizeF(form.font().pointSizeF() * _KEY_SCALE)
+            font.setPointSizeF(form.font().pointSizeF() * 0.86)
             form.setFont(font)
 
     def _write_edge(self, form: QTextCharFormat) -> None:
@@ -148,7 +147,7 @@ class InlineWriter:
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
         font = QFont(self._style.inline_code)
-        font.setPointSizeF(form.font().pointSizeF() * _CODE_SCALE)
+        font.setPointSizeF(form.font().pointSizeF() * 0.94)
         font.setWeight(form.font().weight())
         font.setItalic(form.font().italic())
         font.setStrikeOut(form.font().strikeOut())

@@ -34,8 +34,6 @@ _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _DETAILS = re.compile(r"<details(?P<open> open(?:=\"\")?)?>(?P<rest>.*)", re.IGNORECASE)
 _SUMMARY = re.compile(r"\s*<summary>(?P<text>.*?)</summary>(?P<rest>.*)", re.IGNORECASE)
 _ENDS = re.compile(r"</details>\s*", re.IGNORECASE)
-# A tag is short: looking for its end in all of a long text would be slow.
-_MAX_CHARS = 1_000
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
@@ -88,7 +86,8 @@ def _waiting(state: StateInline) -> list[str]:
 def _is_closed(source: str, at: int, name: str) -> bool:
     """Return whether the tag that ends at a place is closed after it, not counting code."""
     depth = 1
-    for tag in _TAG.finditer(source, at, at + _MAX_CHARS):
+    # A tag is short: looking for its end in all of a long text would be slow.
+    for tag in _TAG.finditer(source, at, at + 1_000):
         if tag["name"].lower() == name and source.count("`", at, tag.start()) % 2 == 0:
             depth += -1 if tag["end"] else 1
             if not depth:

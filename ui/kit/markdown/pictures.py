@@ -46,14 +46,10 @@ from engine.files.safe_files import read_bounded
 _log = logging.getLogger(__name__)
 
 
-_PX_PER_POINT = 4 / 3
-_MAX_CHARS = 2_000
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.
 MAX_PICTURE_BYTES = 10 << 20
-_MAX_PIXELS = 50_000_000
-_WIDEST_EM, _HIGHEST_EM = 40, 28
 _BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
 _MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
 
@@ -130,10 +126,10 @@ def _formula_image(formula: Formula, ratio: float) -> tuple[QImage, int]:
 @lru_cache(maxsize=512)
 def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
     """Return a formula; None if it cannot be drawn."""
-    if len(tex) > _MAX_CHARS:
+    if len(tex) > 2_000:
         return None
     try:
-        svg = _svg(tex, points * _PX_PER_POINT * 1.05, color, is_display=is_display)
+        svg = _svg(tex, points * (4 / 3) * 1.05, color, is_display=is_display)
     except Exception as error:  # the library raises exceptions of any kind
         _log.debug("a formula cannot be drawn: %s", error)
         return None
@@ -188,7 +184,7 @@ def picture(address: str, em: float) -> Picture | None:
         content = base64.b64decode(re.sub(r"\s", "", data["bytes"]), validate=True)
     except (binascii.Error, ValueError):
         return None
-    image = decoded_image(content, QSizeF(em * _WIDEST_EM, em * _HIGHEST_EM))
+    image = decoded_image(content, QSizeF(em * 40, em * 28))
     if image is None:
         return None
     ratio = image.devicePixelRatio()
@@ -205,7 +201,7 @@ def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
     size = reader.size()
     if reader.format().data() not in _FORMATS or not size.isValid() or size.isEmpty():
         return None
-    if size.width() * size.height() > _MAX_PIXELS:
+    if size.width() * size.height() > 50_000_000:
         return None
     shown = QSizeF(size).scaled(maximum, Qt.AspectRatioMode.KeepAspectRatio)
     fine = (shown * 2).toSize().boundedTo(size).expandedTo(QSize(1, 1))

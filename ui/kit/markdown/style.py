@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 
 Runs = tuple[tuple[str, str | None], ...]
 
-_MIN_LINES, _MAX_LINES = 40, 120
 
-
-_USUAL_FONT_PX = 14
 _NUMBER = "999"
-_CODE_SCALE = 0.94
-_CARD_RADIUS, _KEY_RADIUS = 9, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ def _stretches(lines: list[str]) -> list[str]:
     for number, line in enumerate(lines):
         length = number - begin
         is_top_level = bool(line) and (line[0].isalnum() or line[0] in "_#@/")
-        if length >= _MAX_LINES or (length >= _MIN_LINES and is_top_level):
+        if length >= 120 or (length >= 40 and is_top_level):
             stretches.append("\n".join(lines[begin:number]))
             begin = number
     stretches.append("\n".join(lines[begin:]))
@@ -194,7 +189,7 @@ class MarkdownStyle:
 
     def px(self, usual: float) -> float:
         """Return a length in proportion to the text; ``usual`` is the length at the usual size."""
-        return round(usual * self.em / _USUAL_FONT_PX)
+        return round(usual * self.em / 14)
 
     @property
     def code_numbers_px(self) -> float:
@@ -205,7 +200,7 @@ class MarkdownStyle:
     def inline_code(self) -> QFont:
         """The font of code within a line."""
         font = QFont(self.fixed)
-        font.setPointSizeF(self.font.pointSizeF() * _CODE_SCALE)
+        font.setPointSizeF(self.font.pointSizeF() * 0.94)
         return font
 
     @property
@@ -351,7 +346,7 @@ class Decorations:
             case "key":
                 painter.setPen(QPen(QColor(style.line), 1))
                 painter.setBrush(QColor(style.code_background))
-                painter.drawRoundedRect(area, _KEY_RADIUS, _KEY_RADIUS)
+                painter.drawRoundedRect(area, 4, 4)
             case _:
                 pass
 
@@ -360,7 +355,7 @@ class Decorations:
         painter.setPen(QPen(QColor(style.line), 1))
         painter.setBrush(QColor(style.code_background))
         outline = QRectF(area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.drawRoundedRect(outline, _CARD_RADIUS, _CARD_RADIUS)
+        painter.drawRoundedRect(outline, 9, 9)
         font = QFont(style.font)
         font.setPointSizeF(font.pointSizeF() * 0.86)
         painter.setFont(font)

@@ -39,8 +39,6 @@ _log = logging.getLogger(__name__)
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
 _NAMES = {"code": "code", "table": "table", "formula": "formula"}
-# Rendering the open text may take this share of the time, so that a huge block stays smooth.
-_PAUSE_PER_COST = 3.0
 # More of a text than this is rendered piece by piece, with other events in between.
 _PIECE_CHARS = 12_000
 
@@ -403,7 +401,8 @@ class MarkdownView(FlowText):
             self._rest += text
             return
         self._text.append(text)
-        wait_s = self._rendered_at_s + self._cost_s * _PAUSE_PER_COST - time.monotonic()
+        # Rendering takes a quarter of the time, so that a huge open block stays smooth.
+        wait_s = self._rendered_at_s + self._cost_s * 3.0 - time.monotonic()
         if wait_s <= 0:
             self._render()
         elif not self._later.isActive():
