@@ -26,6 +26,7 @@ from engine.library.cache_size import is_count
 from engine.library.hub import (
     DownloadCancelled,
     DownloadFailed,
+    DownloadPhase,
     DownloadProgress,
     Hub,
     HubCancelled,
@@ -53,110 +54,6 @@ _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
 _MAX_TRIES = 5
 _RETRY_DELAY_S = 1.0
-
-
-def fetch_file(
-    repository_folder: Path,
-    repository: str,
-    commit: str,
-    name: str,
-    size: int,
-    *,
-    endpoint: str | None,
-    on_bytes: Callable[[int], None],
-) -> Path:
-    """Fetch the missing part of a file; return its path in the cache."""
-    import huggingface_hub
-
-    pointer = repository_folder / "snapshots" / commit / name
-    if pointer.exists():
-        return pointer
-    url = huggingface_hub.hf_hub_url(repository, name, revision=commit, endpoint=endpoint)
-    stated = huggingface_hub.get_hf_file_metadata(url, endpoint=endpoint)
-    if not stated.etag or not _DIGEST.fullmatch(stated.etag):
-        raise OSError(f"the hub names no digest of {name}")
-    blob = repository_folder / "blobs" / stated.etag
-    if not blob.exists():
-        headers = {**request_headers(), "accept-encoding": "identity"}
-        if urlsplit(stated.location)[:2] != urlsplit(url)[:2]:  # scheme, host and port
-            headers.pop("authorization", None)  # the token is for the hub alone
-        begun = blob.with_name(blob.name + _BEGUN)
-        begun.parent.mkdir(parents=True, exist_ok=True)
-        if begun.exists() and begun.stat().st_size > size:
-            begun.unlink()  # it cannot be resumed: the hub would refuse the request
-        with begun.open("ab") as file:
-            on_bytes(file.tell())
-            try:
-                _transfer(stated.location, headers, file, size, on_bytes)
-            except _TooLong:
-                begun.unlink()
-                raise DownloadFailed(
-                    f"{name} is damaged: the hub stated {format_size(size)} and sends more; it "
-                    "was removed: download it again"
-                ) from None
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(begun, blob)
-    pointer.parent.mkdir(parents=True, exist_ok=True)
-    pointer.unlink(missing_ok=True)
-    pointer.symlink_to(os.path.relpath(blob, pointer.parent))
-    return pointer
-
-
-class _TooLong(Exception):
-    """More arrives than was stated."""
-
-
-def _transfer(
-    url: str,
-    headers: dict[str, str],
-    file: BinaryIO,
-    size: int,
-    on_bytes: Callable[[int], None],
-) -> None:
-    """Append the missing part of a file to it; try again while that brings something."""
-    tries = 0
-    while file.tell() < size:
-        before = file.tell()
-        try:
-            _receive(url, headers, file, size, on_bytes)
-        except Exception as error:
-            tries = 1 if file.tell() > before else tries + 1
-            if not is_of_network(error) or tries >= _MAX_TRIES:
-                raise
-            time.sleep(_RETRY_DELAY_S)
-        else:
-            if file.tell() < size:
-                raise OSError(
-                    f"{file.tell():,} of {size:,} bytes arrived, and the hub sends no more"
-                )
-
-
-def _receive(
-    url: str,
-    headers: dict[str, str],
-    file: BinaryIO,
-    size: int,
-    on_bytes: Callable[[int], None],
-) -> None:
-    """Append what one answer brings."""
-    from huggingface_hub import get_session, hf_raise_for_status
-
-    begun = file.tell()
-    ranged = {**headers, "range": f"bytes={begun}-"} if begun else headers
-    with get_session().stream("GET", url, headers=ranged, timeout=_TIMEOUT_S) as response:
-        if response.status_code >= 400:
-            response.read()
-            hf_raise_for_status(response)
-        if begun and response.status_code == 200:  # it does not resume
-            file.seek(0)
-            file.truncate()
-            on_bytes(-begun)
-        for chunk in response.iter_bytes(_CHUNK_BYTES):
-            if file.tell() + len(chunk) > size:
-                raise _TooLong
-            on_bytes(len(chunk))
-            file.write(chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,35 +96,162 @@ def download(
         DownloadCancelled: ``gives_up`` was set.
         DownloadFailed: The message says why and what would help.
     """
-    on_progress(DownloadProgress("asking"))
     with _download_errors(repository, cache):
-        commit, files = _listing(repository, Hub(endpoint, gives_up))
-        total = sum(file.size for file in files)
-        meter = _Meter(total, on_progress, gives_up)
-        _check_disk(repository, cache, commit, files)
+        return _Download(repository, cache, on_progress, gives_up, endpoint).run()
+
+
+class _Download:
+    """One download, and the progress that it reports after each chunk."""
+
+    def __init__(
+        self,
+        repository: str,
+        cache: Path,
+        on_progress: Callable[[DownloadProgress], None],
+        gives_up: threading.Event,
+        endpoint: str | None,
+    ) -> None:
+        self._repository = repository
+        self._cache = cache
+        self._folder = _folder(cache, repository)
+        self._on_progress = on_progress
+        self._gives_up = gives_up
+        self._endpoint = endpoint
+        self._done = self._total = 0
+
+    def run(self) -> Path:
+        """Fetch and verify all files; return the model's folder."""
+        self._on_progress(DownloadProgress("asking"))
+        commit, files = _listing(self._repository, Hub(self._endpoint, self._gives_up))
+        snapshot = self._folder / "snapshots" / commit
+        self._total = sum(file.size for file in files)
+        missing = sum(file.size for file in files if not (snapshot / file.name).exists())
+        if why := disk_shortage(self._repository, self._cache, missing):
+            raise DownloadFailed(why)
         for file in sorted(files, key=lambda file: file.size):
-            meter.begin(file)
-            fetch_file(
-                _folder(cache, repository),
-                repository,
-                commit,
-                file.name,
-                file.size,
-                endpoint=endpoint,
-                on_bytes=meter.add,
-            )
-            meter.end(file)
-        folder = _snapshot(cache, repository, commit)
-        _compare(folder, files, on_progress, gives_up)
-        check_folder(folder)
+            done = self._done
+            self._advance("fetching", file, 0)
+            self._fetch(file, commit, snapshot / file.name)
+            self._advance("fetching", file, done + file.size - self._done)
+        self._done = 0
+        for file in files:
+            self._verify(file, snapshot / file.name)
+        check_folder(snapshot)
         # From here on other tools of the hub find the model under this name.
-        references = _folder(cache, repository) / "refs"
+        references = self._folder / "refs"
         references.mkdir(parents=True, exist_ok=True)
         write_whole(references / "main", commit)
-    return folder
+        return snapshot
 
+    def _advance(self, phase: DownloadPhase, file: HubFile, count: int) -> None:
+        """Report more bytes; end the download if it was cancelled."""
+        if self._gives_up.is_set():
+            raise DownloadCancelled
+        self._done += count
+        done = min(self._done, self._total)
+        self._on_progress(DownloadProgress(phase, done, self._total, file.name))
 
-# -- asking -----------------------------------------------------------------------------------
+    def _fetch(self, file: HubFile, commit: str, pointer: Path) -> None:
+        """Fetch the missing part of a file; link to it from the snapshot."""
+        import huggingface_hub
+
+        if pointer.exists():
+            return
+        url = huggingface_hub.hf_hub_url(
+            self._repository, file.name, revision=commit, endpoint=self._endpoint
+        )
+        stated = huggingface_hub.get_hf_file_metadata(url, endpoint=self._endpoint)
+        if not stated.etag or not _DIGEST.fullmatch(stated.etag):
+            raise OSError(f"the hub names no digest of {file.name}")
+        blob = self._folder / "blobs" / stated.etag
+        if not blob.exists():
+            headers = {**request_headers(), "accept-encoding": "identity"}
+            if urlsplit(stated.location)[:2] != urlsplit(url)[:2]:  # scheme, host and port
+                headers.pop("authorization", None)  # the token is for the hub alone
+            begun = blob.with_name(blob.name + _BEGUN)
+            begun.parent.mkdir(parents=True, exist_ok=True)
+            if begun.exists() and begun.stat().st_size > file.size:
+                begun.unlink()  # it cannot be resumed: the hub would refuse the request
+            with begun.open("ab") as output:
+                self._advance("fetching", file, output.tell())
+                self._transfer(stated.location, headers, output, file)
+                output.flush()
+                os.fsync(output.fileno())
+            os.replace(begun, blob)
+        pointer.parent.mkdir(parents=True, exist_ok=True)
+        pointer.unlink(missing_ok=True)
+        pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+
+    def _transfer(self, url: str, headers: dict[str, str], output: BinaryIO, file: HubFile) -> None:
+        """Append the missing part of a file to it; try again while that brings something."""
+        tries = 0
+        while output.tell() < file.size:
+            before = output.tell()
+            try:
+                self._receive(url, headers, output, file)
+            except Exception as error:
+                tries = 1 if output.tell() > before else tries + 1
+                if not is_of_network(error) or tries >= _MAX_TRIES:
+                    raise
+                time.sleep(_RETRY_DELAY_S)
+            else:
+                if output.tell() < file.size:
+                    raise OSError(
+                        f"{output.tell():,} of {file.size:,} bytes arrived, and the hub sends "
+                        "no more"
+                    )
+
+    def _receive(self, url: str, headers: dict[str, str], output: BinaryIO, file: HubFile) -> None:
+        """Append what one answer brings."""
+        from huggingface_hub import get_session, hf_raise_for_status
+
+        begun = output.tell()
+        ranged = {**headers, "range": f"bytes={begun}-"} if begun else headers
+        with get_session().stream("GET", url, headers=ranged, timeout=_TIMEOUT_S) as response:
+            if response.status_code >= 400:
+                response.read()
+                hf_raise_for_status(response)
+            if begun and response.status_code == 200:  # it does not resume
+                output.seek(0)
+                output.truncate()
+                self._advance("fetching", file, -begun)
+            for chunk in response.iter_bytes(_CHUNK_BYTES):
+                if output.tell() + len(chunk) > file.size:
+                    Path(output.name).unlink()
+                    raise DownloadFailed(
+                        f"{file.name} is damaged: the hub stated {format_size(file.size)} and "
+                        "sends more; it was removed: download it again"
+                    )
+                self._advance("fetching", file, len(chunk))
+                output.write(chunk)
+
+    def _verify(self, file: HubFile, path: Path) -> None:
+        """Compare a file, and remove it if it differs."""
+        size_on_disk = path.stat().st_size
+        if size_on_disk != file.size:
+            _remove(path)
+            raise DownloadFailed(
+                f"{path.name} is damaged: expected {counted(file.size, 'byte')}, found "
+                f"{size_on_disk:,}; it was removed: download it again"
+            )
+        if file.sha256 is not None:
+            digest, expected = hashlib.sha256(), file.sha256
+        elif file.git_sha1 is not None:
+            prefix = f"blob {file.size}\0".encode()
+            digest, expected = hashlib.sha1(prefix, usedforsecurity=False), file.git_sha1
+        else:
+            self._advance("verifying", file, file.size)
+            return
+        with path.open("rb") as content:
+            while part := content.read(_CHUNK_BYTES):
+                digest.update(part)
+                self._advance("verifying", file, len(part))
+        if digest.hexdigest() != expected:
+            _remove(path)
+            raise DownloadFailed(
+                f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
+                f"{expected[:12]}…; it was removed: download it again"
+            )
 
 
 def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
@@ -270,13 +294,6 @@ def _file(sibling: Any) -> HubFile | None:
     )
 
 
-def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile]) -> None:
-    folder = _snapshot(cache, repository, commit)
-    missing = sum(file.size for file in files if not (folder / file.name).exists())
-    if why := disk_shortage(repository, cache, missing):
-        raise DownloadFailed(why)
-
-
 def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
     """Return why a download does not fit on the disk, with a remedy; empty if it fits."""
     needed = max(0, missing_bytes - begun_bytes(_folder(cache, repository)))
@@ -288,102 +305,6 @@ def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
         f"{repository} needs {format_size(needed)} more, and {folder} has "
         f"{format_size(free)} free; make room, or choose a smaller model"
     )
-
-
-# -- fetching ---------------------------------------------------------------------------------
-
-
-class _Meter:
-    """Adds up the bytes that arrive; when cancelled, ends the transfer after a chunk."""
-
-    def __init__(
-        self,
-        total: int,
-        on_progress: Callable[[DownloadProgress], None],
-        gives_up: threading.Event,
-    ) -> None:
-        self._total = total
-        self._on_progress = on_progress
-        self._gives_up = gives_up
-        self._before = 0
-        self._here = 0
-        self._file = ""
-
-    def begin(self, file: HubFile) -> None:
-        self._file, self._here = file.name, 0
-        self.add(0)
-
-    def end(self, file: HubFile) -> None:
-        self._before += file.size
-        self._here = 0
-        self.add(0)
-
-    def add(self, count: int) -> None:
-        if self._gives_up.is_set():
-            raise DownloadCancelled
-        self._here += count
-        done = min(self._before + self._here, self._total)
-        self._on_progress(DownloadProgress("fetching", done, self._total, self._file))
-
-
-def _compare(
-    folder: Path,
-    files: list[HubFile],
-    on_progress: Callable[[DownloadProgress], None],
-    gives_up: threading.Event,
-) -> None:
-    total, done = sum(file.size for file in files), 0
-
-    def read(count: int) -> None:
-        nonlocal done
-        if gives_up.is_set():
-            raise DownloadCancelled
-        done += count
-        on_progress(DownloadProgress("verifying", done, total, file.name))
-
-    for file in files:
-        _verify(
-            folder / file.name,
-            file.size,
-            sha256=file.sha256,
-            git_sha1=file.git_sha1,
-            on_read=read,
-        )
-
-
-def _verify(
-    path: Path,
-    size: int,
-    *,
-    sha256: str | None,
-    git_sha1: str | None,
-    on_read: Callable[[int], None],
-) -> None:
-    """Compare a file, and remove it if it differs."""
-    size_on_disk = path.stat().st_size
-    if size_on_disk != size:
-        _remove(path)
-        raise DownloadFailed(
-            f"{path.name} is damaged: expected {counted(size, 'byte')}, found {size_on_disk:,}; "
-            "it was removed: download it again"
-        )
-    if sha256 is not None:
-        digest, expected = hashlib.sha256(), sha256
-    elif git_sha1 is not None:
-        digest, expected = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False), git_sha1
-    else:
-        on_read(size)
-        return
-    with path.open("rb") as file:
-        while part := file.read(_CHUNK_BYTES):
-            digest.update(part)
-            on_read(len(part))
-    if digest.hexdigest() != expected:
-        _remove(path)
-        raise DownloadFailed(
-            f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
-            f"{expected[:12]}…; it was removed: download it again"
-        )
 
 
 def _remove(path: Path) -> None:
@@ -428,7 +349,3 @@ def _disk_errors(cache: Path) -> Iterator[None]:
 
 def _folder(cache: Path, repository: str) -> Path:
     return cache / f"models--{repository.replace('/', '--')}"
-
-
-def _snapshot(cache: Path, repository: str, commit: str) -> Path:
-    return _folder(cache, repository) / "snapshots" / commit
