@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 import logging
 import socket
 import ssl
@@ -30,6 +31,8 @@ from engine.files.causes import os_cause
 _CLOSE_TIMEOUT_S = 1.0
 _BACKLOG = 512
 _ACCEPT_TURNS = 3
+
+_log = logging.getLogger(__name__)
 
 
 class CannotListen(OSError):
@@ -92,6 +95,7 @@ class ApiServer:
         if self.address is not None:
             return self.address
         self._encryption = context_of(self.config)
+        asyncio.get_running_loop().set_exception_handler(_loop_exception_handler())
         listener = await self._listener()
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
         runner = web.AppRunner(
@@ -236,6 +240,20 @@ async def _stop_accepting(listening: asyncio.Server) -> None:
     for _ in range(_ACCEPT_TURNS):
         await asyncio.sleep(0)
     listening.close()
+
+
+def _loop_exception_handler() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """Return a handler that counts failed accepts: asyncio logs a traceback for each of them."""
+    counts = itertools.count(1)
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if context["message"] != "socket.accept() out of system resource":
+            loop.default_exception_handler(context)
+        elif (count := next(counts)).bit_count() == 1:  # 1, 2, 4, 8 …
+            reason = os_cause(context["exception"])
+            _log.error("connections cannot be accepted (%d failed attempts): %s", count, reason)
+
+    return handle
 
 
 class _WithoutContent(logging.Filter):

@@ -1,6 +1,7 @@
 """Starting, stopping and finding the server, and the routes that show that it runs."""
 
 import asyncio
+import errno
 import socket
 import threading
 from typing import Any
@@ -63,6 +64,32 @@ def test_a_server_thread_can_be_started_again(engine: Engine) -> None:
         server.stop()
         assert server.address is None
         assert threading.active_count() == before
+
+
+def test_failed_accepts_are_counted_in_few_log_lines(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = {
+        "message": "socket.accept() out of system resource",
+        "exception": OSError(errno.EMFILE, "Too many open files"),
+    }
+
+    async def fail_accepts() -> None:
+        server = ApiServer(engine)
+        await server.start()
+        loop = asyncio.get_running_loop()
+        for _ in range(1000):
+            loop.call_exception_handler(failed)
+        loop.call_exception_handler({"message": "another failure"})
+        await server.stop()
+
+    asyncio.run(fail_accepts())
+    messages = [record.getMessage() for record in caplog.records]
+    accepts = [message for message in messages if "cannot be accepted" in message]
+    assert accepts[0].endswith("(1 failed attempts): too many files are open")
+    assert "512" in accepts[-1]
+    assert len(accepts) == 10
+    assert "another failure" in messages
 
 
 def test_the_root_answers_get_and_head(site: Any) -> None:
