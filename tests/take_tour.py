@@ -31,13 +31,13 @@ from tests.support.looks.model_states import DEMO, ModelStates
 from tests.support.looks.pictured_chat import DailyWork, daily_host
 from tests.support.looks.pictured_models import pictured_models
 from tests.support.looks.pictured_runs import LastingRuns
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
-from ui.records.store import MemoryConversationStore
 from ui.window.other_windows import ShortcutsDialog
 from ui.window.preferences_dialog import PreferencesDialog
 

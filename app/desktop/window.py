@@ -38,7 +38,7 @@ from ui.kit.dialogs import show_error
 from ui.kit.theme import Theme
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
-from ui.records.store import ConversationStore, MemoryConversationStore
+from ui.records.store import ConversationStore
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.window.main_window import MainWindow
@@ -108,8 +108,7 @@ async def kept_conversations() -> AsyncIterator[ConversationStore]:
         store = await open_store(paths.conversations_file())
     except StoreUnavailable as unavailable:
         _log.error("conversations are not saved: %s", unavailable)
-        yield MemoryConversationStore(unavailable.problem)
-        return
+        store = await open_store(None, unavailable.problem)
     try:
         yield store
     finally:

@@ -44,15 +44,16 @@ class StoreUnavailable(Exception):
 
 
 class SqliteConversationStore:
-    """Keeps conversations in a file. Made by ``open_store``.
+    """Keeps conversations in a file, or in memory without one. Made by ``open_store``.
 
     Fits ``ui.records.store.ConversationStore``. Its methods are called on the main thread; all work
     on the file runs, in order, on the database's own thread.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None, problem: StoreProblem | None = None) -> None:
         self._path = path
-        self._database = Database(path)
+        self._has_text_in_memory = False
+        self._database = Database(path, problem)
         self._writer = Writer(self._database, self._report_outcome)
         self._loop = asyncio.get_running_loop()
         self._saved: dict[str, tuple[Any, ...]] = {}
@@ -73,10 +74,12 @@ class SqliteConversationStore:
                     _UNSAVED,
                     f"{self._path} cannot be used: {describe_error(error)}. New text is kept only "
                     "until you close the window.",
-                    self._path.parent,
+                    self._folder,
                 )
             ) from error
-        self._database.submit(self._delete_unused_pictures, time.time())
+        if self._path is None:
+            return
+        self._database.submit(self._delete_unused_pictures, self._path, time.time())
         if self._database.conversations:
             self._backup = asyncio.ensure_future(asyncio.to_thread(make_backup, self._path))
 
@@ -93,14 +96,14 @@ class SqliteConversationStore:
     # -- the window's side -----------------------------------------------------------------
 
     @property
-    def pictures_folder(self) -> Path:
+    def pictures_folder(self) -> Path | None:
         """The folder of the pictures of imported messages, beside the file."""
-        return self._path.with_name("pictures")
+        return None if self._path is None else _pictures_folder(self._path)
 
     @property
     def backups_folder(self) -> Path | None:
         """The folder of the daily backups."""
-        return backups_folder(self._path)
+        return None if self._path is None else backups_folder(self._path)
 
     @property
     def problem(self) -> StoreProblem | None:
@@ -110,7 +113,7 @@ class SqliteConversationStore:
     @property
     def has_unsaved(self) -> bool:
         """Whether there are changes that cannot be written to the file."""
-        return bool(self.failing_because) and self._writer.has_text
+        return self._has_text_in_memory or (bool(self.failing_because) and self._writer.has_text)
 
     @property
     def is_writing(self) -> bool:
@@ -256,6 +259,14 @@ class SqliteConversationStore:
 
     # -- inside ----------------------------------------------------------------------------
 
+    @property
+    def _name(self) -> str:
+        return "memory" if self._path is None else self._path.name
+
+    @property
+    def _folder(self) -> Path | None:
+        return None if self._path is None else self._path.parent
+
     def _save_unsent(self, conversation: Conversation) -> None:
         identity, unsent = conversation.id, (conversation.attachments, conversation.queue)
         if self._unsent.get(identity, ((), ())) != unsent:
@@ -292,11 +303,12 @@ class SqliteConversationStore:
         *,
         has_text: bool = True,
     ) -> None:
+        self._has_text_in_memory |= has_text and self._path is None
         self._writer.put(Write(key, identity, apply, has_text))
 
     def _report_outcome(self, cause: str, has_bad: bool) -> None:
         """Report when saving begins to fail, fails differently, or works again."""
-        name, folder = self._path.name, self._path.parent
+        name, folder = self._name, self._folder
         if cause:
             detail = (
                 f"{name}: {cause}. Everything is kept in memory, and saving is tried again until "
@@ -312,14 +324,14 @@ class SqliteConversationStore:
         else:
             self._report(None)
 
-    def _delete_unused_pictures(self, before: float) -> None:
+    def _delete_unused_pictures(self, path: Path, before: float) -> None:
         """Delete the pictures that no message has any more; store thread."""
         # Messages that are recovered from another file may need them.
-        others = self._path.parent.glob(f"{self._path.stem}.set-aside-*")
+        others = path.parent.glob(f"{path.stem}.set-aside-*")
         try:
             files = [
                 file
-                for file in os.scandir(self.pictures_folder)
+                for file in os.scandir(_pictures_folder(path))
                 if file.is_file(follow_symlinks=False)
             ]
             if not files or any(others):
@@ -354,8 +366,8 @@ class SqliteConversationStore:
                 _log.error("conversations could not be read", exc_info=error)
                 problem = StoreProblem(
                     "Your conversations could not be read.",
-                    f"{self._path.name}: {describe_error(error)}. Nothing in the file was changed.",
-                    self._path.parent,
+                    f"{self._name}: {describe_error(error)}. Nothing in the file was changed.",
+                    self._folder,
                 )
                 self._loop.call_soon_threadsafe(self._report, problem)
                 raise
@@ -364,12 +376,20 @@ class SqliteConversationStore:
         return self._database.submit(run)
 
 
-async def open_store(path: Path) -> SqliteConversationStore:
+def _pictures_folder(path: Path) -> Path:
+    return path.with_name("pictures")
+
+
+async def open_store(
+    path: Path | None, problem: StoreProblem | None = None
+) -> SqliteConversationStore:
     """Open the store of a file, created if needed; close it with ``close``.
+
+    Without a path it is kept in memory, with a problem for the window to show.
 
     Raises:
         StoreUnavailable: The file can be neither read nor created.
     """
-    store = SqliteConversationStore(path)
+    store = SqliteConversationStore(path, problem)
     await store.open()
     return store

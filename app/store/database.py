@@ -51,10 +51,10 @@ class UnusableDatabase(Exception):
 
 
 class Database:
-    """The connection to one file, and the only thread that uses it."""
+    """The connection to one file, or to memory without one, and the only thread that uses it."""
 
-    def __init__(self, path: Path) -> None:
-        self.problem: StoreProblem | None = None
+    def __init__(self, path: Path | None, problem: StoreProblem | None = None) -> None:
+        self.problem = problem
         self.conversations: list[Conversation] = []
         self.presets: list[Preset] = []
         self.folders: list[ConversationFolder] = []
@@ -84,11 +84,16 @@ class Database:
     def open(self) -> None:
         """Open the file, created if needed, and read the data that the window shows first."""
         _check_sqlite()
-        made_private(self._path.parent)
+        path = self._path
+        if path is None:
+            self._connection = sqlite3.connect(":memory:", isolation_level=None)
+            migrate(self._connection)
+            return
+        made_private(path.parent)
         try:
-            self._connection = self._connect()
+            self._connection = self._connect(path)
         except UnusableDatabase as unusable:
-            aside = set_aside(self._path)
+            aside = set_aside(path)
             self.problem = StoreProblem(
                 "Your earlier conversations could not be read.",
                 f"{unusable} It is kept as {aside.name}, and a new, empty file was created. "
@@ -96,7 +101,7 @@ class Database:
                 aside,
                 can_be_recovered=unusable.is_damage,
             )
-            self._connection = self._connect()
+            self._connection = self._connect(path)
 
     def close(self) -> None:
         """Close the file, if it is open."""
@@ -110,8 +115,7 @@ class Database:
         self.presets = statements.presets(self.connection)
         self.folders = statements.folders(self.connection)
 
-    def _connect(self) -> sqlite3.Connection:
-        path = self._path
+    def _connect(self, path: Path) -> sqlite3.Connection:
         touch_private(path)  # its companion files get the same permissions
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         connection.text_factory = decode_text

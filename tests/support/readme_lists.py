@@ -128,8 +128,8 @@ def shortcuts() -> str:
     from app.desktop.window import server_window
     from engine.engine import Engine
     from tests.support.kept import preferences_state
+    from tests.support.memory_store import MemoryConversationStore
     from ui.kit.theme import Theme
-    from ui.records.store import MemoryConversationStore
     from ui.window.other_windows import plain, shortcuts_of
 
     application = QApplication.instance() or QApplication([])

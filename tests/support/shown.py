@@ -11,13 +11,14 @@ from app.desktop.window import server_window
 from app.inspector import inspector_tools
 from engine.library.local_models import ModelFolders
 from tests.support.kept import preferences_state
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
 from ui.preferences import KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
-from ui.records.store import ConversationStore, MemoryConversationStore
+from ui.records.store import ConversationStore
 from ui.records.tool_servers import ToolHost
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel

@@ -14,11 +14,12 @@ from engine.scheduling.model_list import ModelStatus
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, Timing, Usage
 from engine.values.request import CacheOwner, GenerationRequest
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import shown
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
-from ui.records.store import ConversationStore, MemoryConversationStore
+from ui.records.store import ConversationStore
 from ui.window.main_window import MainWindow
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -24,10 +24,10 @@ from app import paths
 from app.desktop.server import LocalServer
 from app.settings.settings_file import StoredPreferences
 from engine.engine import Engine
+from tests.support.memory_store import MemoryConversationStore
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.preferences_state import PreferencesState
-from ui.records.store import MemoryConversationStore
 from ui.server.request_log import RequestColumn
 from ui.server.server_window import ServerWindow
 from ui.window.main_window import MainWindow

@@ -9,18 +9,11 @@ from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage, copied_below
 from ui.records.runs import Run, RunState
-from ui.records.store import (
-    EVERYWHERE,
-    MemoryConversationStore,
-    SearchFilter,
-    Speaker,
-)
+from ui.records.store import EVERYWHERE, SearchFilter, Speaker
 from ui.records.tool_calls import CallResult, CallState
 
 
-async def keep(
-    store: SqliteConversationStore | MemoryConversationStore, *texts: str, title: str = "T"
-) -> Conversation:
+async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:
     written = Conversation(title, [ConversationMessage("user", text) for text in texts])
     store.save(written)
     store.save_messages(written, list(written.tree))
@@ -132,9 +125,7 @@ async def test_search_finds_shared_message_once(
             assert hit.message_id == copy.id
 
 
-async def keep_worked(
-    store: SqliteConversationStore | MemoryConversationStore, title: str = "Worked"
-) -> Conversation:
+async def keep_worked(store: SqliteConversationStore, title: str = "Worked") -> Conversation:
     """Keep a conversation whose answer thought, and called a tool."""
     run = finished_run(
         "The answer is blue.",
@@ -150,14 +141,13 @@ async def keep_worked(
 
 
 async def roles(
-    store: SqliteConversationStore | MemoryConversationStore,
+    store: SqliteConversationStore,
     query: str,
     wanted: SearchFilter = EVERYWHERE,
 ) -> list[str]:
     return sorted(hit.role for hit in await store.search(query, wanted))
 
 
-@pytest.mark.parametrize("is_in_memory", [False, True])
 @pytest.mark.parametrize(
     ("query", "role"),
     [
@@ -171,11 +161,8 @@ async def roles(
         ("color", "user"),
     ],
 )
-async def test_search_in_reasoning_and_tool_calls(
-    path: Path, query: str, role: str, is_in_memory: bool
-) -> None:
-    async with opened(path) as file:
-        store = MemoryConversationStore() if is_in_memory else file
+async def test_search_in_reasoning_and_tool_calls(path: Path, query: str, role: str) -> None:
+    async with opened(path) as store:
         written = await keep_worked(store)
         (hit,) = await store.search(query)
         assert (hit.role, hit.conversation_id) == (role, written.id)
@@ -183,10 +170,8 @@ async def test_search_in_reasoning_and_tool_calls(
         assert hit.spans
 
 
-@pytest.mark.parametrize("is_in_memory", [False, True])
-async def test_search_filter(path: Path, is_in_memory: bool) -> None:
-    async with opened(path) as file:
-        store = MemoryConversationStore() if is_in_memory else file
+async def test_search_filter(path: Path) -> None:
+    async with opened(path) as store:
         written = await keep_worked(store, title="the first")
         other = await keep(store, "the other one", title="Second")
         written.placement = Placement("folder-1")

@@ -11,13 +11,13 @@ from pathlib import Path
 from app.store.conversation_store import open_store
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
+from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.sidebar_rows import preview_line, when_text
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.messages import ConversationMessage
-from ui.records.store import MemoryConversationStore
 
 _TALKS = 12
 _PAGE = 4096

@@ -28,6 +28,7 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import ToolCall
 from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
+from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.sidebar_rows import preview_line
 from ui.inspector.capture_window import read_capture
@@ -41,7 +42,6 @@ from ui.records.exchange.archive import (
     conversations_json,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.store import MemoryConversationStore
 from ui.stops.stop_list import MAX_BYTES, stops_from_json
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"

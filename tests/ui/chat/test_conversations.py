@@ -5,13 +5,13 @@ from PySide6.QtWidgets import QApplication
 
 from engine import Stop, StopRules, StopScope
 from engine.files.json_fields import Fields
+from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.sidebar_rows import preview_line
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import UNTITLED, Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
-from ui.records.store import MemoryConversationStore
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import pytest
 from engine.engine import Engine
 from engine.stopping.record import StopKind
 from tests.support.asking import loaded_engine
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.scripted import GO, Stage
 from tests.ui.driving import OneModel, eventually
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.runs import Run
-from ui.records.store import MemoryConversationStore
 
 # In other tokens than a tokenizer makes of the text: "tea" could also be the piece "tea".
 PIECES = ["Boil the t", "ea", ".\n", "St", "ir", " it."]

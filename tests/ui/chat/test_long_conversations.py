@@ -11,6 +11,7 @@ from engine.engine import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.asking import loaded_engine
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.scripted import Stage
 from tests.ui.driving import (
     END,
@@ -25,7 +26,6 @@ from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
-from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 from ui.words import describe_error
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication
 
 from tests.support.answers.said import finished_run
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import Enter, Living, OneModel, ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
@@ -19,7 +20,6 @@ from ui.chat.session.traces import Traces
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.store import MemoryConversationStore
 
 
 def long_conversation(turns: int = 120) -> Conversation:

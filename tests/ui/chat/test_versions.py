@@ -9,12 +9,12 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from engine.values.request import Message
+from tests.support.memory_store import MemoryConversationStore
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.session.conversation_controller import ConversationController
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.runs import Run, StopChange
-from ui.records.store import MemoryConversationStore
 
 EOS = "<|im_end|>"
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())

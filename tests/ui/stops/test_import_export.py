@@ -8,12 +8,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
-from ui.records.store import MemoryConversationStore
 from ui.stops.stop_list import StopListModel, stops_from_json
 from ui.stops.stop_list_editor import ImportExportMenu
 from ui.stops.stop_rows import StopColumn, StopHistory

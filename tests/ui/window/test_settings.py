@@ -12,6 +12,7 @@ from engine import STOP_OPTIONS, StopScope
 from engine.engine import Engine
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_summary
@@ -20,7 +21,6 @@ from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
 from ui.preferences import NewConversation, Preferences
 from ui.records.conversations import ConversationSettings
-from ui.records.store import MemoryConversationStore
 from ui.window.preferences_dialog import PreferencesDialog
 
 ODD = [

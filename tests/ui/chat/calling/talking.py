@@ -14,6 +14,7 @@ from engine import (
     Usage,
 )
 from tests.support.kept import preferences_state
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
 from tests.ui.driving import OneModel, ScriptedEngine, eventually, push
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
@@ -21,7 +22,6 @@ from ui.chat.session.traces import Traces
 from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
-from ui.records.store import MemoryConversationStore
 from ui.tools.toolbox import Toolbox
 
 

@@ -10,6 +10,7 @@ from engine import (
     ToolCall,
 )
 from engine.files.json_fields import Fields
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended
 from tests.ui.driving import ScriptedEngine, eventually
@@ -17,7 +18,6 @@ from ui.chat.messages.tool_cards import call_state
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
-from ui.records.store import MemoryConversationStore
 from ui.records.tool_calls import CallResult, CallState, Decision, result_from, result_values
 from ui.records.tool_choice import approval_of
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion

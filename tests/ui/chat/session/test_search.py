@@ -5,13 +5,14 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage
-from ui.records.store import Hit, MemoryConversationStore, SearchFilter, Speaker
+from ui.records.store import Hit, SearchFilter, Speaker
 
 
 def kept(store: MemoryConversationStore, title: str, *texts: str) -> Conversation:

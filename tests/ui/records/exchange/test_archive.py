@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.files.json_fields import DamagedFile
 from tests.support.answers.said import conversation
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.exports import read_whole
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
@@ -26,7 +27,6 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, markdown_report
-from ui.records.store import MemoryConversationStore
 
 
 def test_a_title_from_a_file_is_one_line_without_control_characters() -> None:

@@ -13,6 +13,7 @@ from engine.output.families import TagFamily
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import FINISHED, conversation, finished_run
+from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.conversation_list import ConversationList
@@ -28,7 +29,6 @@ from ui.records.conversations import (
     StopEntry,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.store import MemoryConversationStore
 
 _ROOM = 10_000_000
 

@@ -4,11 +4,11 @@ import pytest
 
 from engine.engine import Engine
 from tests.support.answers.said import conversation
+from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, opened
 from tests.ui.window.order.four_conversations import NAMES
 from ui.kit.theme import Theme
-from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
 

@@ -1,0 +1,120 @@
+"""A store of conversations for tests of the window that need no file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ui.records.codec import Preset
+from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.messages import ConversationMessage
+from ui.records.runs import PastRun
+from ui.records.store import (
+    EVERYWHERE,
+    MOST_HITS,
+    Hit,
+    Recovered,
+    SearchFilter,
+    StoreProblem,
+    matches,
+    named_hit,
+    snippet_of,
+    words_of,
+)
+
+
+class MemoryConversationStore:
+    """Keeps conversations in memory; messages are only in the conversations themselves."""
+
+    pictures_folder: Path | None = None
+    backups_folder: Path | None = None
+    problem: StoreProblem | None = None
+    has_unsaved = is_writing = False
+    failing_because = ""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Conversation] = {}
+        self._presets: dict[str, Preset] = {}
+        self._folders: dict[str, ConversationFolder] = {}
+
+    def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None: ...
+
+    def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None: ...
+
+    def is_kept(self, conversation: Conversation) -> bool:
+        return False
+
+    def load_all(self) -> list[Conversation]:
+        return list(self._kept.values())
+
+    async def fill(self, conversation: Conversation) -> None: ...
+
+    async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
+        return list(conversation.tree)
+
+    def save(self, conversation: Conversation) -> None:
+        self._kept[conversation.id] = conversation
+
+    def save_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None: ...
+
+    def delete_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None: ...
+
+    def delete(self, conversation: Conversation) -> None:
+        self._kept.pop(conversation.id, None)
+
+    def restore(self, conversation: Conversation) -> None:
+        self.save(conversation)
+
+    async def search(
+        self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+    ) -> list[Hit]:
+        """Return the hits in titles, questions and answers."""
+        hits: list[Hit] = []
+        terms = words_of(query)
+        for one in self._kept.values() if terms else ():
+            if filter_.folder_id not in ("", one.placement.folder_id):
+                continue
+            if not filter_.speaker and (hit := named_hit(one.id, one.title, one.updated_at, terms)):
+                hits.append(hit)
+            for message in one.tree:
+                if matches(message.said, terms):
+                    line, spans = snippet_of(message.said, terms)
+                    at, role = message.created_at, message.role
+                    hits.append(Hit(one.id, message.id, one.title, role, at, line, spans))
+        return sorted(hits, key=lambda hit: hit.said_at, reverse=True)[:limit]
+
+    async def recent_runs(self, limit: int) -> list[PastRun]:
+        answers = [
+            PastRun(one.id, one.title, message.parent.text if message.parent else "", message.run)
+            for one in self._kept.values()
+            for message in one.tree
+            if message.run is not None and not message.run.is_from_elsewhere
+        ]
+        return sorted(answers, key=lambda past: past.run.started_at, reverse=True)[:limit]
+
+    def load_presets(self) -> list[Preset]:
+        return list(self._presets.values())
+
+    def save_preset(self, preset: Preset) -> None:
+        self._presets[preset.name] = preset
+
+    def delete_preset(self, name: str) -> None:
+        self._presets.pop(name, None)
+
+    def load_folders(self) -> list[ConversationFolder]:
+        return list(self._folders.values())
+
+    def save_folder(self, folder: ConversationFolder) -> None:
+        self._folders[folder.id] = folder
+
+    def delete_folder(self, folder_id: str) -> None:
+        self._folders.pop(folder_id, None)
+
+    async def flush(self) -> None: ...
+
+    async def recover(
+        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
+    ) -> Recovered:
+        return Recovered()
