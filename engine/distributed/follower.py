@@ -24,7 +24,7 @@ from engine.values.tokens import PromptScoring
 
 with importing_mlx_lm():
     from engine.inference.batch import RunningBatch
-    from engine.inference.mlx_loading import load_shard
+    from engine.inference.mlx_loading import load_shard, logits_size
     from engine.inference.prompt_scoring import PromptScorer
 
 _CONNECT_S = 5.0
@@ -123,7 +123,7 @@ class _Follower:
             self._connection.send(str(error))
             return None
         self._connection.send(weights_bytes)
-        model = SynchronizedModel(model, self._group)
+        model = SynchronizedModel(model, self._group, logits_size(model))
         return FollowingBatch(model, prefill_chunk=prefill_chunk, max_sequences=max_sequences)
 
 

@@ -35,7 +35,6 @@ class LeadingBatch(RunningBatch):
         # Draft tokens would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, drafts=False))
         self._ranks = ranks
-        self._abandoned: list[object] = []
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence everywhere."""
@@ -60,10 +59,6 @@ class LeadingBatch(RunningBatch):
         try:
             return super()._step(max_tokens)
         except Exception as error:
-            # MLX may still compute with the arrays of this step, which the traceback holds too;
-            # freeing them ends the process.
-            self._abandoned = [error, self._batch.decoding, self._batch.groups, self._drafting]
-            self._abandoned += self.sequences.by_number.values()
             raise self._ranks.fail_step(error) from error
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
@@ -129,7 +124,9 @@ class Leader:
                 on_progress=on_progress,
                 shard=lambda model, config: shard(model, config, self._group),
                 batch_of=lambda model, limits: LeadingBatch(
-                    SynchronizedModel(model, self._group), limits, ranks
+                    SynchronizedModel(model, self._group, mlx_loading.logits_size(model)),
+                    limits,
+                    ranks,
                 ),
             )
         except Exception:

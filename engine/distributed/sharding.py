@@ -96,9 +96,10 @@ class SynchronizedModel:
     That costs one short exchange a step, beside the two of each layer.
     """
 
-    def __init__(self, model: Any, group: Any) -> None:
+    def __init__(self, model: Any, group: Any, logits_size: int) -> None:
         self._model = model
         self._group = group
+        self._last_id = logits_size - 1
         self._share = 1 if group.rank() == 0 else 0
 
     def __getattr__(self, name: str) -> Any:
@@ -112,6 +113,9 @@ class SynchronizedModel:
             # nevertheless: the order of exchanges must be the same everywhere.
             own = inputs.astype(mx.int32) * self._share
             inputs = mx.distributed.all_sum(own, group=self._group)
+            # MLX computes on after an exchange that failed, with any numbers as ids: a look-up of
+            # an id beyond the embeddings would end the process.
+            inputs = mx.clip(inputs, 0, self._last_id)
             # A process with later layers needs no tokens, but the others wait for its part.
             mx.async_eval(inputs)  # type: ignore[no-untyped-call]
         return self._model(inputs, cache=cache)
