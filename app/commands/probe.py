@@ -16,7 +16,7 @@ from typing import Any
 from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import Level
-from api.conformance.probe.ci_files import as_badge, as_junit, as_sarif
+from api.conformance.probe.ci_files import as_junit, as_sarif
 from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import (
     NotAReport,
@@ -53,7 +53,7 @@ _CODES = {
     Verdict.INTERRUPTED: exits.INTERRUPTED,
 }
 # The files that can be written in addition to the output, by the names of their options.
-_FILES = ("html", "markdown", "junit", "sarif", "badge")
+_FILES = ("html", "markdown", "junit", "sarif")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,7 @@ def _file_text(name: str, suite: ProbeSuite) -> str:
         case "junit":
             return as_junit(suite)
         case _:
-            value = as_sarif(suite) if name == "sarif" else as_badge(suite)
-            return json.dumps(value, ensure_ascii=True, indent=1) + "\n"
+            return json.dumps(as_sarif(suite), ensure_ascii=True, indent=1) + "\n"
 
 
 def _command_of(given: argparse.Namespace) -> ProbeCommand:

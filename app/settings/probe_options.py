@@ -138,7 +138,6 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
         ("markdown", "as Markdown, with the raw answers folded"),
         ("junit", "as JUnit's XML"),
         ("sarif", "as SARIF 2.1.0"),
-        ("badge", "as an endpoint badge of shields.io"),
     ):
         probe.add_argument(
             f"--{name}",

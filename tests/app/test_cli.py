@@ -34,12 +34,6 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"fullstop {__version__}\n"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["ask", "--help"], ["serve", "--help"]])
-def test_help_shows_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 0
-    assert "examples:" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     "stop", [" ", "---", "--", "--json", "-", "a,b", r"\n", "\n", "=x", "--stop", "é́", ""]
 )

@@ -1,10 +1,9 @@
-"""Reports for CI systems: JUnit XML, SARIF, and a badge.
+"""Reports for CI systems: JUnit XML and SARIF.
 
 JUnit has a suite for each dialect and a test for each check (https://github.com/testmoapp/junitxml),
 and is valid by the stricter schema of Jenkins' xUnit plugin. SARIF
 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html) has a rule for each check, and a
-result for each failure. The badge is one of https://shields.io/badges/endpoint-badge. Pure; any
-thread.
+result for each failure. Pure; any thread.
 """
 
 import re
@@ -20,24 +19,10 @@ from api.conformance.probe.suite import OUTCOME_NAMES, ProbeSuite, faults_as_tex
 from api.conformance.probe.values import CheckOutcome, CheckResult, Report, Verdict, tool_name
 from api.terminal_text import harmless
 
-_COLORS = {Verdict.HELD: "brightgreen", Verdict.FAILED: "red", Verdict.UNREACHABLE: "lightgrey"}
 # Characters that XML forbids and ``harmless`` does not escape.
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Level.SPECIFICATION: "error", Level.EXTENSION: "warning", Level.OPINION: "note"}
-
-
-def as_badge(suite: ProbeSuite) -> dict[str, Any]:
-    """Return the badge as an object that ``json`` can write."""
-    outcomes = [result.outcome for report in suite.reports for result in report.results]
-    held = outcomes.count(CheckOutcome.HELD)
-    judged = held + sum(len(report.failed) for report in suite.reports)
-    verdict = suite.verdict
-    message = f"{held} of {judged} passed" if suite.reports else verdict.value
-    if suite.reports and verdict not in (Verdict.HELD, Verdict.FAILED):
-        message += f", {verdict}"
-    color = _COLORS.get(verdict, "yellow")
-    return {"schemaVersion": 1, "label": "stops", "message": message, "color": color}
 
 
 # JUnit.

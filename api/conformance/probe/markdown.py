@@ -6,7 +6,6 @@ Pure; any thread.
 import html
 import re
 from collections.abc import Iterator, Sequence
-from difflib import unified_diff
 
 from api.conformance.probe.suite import (
     OUTCOME_NAMES,
@@ -24,7 +23,7 @@ from api.conformance.probe.suite import (
     table_text,
     without_middle,
 )
-from api.conformance.probe.values import CheckResult, Exchange, Fault, Report, Verdict
+from api.conformance.probe.values import CheckResult, Exchange, Report, Verdict
 from api.terminal_text import harmless, on_one_line
 
 _VERDICTS = {
@@ -38,9 +37,9 @@ _VERDICTS = {
 # A quoted text, as ``repr`` writes it, and not an apostrophe.
 _QUOTED = re.compile(r"(?<![\w`])('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?![\w`])")
 _TICKS = re.compile(r"`+")
-_CELL_CHARS, _FACT_CHARS, _LINE_CHARS = 90, 200, 300
+_CELL_CHARS, _FACT_CHARS = 90, 200
 # The JSON report has the whole answer.
-_RAW_CHARS, _DIFF_LINES = 4_000, 40
+_RAW_CHARS = 4_000
 
 
 def suite_as_markdown(suite: ProbeSuite, *, has_raw: bool = True) -> str:
@@ -105,11 +104,9 @@ def _failure_lines(
         mode = f" ({modes})" if modes else ""
         yield from ("", f"- **{fault.code}**{mode}: {_with_code(fault.sentence)}")
         yield from (f"  - {name}: {code(shortened(text))}" for name, text in compared(fault))
-        difference = _difference(fault) if has_raw else ""
-        for text, language in ((difference, "diff"), (fault.curl, "sh")):
-            if text:
-                yield ""
-                yield from (f"  {line}" for line in _fenced(text, language))
+        if fault.curl:
+            yield ""
+            yield from (f"  {line}" for line in _fenced(fault.curl, "sh"))
     yield ""
     if result.rule:
         yield f"{result.level.capitalize()}: {_with_code(result.rule)}"
@@ -119,22 +116,6 @@ def _failure_lines(
         yield from ("", f"Fails in the same way: {', '.join(code(one.code) for one in similar)}.")
     for number, exchange in enumerate(result.exchanges if has_raw else (), 1):
         yield from _raw_lines(number, exchange)
-
-
-def _difference(fault: Fault) -> str:
-    """Return a diff of the expected and the actual text; empty for short ones."""
-    both = fault.expected + fault.got
-    if "\n" not in both and len(both) < _LINE_CHARS:
-        return ""
-    expected, got = (
-        [repr(line)[1:-1] for line in text.splitlines(keepends=True)]
-        for text in (fault.expected, fault.got)
-    )
-    lines = [one for one in unified_diff(expected, got, n=1, lineterm="") if one[:3] != "@@ "][2:]
-    shown = [on_one_line(line, _LINE_CHARS) for line in lines[:_DIFF_LINES]]
-    omitted = len(lines) - len(shown)
-    more = [f"… {omitted} more lines"] if omitted > 0 else []
-    return "\n".join(["--- expected", "+++ got", *shown, *more])
 
 
 def _raw_lines(number: int, exchange: Exchange) -> Iterator[str]:

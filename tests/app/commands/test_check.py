@@ -73,12 +73,6 @@ def test_check_difference_fails_unless_near_tie(
     assert ("does not answer here as" in out) == bool(code)
 
 
-def test_check_unknown_model_suggests_nearest_name(run: Run) -> None:
-    code, out, err = run("demo-modle")
-    assert (code, out) == (1, "")
-    assert "there is no model demo-modle on this computer. Did you mean demo-model?" in err
-
-
 def test_check_unloadable_model_error(run: Run, demo_model_path: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(demo_model_path, broken, ignore=shutil.ignore_patterns("training"))

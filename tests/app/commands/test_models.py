@@ -12,9 +12,7 @@ import pexpect
 import pytest
 
 from app.cli import main
-from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
-from engine.library.hub_models import MAX_RESULTS, USUAL_RESULTS
 from engine.library.suggestions import SUGGESTIONS
 from tests.support.hub import CONFIG, Hub, hub
 from ui.preferences import ModelPreferences
@@ -181,8 +179,3 @@ def test_models_remove_asks_for_confirmation(
     asking.close()
     assert asking.exitstatus == code
     assert (cache / "models--makers--demo-model").exists() is is_left
-
-
-def test_models_search_limit_bounds() -> None:
-    assert options.USUAL_RESULTS == USUAL_RESULTS
-    assert options.MAX_RESULTS == MAX_RESULTS

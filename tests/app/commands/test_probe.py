@@ -112,7 +112,6 @@ def test_a_faulty_server_fails_in_every_file(
     wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {"junit": "p.xml", "sarif": "p.sarif", "markdown": "p.md", "html": "p.html"}
-    names["badge"] = "badge.json"
     files = [word for name, file in names.items() for word in (f"--{name}", str(tmp_path / file))]
     assert main(["probe", wrong, *ONLY, *files]) == 1
     assert "### Stop: one character (stop.one_character)" in capsys.readouterr().out
@@ -120,7 +119,6 @@ def test_a_faulty_server_fails_in_every_file(
     assert set(written) == set(names.values()), "there is nothing beside the files"
     assert ElementTree.fromstring(written["p.xml"]).get("failures") == "1"
     assert json.loads(written["p.sarif"])["runs"][0]["results"][0]["ruleId"] == "stop.one_character"
-    assert json.loads(written["badge.json"])["color"] == "red"
     assert "<details>" in written["p.md"]
     assert written["p.html"].startswith("<!doctype html>")
 

@@ -42,8 +42,3 @@ def test_self_test_failure_names_the_cause(
     monkeypatch.setattr(self_test, "COUNTED", "else")
     assert main(["--self-test"]) == 1
     assert "failed: ask: the answer was '1\\n2\\n" in capsys.readouterr().err
-
-
-def test_self_test_refuses_other_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--self-test", "--stop", "x"]) == 2
-    assert "--self-test takes no other options" in capsys.readouterr().err

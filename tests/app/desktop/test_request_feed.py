@@ -89,10 +89,3 @@ async def test_request_feed_batches_wake_ups() -> None:
     await asyncio.sleep(0)
     assert [len(batch) for batch in batches] == [200]
     assert threads == {threading.main_thread()}
-
-
-def test_request_feed_after_window_closed() -> None:
-    loop = asyncio.new_event_loop()
-    feed = RequestFeed(loop, lambda _: None)
-    loop.close()
-    feed.request_began(began())

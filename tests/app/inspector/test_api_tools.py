@@ -25,7 +25,7 @@ from engine.stopping.rules import StopRules
 from tests.support.kept import preferences_state
 from tests.support.shown import shown, whole_window
 from tests.ui.driving import eventually
-from ui.inspector.capture_window import CaptureWindow, read_capture
+from ui.inspector.capture_window import CaptureWindow
 from ui.inspector.probe_window import ProbeWindow
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
@@ -45,20 +45,6 @@ def address(engine: Engine) -> Iterator[str]:
     server = ServerThread(engine, ServerConfig())
     yield server.start().url
     server.stop()
-
-
-def test_a_capture_is_read_with_its_faults() -> None:
-    view = read_capture(LEAK)
-    assert view.is_answer
-    assert view.capture.text == "abc EN"
-    assert view.capture.request_stops == ("END",)
-    assert any("END" in finding.sentence for finding in view.findings)
-
-
-def test_text_that_is_not_an_answer_is_reported() -> None:
-    view = read_capture("<html>404</html>")
-    assert not view.is_answer
-    assert view.title
 
 
 async def test_a_pasted_answer_is_shown_with_its_faults(theme: Theme, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """An engine with one recorded answer: all that the server needs, and nothing that runs."""
 
-import asyncio
 import threading
 
 import pytest
@@ -28,24 +27,6 @@ async def test_each_choice_gives_the_recorded_events_one_by_one() -> None:
     answers = await RecordedEngine("m", SAID).generate_together([GenerationRequest()] * 2)
     first, second = [[batch async for batch in answer.batches()] for answer in answers]
     assert first == second == [[PromptProgress(7, 7, 2)], *([event] for event in SAID)]
-
-
-async def test_callers_can_wait_for_the_end_of_a_recorded_answer() -> None:
-    [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
-    waiting = asyncio.create_task(answer.ended())
-    async for _ in answer.batches():
-        pass
-    assert answer.finished is END
-    assert (await waiting) is END
-
-
-async def test_a_listener_gets_a_recorded_answer() -> None:
-    found: list[Event] = []
-    [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
-    answer.listen(found.extend, hides_traces=False)
-    async for _ in answer.batches():
-        pass
-    assert found[1:] == SAID
 
 
 def test_a_recorded_engine_has_no_thread_and_refuses_what_needs_a_model() -> None:

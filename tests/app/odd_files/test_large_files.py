@@ -103,39 +103,8 @@ CAPTURES: dict[str, tuple[bytes, bytes, bytes]] = {
     "an archive": (_ENTRY + b",", b'{"log": {"entries": [', b"]}}"),
 }
 # The largest capture may take its bytes, its text, and as much again for what was read.
-_MOST_CAPTURE_MIB = 5 * (MAX_BYTES >> 20)
 # A text with an emoji takes four bytes for each character, in the pieces and in the whole.
-_WIDE = ("a text with an emoji", "long lines")
-_MOST_WIDE_MIB = 24 * (MAX_BYTES >> 20)
 _MOST_MIB = 190
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CAPTURES)
-def test_the_largest_capture_that_is_read_takes_a_small_multiple_of_its_size(
-    name: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "large"
-    path.write_bytes(filled(*CAPTURES[name], most=MAX_BYTES))
-    peak, code, _ = measured("inspect", str(path))
-    assert code in (0, 1, 3, 4)
-    most = _MOST_WIDE_MIB if name in _WIDE else _MOST_CAPTURE_MIB
-    assert peak - idle("inspect") < most, f"{peak - idle('inspect')} MiB"
-
-
-@pytest.mark.parametrize(
-    "part",
-    [b"[],", *(pytest.param(one, marks=pytest.mark.slow) for one in (b'{"a":1},', b"1,"))],
-)
-def test_a_large_file_that_is_not_a_saved_run_takes_a_small_multiple_of_its_size(
-    part: bytes, tmp_path: Path
-) -> None:
-    path = tmp_path / "large"
-    path.write_bytes(filled(part, b"[", b"]"))
-    peak, code, said = measured("replay", str(path))
-    assert code == 1
-    assert said == f"fullstop: {path}: this is not a saved run: it has too many values"
-    assert peak - idle("replay") < _MOST_MIB, f"{peak - idle('replay')} MiB"
 
 
 @pytest.mark.slow

@@ -56,13 +56,6 @@ async def test_search_finds_substrings(path: Path, query: str, is_found: bool) -
         assert bool(await store.search(query)) is is_found
 
 
-async def test_search_empty_query(path: Path) -> None:
-    async with opened(path) as store:
-        await keep(store, "words")
-        assert await store.search("  ") == []
-        assert await store.search('""') == []
-
-
 async def test_search_title_comes_first(path: Path) -> None:
     async with opened(path) as store:
         await keep(store, "about cats")

@@ -6,7 +6,6 @@ from engine import ToolCall
 from tests.app.store.conftest import keep, opened
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (
-    conversation_markdown,
     conversations_from_json,
     conversations_json,
 )
@@ -48,11 +47,6 @@ def test_archive_enables_no_tool() -> None:
     assert run is not None
     assert run.results == RESULTS
     assert found.tools == ToolsInUse()
-
-
-def test_markdown_has_tool_calls() -> None:
-    text = conversation_markdown(with_calls())
-    assert 'Called `add`:\n\n    {"a": 2}\n    → 5\n' in text
 
 
 def test_copied_conversation_keeps_tools() -> None:

@@ -50,10 +50,6 @@ def test_blank_lines_and_commands_are_not_questions(session: ChatSession, line: 
     assert session.question(line) is None
 
 
-def test_two_slashes_begin_a_message_with_one_slash(session: ChatSession) -> None:
-    assert session.question("//help") == "/help"
-
-
 @pytest.mark.parametrize(
     ("typed", "question"),
     [
@@ -83,12 +79,6 @@ def test_a_message_of_several_lines_is_one_question(
 )
 def test_message_goes_on_within_quotes(typed: str, is_longer: bool) -> None:
     assert is_quote_open(typed) is is_longer
-
-
-def test_a_system_prompt_has_several_lines(session: ChatSession) -> None:
-    assert session.question('/system """\nBe brief.\nBe kind.\n"""') is None
-    session.obey('/system """\nBe brief.\nBe kind.\n"""')
-    assert session.conversation.settings.system_prompt == "Be brief.\nBe kind."
 
 
 def test_a_request_contains_the_system_prompt_the_turns_and_the_stops(session: ChatSession) -> None:
@@ -173,12 +163,6 @@ def test_a_new_conversation_keeps_the_settings(session: ChatSession) -> None:
     session.obey("/new")
     assert turns(session) == ()
     assert session.stops == ("END",)
-
-
-def test_quit_ends_the_chat(session: ChatSession) -> None:
-    assert not session.has_ended
-    session.obey("/quit")
-    assert session.has_ended
 
 
 @pytest.mark.parametrize("line", ["/frobnicate", "/stop frobnicate"])
@@ -367,12 +351,6 @@ def test_tab_completes_commands_and_what_follows_them(line: str, offered: list[s
     assert [one.text for one in completer().get_completions(Document(line), CompleteEvent())] == (
         offered
     )
-
-
-def test_tab_completes_the_paths_of_files(tmp_path: Path) -> None:
-    (tmp_path / "report.txt").touch()
-    line = Document(f"/file {tmp_path}/rep")
-    assert [one.text for one in completer().get_completions(line, CompleteEvent())] == ["ort.txt"]
 
 
 def test_the_scope_of_stops_on_the_command_line_counts_and_is_saved(tmp_path: Path) -> None:

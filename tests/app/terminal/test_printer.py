@@ -2,17 +2,12 @@ import io
 
 import pytest
 
-from api.terminal_text import harmless
 from app.printer import Printer
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-def test_control_characters_are_shown_and_not_obeyed() -> None:
-    assert harmless("a\x1b[2Jb\x9b\r\n\tc") == "a\\x1b[2Jb\\x9b\\x0d\n\tc"
 
 
 def test_a_pipe_receives_the_answer_exactly() -> None:
@@ -43,12 +38,6 @@ def test_an_answer_that_ends_with_a_line_break_gets_no_second_one() -> None:
     printer.text("yes\n")
     printer.end_line()
     assert out.getvalue() == "yes\n"
-
-
-def test_an_empty_answer_prints_no_line() -> None:
-    out = io.StringIO()
-    Printer(out, io.StringIO()).end_line()
-    assert out.getvalue() == ""
 
 
 def test_a_status_line_is_shown_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

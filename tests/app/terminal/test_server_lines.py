@@ -128,21 +128,6 @@ def test_a_load_that_reads_nothing_for_long_shows_on_a_terminal_that_it_goes_on(
     assert all("Reading the weights, 1.1 GB of 4.3 GB" in line for line in shown[-2:]), shown
 
 
-def test_a_load_that_reads_nothing_for_long_shows_in_the_log_that_it_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-
-    @asynccontextmanager
-    async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
-        logging_loads = asyncio.create_task(LoadMeter(lambda: (engine.status,)).log())
-        yield lambda: "\n".join(caplog.messages)
-        logging_loads.cancel()
-
-    shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
-    assert all("Reading the weights, 1.1 GB of 4.3 GB" in line for line in shown), shown
-
-
 @pytest.mark.parametrize(
     ("ended", "said", "fields"),
     [
@@ -182,14 +167,6 @@ def test_the_log_says_once_how_a_load_has_ended(
     assert caplog.records[-1].__dict__.get("fields") == fields
 
 
-def test_nothing_is_said_of_a_load_once_it_has_ended() -> None:
-    loading = ModelStatus(state="loading", message="waiting for memory: alpha is still answering")
-    statuses = iter([loading, ModelStatus(state="ready"), loading])
-    meter = LoadMeter(lambda: (next(statuses),))
-    said = [meter.words() for _ in range(3)]
-    assert said == ["0 s  ·  waiting for memory: alpha is still answering", "", said[0]]
-
-
 async def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:
     terminal = Terminal()
     shown = iter(["1 answering", "2 answering"])
@@ -197,17 +174,6 @@ async def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> Non
     async with live_line(lambda: next(shown, ""), terminal):
         await terminal.has_shown.wait()
     assert terminal.getvalue().endswith("\r\x1b[K")
-
-
-async def test_a_terminal_that_would_show_control_sequences_as_text_gets_no_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    terminal = Terminal()
-
-    async with live_line(lambda: "1 answering", terminal):
-        await asyncio.sleep(0)
-    assert terminal.getvalue() == ""
 
 
 def test_the_line_is_no_wider_than_its_own_terminal_wherever_standard_output_goes() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api.conformance.captures.frames import BodyForm, split_frames
+from api.conformance.captures.frames import split_frames
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -32,8 +32,3 @@ def test_every_kind_of_line_end_separates_events_headers_and_commands(line_end: 
 )
 def test_collected_chunks_are_separated_at_their_ends(text: str) -> None:
     assert [frame.value for frame in split_frames(text).frames] == json.loads(text)
-
-
-@pytest.mark.parametrize("text", ['[{"a": 1}, 2]', '[{"a": 1}] x', '[{"a": 1},]', '[{"a": 1}'])
-def test_only_an_array_of_objects_is_taken_for_collected_chunks(text: str) -> None:
-    assert not (split_frames(text).form is BodyForm.NDJSON and len(split_frames(text).frames) > 1)

@@ -2,7 +2,6 @@
 
 import asyncio
 import html.parser
-import json
 import shutil
 
 import pytest
@@ -13,10 +12,8 @@ from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_command
 from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.html_page import as_html
-from api.conformance.probe.json_files import as_data
 from api.conformance.probe.markdown import as_text
 from api.conformance.probe.run import probe
-from api.conformance.probe.suite import summary
 from api.conformance.probe.values import (
     Access,
     CheckOutcome,
@@ -57,22 +54,6 @@ def test_the_table_has_a_row_for_each_check_and_as_many_cells_in_each_row() -> N
     assert as_text(REPORT).count('The stop `"|"` was ignored.') == 1
     assert "1 of 2 checks failed." in as_text(REPORT)
     assert "curl x" in as_text(REPORT)
-
-
-def test_the_summary_counts_the_judged_checks() -> None:
-    assert summary(REPORT) == "1 of 2 checks failed."
-
-
-def test_the_report_can_be_written_as_json_and_says_whether_all_checks_passed() -> None:
-    data = json.loads(json.dumps(as_data(REPORT)))
-    assert (data["verdict"], data["has_passed"]) == ("failed", False)
-    assert [one["outcome"] for one in data["results"]] == [
-        "held",
-        "failed",
-        "skipped",
-        "undecided",
-    ]
-    assert data["results"][1]["faults"][0]["code"] == "stop_ignored"
 
 
 class Page(html.parser.HTMLParser):

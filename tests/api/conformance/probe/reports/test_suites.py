@@ -13,7 +13,7 @@ import pytest
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES
-from api.conformance.probe.ci_files import as_badge, as_junit, as_sarif
+from api.conformance.probe.ci_files import as_junit, as_sarif
 from api.conformance.probe.html_page import suite_as_html
 from api.conformance.probe.json_files import (
     FORMAT,
@@ -154,10 +154,6 @@ def test_a_line_of_the_file_may_be_flaky_and_have_the_address_of_an_issue() -> N
 
 # -- no green that is not earned --------------------------------------------------------------
 
-# What another check may be under which a report shows the one that is looked at.
-_ALONE = ""
-_CAUSES = (_ALONE, *((level, known) for level in Level for known in (False, True)))
-
 
 def happened(given: ProbeSuite) -> dict[str, list[str]]:
     """Return the outcome of each check in the XML."""
@@ -274,23 +270,6 @@ def test_sarif_has_a_rule_with_help_for_each_check_and_a_result_for_each_failure
     assert gone["invocations"][0]["executionSuccessful"] is False
 
 
-@pytest.mark.parametrize(
-    ("given", "message", "color"),
-    [
-        (suite(CHAT), "2 of 2 passed", "brightgreen"),
-        (suite(EVERY), "2 of 4 passed", "red"),
-        (suite(report(HELD, SKIPPED, SKIPPED)), "1 of 1 passed, not judged", "yellow"),
-        (suite(report(HELD, NOT_RUN)), "1 of 1 passed, incomplete", "yellow"),
-        (suite(problem="gone"), "unreachable", "lightgrey"),
-    ],
-)
-def test_the_badge_has_the_form_of_an_endpoint_of_shields(
-    given: ProbeSuite, message: str, color: str
-) -> None:
-    badge = as_badge(given)
-    assert badge == {"schemaVersion": 1, "label": "stops", "message": message, "color": color}
-
-
 def test_the_text_lists_failures_first_with_rule_reference_baseline_and_consequences() -> None:
     text = suite_as_markdown(suite(EVERY), has_raw=False)
     assert text.index("### Title of stop.very_first") < text.index("| check")
@@ -307,21 +286,6 @@ def test_the_text_lists_failures_first_with_rule_reference_baseline_and_conseque
         assert said in text
     assert text.index("The stop") < text.index("- server: s 1.2")
     assert "<details>" not in text
-
-
-def test_markdown_shows_the_end_of_a_long_stream_and_where_texts_differ() -> None:
-    lines = "".join(f"{number}\n" for number in range(300))
-    fault = Fault(
-        "text_differs", "The text differs.", lines, lines + "END", mode="streamed", curl="curl x"
-    )
-    stream = "".join(f'data: {{"n": {number}}}\n\n' for number in range(2_000)) + "data: LAST\n\n"
-    exchange = Exchange({}, 200, stream, parse("{}"))
-    page = suite_as_markdown(suite(report(failed("limit", faults=(fault,), exchanges=(exchange,)))))
-    assert "data: LAST" in page
-    assert "characters …" in page
-    assert "```diff" in page
-    assert "+END" in page
-    assert len(page) < 10_000
 
 
 def test_a_page_has_every_dialect_and_the_raw_answers() -> None:
