@@ -10,7 +10,6 @@ from typing import Any
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import as_lark, new_matcher
 from engine.grammar.grammars import (
-    AnswerGrammar,
     answer_grammar,
     arguments_schema,
     form_field,
@@ -106,33 +105,33 @@ class FormCompiler:
             if (form := text_form_of(request)) is not None:
                 check_bounds(form)
             try:
-                matcher, grammar = self._answer(request)
+                matcher, unenforced = self._answer(request)
             except ValueError:
                 request, left_out = self._loosened(request)
                 if not left_out:
                     raise
-                matcher, grammar = self._answer(request)
+                matcher, unenforced = self._answer(request)
         except ValueError as error:
             raise InvalidRequest(*self._culprit(request, str(error))) from error
-        return Form(self, matcher.deep_copy(), (*grammar.left_out, *left_out))
+        return Form(self, matcher.deep_copy(), (*unenforced, *left_out))
 
-    def _answer(self, request: GenerationRequest) -> tuple[Any, AnswerGrammar]:
-        """Return the compiled grammar of an answer, with the grammar."""
+    def _answer(self, request: GenerationRequest) -> tuple[Any, tuple[str, ...]]:
+        """Return the compiled grammar of an answer, and the keywords that it leaves out."""
         family, spell = self.family_of(request), self.grammar_vocabulary.spell
         if family is not self._calling_family:
             request = replace(request, tools=())  # a model without a format of calls makes none
-        grammar = answer_grammar(request, family, spell, _lark_of(request))
+        grammar, left_out = answer_grammar(request, family, spell, _lark_of(request))
         with self._lock:
-            if (matcher := self._compiled.get(grammar.text)) is not None:
-                self._compiled.move_to_end(grammar.text)
-                return matcher, grammar
-        matcher = self._compile(grammar.text)
+            if (matcher := self._compiled.get(grammar)) is not None:
+                self._compiled.move_to_end(grammar)
+                return matcher, left_out
+        matcher = self._compile(grammar)
         with self._lock:
             kept = self._compiled
-            kept[grammar.text] = matcher
+            kept[grammar] = matcher
             while len(kept) > 1 and sum(map(len, kept)) > _MAX_COMPILED_CHARACTERS:
                 kept.popitem(last=False)
-        return matcher, grammar
+        return matcher, left_out
 
     def _loosened(self, request: GenerationRequest) -> tuple[GenerationRequest, list[str]]:
         """Return the request without the parts of its tools' schemas that do not compile.

@@ -1,7 +1,7 @@
 """The grammar of a whole answer, as llguidance reads it, from the form that a request demands."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from engine.errors import InvalidRequest
@@ -34,28 +34,20 @@ def may_call(request: GenerationRequest) -> bool:
     return choice == "required" or (choice == "auto" and bool(request.tools))
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerGrammar:
-    """The grammar of an answer."""
-
-    text: str
-    left_out: tuple[str, ...] = ()
-
-
 def answer_grammar(
     request: GenerationRequest, family: Family, spell: Spell, lark: str | None = None
-) -> AnswerGrammar:
-    """Return the grammar of a constrained request's answer.
+) -> tuple[str, tuple[str, ...]]:
+    """Return the grammar of a constrained request's answer, and the keywords that it leaves out.
 
     Where the model may choose, the grammar allows the text and a call; where a call is required, it
     allows only calls.
     """
     rules = _Rules(family, spell, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
-        return AnswerGrammar(rules.grammar(None, _callable_tools(request)), tuple(rules.left_out))
+        return rules.grammar(None, _callable_tools(request)), tuple(rules.left_out)
     assert request.constraint is not None
     whole = rules.grammar(request.constraint, request.tools if may_call(request) else ())
-    return AnswerGrammar(with_own_grammar(whole, lark), tuple(rules.left_out))
+    return with_own_grammar(whole, lark), tuple(rules.left_out)
 
 
 def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:

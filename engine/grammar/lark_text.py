@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from engine.output.families import Marks, OptionalMarks
+from engine.output.families import Marks
 
 Spell = Callable[[str], str]
 """Writes a text as symbols of Lark, in which special tokens stand for their texts."""
@@ -63,7 +63,7 @@ def spelled_marks(marks: Marks) -> str:
     return " ".join(map(_mark, marks))
 
 
-def _mark(mark: int | str | OptionalMarks) -> str:
-    if isinstance(mark, OptionalMarks):
-        return f"({spelled_marks(mark.parts)})?"
+def _mark(mark: int | str | tuple[int | str, ...]) -> str:
+    if isinstance(mark, tuple):
+        return f"({spelled_marks(mark)})?"
     return f"<[{mark}]>" if isinstance(mark, int) else json.dumps(mark, ensure_ascii=False)

@@ -55,7 +55,7 @@ from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
 from engine.inference.weights import read_weights, size_of, widen
-from engine.library.architectures import ASSISTANTS, architecture_of, missing_package, unsupported
+from engine.library.architectures import ASSISTANTS, architecture_of, unsupported
 from engine.library.cache_size import CacheSize
 from engine.library.model_files import context_length, model_name
 from engine.library.model_folder import check_folder, is_assistant
@@ -86,6 +86,8 @@ def _describe(folder: Path, config: dict[str, Any], error: BaseException) -> str
         return f"{name} needs a Mac: mlx-lm computes {kind} with programs for Apple's GPUs"
     if isinstance(error, MemoryError):
         return f"there is not enough memory for {name}"
+    if isinstance(error, SystemExit):  # mlx-lm's module of OLMo prints the package and exits
+        return f"{name} needs a package for {kind} that is not installed here; the output names it"
     return _failure(folder, error)
 
 
@@ -116,7 +118,6 @@ def _read(
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
     with _reporting_failures(folder, lambda error: _describe(folder, stated, error)):
-        _check_packages(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
         if not mx.metal.is_available():
@@ -201,13 +202,7 @@ def check(folder: Path) -> None:
     with _reporting_failures(folder, lambda error: _describe(folder, stated, error)):
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
-        _check_packages(folder, stated)
         classes_of(stated)
-
-
-def _check_packages(folder: Path, config: dict[str, Any]) -> None:
-    if missing := missing_package(config):
-        raise ModelLoadFailed(f"{model_name(folder)} {missing}")
 
 
 def _stamps(folder: Path) -> Stamps | None:

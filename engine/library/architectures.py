@@ -23,9 +23,6 @@ _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 
 
 _MAX_ARCHITECTURE_CHARS = 60
-# Modules of mlx-lm's models that end the whole process where a module cannot be imported: that
-# module, and the package that has it.
-_PACKAGES = {"olmo": ("hf_olmo", "ai2-olmo")}
 # Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
 _parsing = Lock()
 
@@ -49,10 +46,6 @@ def pairing_of(config: dict[str, Any]) -> str:
     return f"gemma4 {size}" if is_count(size) else ""
 
 
-# Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model
-# that is only offered needs none of it.
-
-
 def problem_of(config: dict[str, Any]) -> str:
     """Return why no model of this configuration can be loaded, as a sentence.
 
@@ -69,20 +62,7 @@ def problem_of(config: dict[str, Any]) -> str:
     if known and _module(config) not in known:
         name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
         return f"It is of architecture {unsupported(name)}."
-    if fault := missing_package(config):
-        return f"It {fault}."
     return ""
-
-
-def missing_package(config: dict[str, Any]) -> str:
-    """Return the words for a package that mlx-lm needs for a model and that is not installed.
-
-    Empty if none is missing.
-    """
-    module, package = _PACKAGES.get(_module(config), ("", ""))
-    if not module or find_spec(module) is not None:
-        return ""
-    return f"needs a package that is not installed here: pip install {package}"
 
 
 def unsupported(architecture: str) -> str:

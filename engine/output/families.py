@@ -63,14 +63,7 @@ _TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalMarks:
-    """Marks that the model may leave out."""
-
-    parts: tuple[int | str, ...]
-
-
-Marks = tuple[int | str | OptionalMarks, ...]
+Marks = tuple[int | str | tuple[int | str, ...], ...]
 """The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
 
 
@@ -364,7 +357,7 @@ class HeaderFamily:
     def answer_frame(self) -> OutputFrame:
         """The header of an answer in JSON."""
         json_mark = self._json_mark()
-        format_name = (OptionalMarks(json_mark),) if json_mark else ()
+        format_name = (json_mark,) if json_mark else ()
         return OutputFrame((self._id("channel"), "final", *format_name, self._id("message")))
 
     @property
@@ -405,18 +398,6 @@ class HeaderFamily:
         return {"harmony": dict(self.markers)}
 
 
-def headers_of(vocabulary: Vocabulary) -> HeaderFamily | None:
-    """Return the family of a model whose vocabulary has all markers; None where one is missing."""
-    known = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
-    return HeaderFamily(known) if known.keys() >= set(MARKERS) else None
-
-
-def saved_headers(fields: Fields) -> HeaderFamily | None:
-    """Return the family of a saved run; None if it is another; raises ``DamagedFile``."""
-    markers = fields.inner("harmony").each(int)
-    return HeaderFamily(markers) if markers else None
-
-
 Family = TagFamily | HeaderFamily
 """How the models of one family mark the channels of their output. Immutable."""
 
@@ -429,7 +410,10 @@ _NO_FIELDS = {**TagFamily().saved(), **HeaderFamily({}).saved()}
 
 def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
     """Return the family of a loaded model."""
-    return headers_of(vocabulary) or tags_of(tokenizer, vocabulary, call_style)
+    markers = {text: i for i, text in vocabulary.special.items() if text in (*MARKERS, CONSTRAIN)}
+    if markers.keys() >= set(MARKERS):
+        return HeaderFamily(markers)
+    return tags_of(tokenizer, vocabulary, call_style)
 
 
 def family_to_fields(family: Family) -> dict[str, object]:
@@ -439,4 +423,5 @@ def family_to_fields(family: Family) -> dict[str, object]:
 
 def family_from_fields(fields: Fields) -> Family:
     """Return the family of a saved run; raises ``DamagedFile``."""
-    return saved_headers(fields) or saved_tags(fields)
+    markers = fields.inner("harmony").each(int)
+    return HeaderFamily(markers) if markers else saved_tags(fields)

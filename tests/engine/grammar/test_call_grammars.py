@@ -133,9 +133,9 @@ def test_a_forced_call_is_read_with_arguments_that_are_valid(name: str) -> None:
     for schema in SCHEMAS.values():
         tool = Tool("do_it", "", schema)
         request = GenerationRequest(tools=(tool,), tool_choice=ToolChoice("required"))
-        grammar = answer_grammar(request, family, speller(places))
-        assert grammar.left_out == ()
-        matcher = new_matcher(tokenizer, grammar.text)
+        grammar, left_out = answer_grammar(request, family, speller(places))
+        assert left_out == ()
+        matcher = new_matcher(tokenizer, grammar)
         checks = VALIDATOR(schema, format_checker=VALIDATOR.FORMAT_CHECKER)
         for seed in range(2):
             ids = drawn(matcher.deep_copy(), random.Random(seed), len(raw))

@@ -127,5 +127,5 @@ def test_references_that_multiply_are_followed_to_a_bound(keyword: str) -> None:
     tool = Tool("f", "", schema)
     request = GenerationRequest(tools=(tool,), tool_choice=ToolChoice("required"))
     family = TagFamily(tool_start="<x>", tool_end="</x>", call_style="qwen3_coder")
-    assert "call0" in answer_grammar(request, family, speller({})).text
+    assert "call0" in answer_grammar(request, family, speller({}))[0]
     assert ToolTypes([tool]).type_of("f", "p").alternatives

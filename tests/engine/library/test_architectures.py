@@ -1,6 +1,5 @@
 """Which models mlx-lm can load is told from its files, as it would tell by itself."""
 
-from importlib.machinery import ModuleSpec
 from typing import Any
 
 import pytest
@@ -8,8 +7,7 @@ from mlx_lm import utils
 
 from engine.errors import EngineError
 from engine.inference.mlx_lm_internals import classes_of
-from engine.library import architectures
-from engine.library.architectures import _table, missing_package, problem_of
+from engine.library.architectures import _table, problem_of
 
 
 @pytest.mark.parametrize(
@@ -39,13 +37,3 @@ def test_the_tables_of_other_names_are_mlx_lms_own(name: str) -> None:
     expected = getattr(utils, name)
     assert expected
     assert _table(name) == expected
-
-
-def test_a_package_that_mlx_lm_would_end_the_process_for_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    config = {"model_type": "olmo"}
-    said = "It needs a package that is not installed here: pip install ai2-olmo."
-    assert problem_of(config) == said
-    monkeypatch.setattr(architectures, "find_spec", lambda _: ModuleSpec("hf_olmo", None))
-    assert missing_package(config) == ""

@@ -21,7 +21,7 @@ from tests.support.models.architectures import write_architecture
     [
         ({"model_type": "wonder"}, "architecture wonder"),
         ({"model_file": "evil.py"}, "never run"),
-        ({"model_type": "olmo"}, "pip install ai2-olmo"),
+        ({"model_type": "olmo"}, "needs a package for olmo"),
         ({"model_type": None}, "not a language model"),
     ],
 )
@@ -70,7 +70,7 @@ def test_what_cannot_be_used_is_said_in_words(copied: Path) -> None:
             f"is of architecture mamba9, which mlx-lm {mlx_lm.__version__} does not support; "
             "a later version may",
         ),
-        ("olmo", "needs a package that is not installed here: pip install ai2-olmo"),
+        ("olmo", "needs a package for olmo that is not installed here"),
         (None, "is not a language model: its config.json names no model_type"),
     ):
         changed_config(copied, model_type=kind)
