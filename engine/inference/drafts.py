@@ -34,13 +34,7 @@ _COMPUTED = (TokenOrigin.HEAD, TokenOrigin.DRAFT)
 
 
 class Drafting:
-    """Drafts tokens for the sequences of one batch.
-
-    Args:
-        model: The model; called as mlx-lm calls it.
-        sequences: Those of the batch, by number.
-        costs: What passes of the model cost.
-    """
+    """Drafts tokens for the sequences of one batch, which are by their numbers."""
 
     def __init__(
         self, model: Any, sequences: Mapping[int, BatchSequence], costs: PassCosts
@@ -110,13 +104,11 @@ class Drafting:
             compared_s = time.perf_counter()
             single = self._single_logprobs(rows, pending)
             compared_s = time.perf_counter() - compared_s
-            self._costs.record_comparison()
         # Padding has to be taken back as well where a state takes tokens in.
         verified = verify(rows, self._rollback, drafts, longest + 1, self._rounding, single)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - drafting_s - compared_s
-        tokens = sum(len(each.tokens) for each in verified) / len(verified)
-        self._costs.record_pass(len(rows), width, took_s, tokens)
+        self._costs.record_pass(len(rows), width, took_s)
         # A row that got no token needs a pass over one token.
         self._is_decode_due = not all(each.tokens for each in verified)
         step = _step(numbers, verified, drafts, sources)
@@ -129,10 +121,8 @@ class Drafting:
         return step
 
     def shorten(self, number: int, cache: Sequence[Any], unused: int) -> bool:
-        """Remove the last tokens of the last pass from the cache of a sequence that has left.
-
-        Returns:
-            Whether that could be done.
+        """Remove the last tokens of the last pass from the cache of a sequence that has left;
+        return whether that could be done.
         """
         index, tokens = self._verified.get(number, (0, 0))
         return self._rollback.shorten(cache, index, unused, tokens - unused)

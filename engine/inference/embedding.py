@@ -81,16 +81,9 @@ def _kinds_of_modules(path: Path) -> list[str]:
 
 
 class TextReader:
-    """Reads the texts of one request, a part at a time.
+    """Reads the texts of one request, given as token ids, a part at a time.
 
-    Args:
-        model: The model; called as mlx-lm calls it.
-        texts: The token ids of each text, at least one each.
-        pooling: Which hidden states make a vector.
-        dimensions: The length of the vectors; None for all that the model has.
-        vocabulary_size: How many ids the model can produce.
-        name: The model's name, for errors.
-        max_tokens: Most tokens that are read in one pass.
+    ``dimensions`` is the length of the vectors; None for all that the model has.
     """
 
     def __init__(

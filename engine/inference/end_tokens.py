@@ -21,13 +21,7 @@ _FILES = ("generation_config.json", "config.json")
 
 
 def end_tokens(folder: Path, tokenizer: Any, size: int) -> tuple[EosToken, ...]:
-    """Return the tokens that end the answers of a model, by their ids.
-
-    Args:
-        folder: The model's folder.
-        tokenizer: mlx-lm's wrapper of its tokenizer.
-        size: The number of ids that the model produces; ids beyond are left out.
-    """
+    """Return the tokens below ``size`` that end the answers of a model, by their ids."""
     sources: dict[int, str] = {}
     if (own := tokenizer.eos_token_id) is not None:
         sources[own] = "tokenizer"

@@ -271,15 +271,10 @@ def fill_window(part: Any) -> None:
 
 
 def wrap_recurrences(delta_rule: Callable[..., Any], scan: Callable[..., Any]) -> bool:
-    """Let layers call other functions for their recurrences from now on; once for the process.
+    """Let layers call other functions for their recurrences from now on; return whether this was
+    the first call of the process.
 
-    Args:
-        delta_rule: Is given Gated DeltaNet's function, and its arguments.
-        scan: The same for Mamba2's.
-
-    Returns:
-        Whether this was the first call.
-
+    Each is given mlx-lm's function, of Gated DeltaNet or Mamba2, and its arguments.
     Upstream: ``gated_delta_update`` in ``mlx_lm/models/gated_delta.py``, and ``ssm_update`` in
     ``mlx_lm/models/ssm.py``, which find these functions in their modules.
     """

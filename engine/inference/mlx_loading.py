@@ -177,18 +177,15 @@ def _attached_head(
     model: Any,
     config: dict[str, Any],
     name: str,
-    on_progress: OnLoadProgress,
 ) -> tuple[HeadInfo, CacheSize, int]:
-    """Let a model use its own draft head, if that is sound.
-
-    Returns:
-        Its state, the memory of its caches, and that of its weights.
+    """Let a model use its own draft head, if that is sound; return its state, the memory of its
+    caches, and that of its weights.
     """
     try:
         if isinstance(weights, DrafterUnusable):
             raise weights
         head = build_head(weights, model, config)
-        read_weights(head, size_of(head), on_progress)
+        read_weights(head, size_of(head), unobserved)
     except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
         return HeadInfo(problem=_shown(error)), CacheSize(), 0
@@ -241,8 +238,7 @@ def load(
     if draft is not None:
         # The draft model is read first, so that it is compared with the larger model before the
         # weights of that are read.
-        drafted = _read_draft(draft.resolve(), _part_of(on_progress, 0, weights_size(folder)))
-        on_progress = _part_of(on_progress, drafted.info.size_bytes, 0)
+        drafted = _read_draft(draft.resolve(), on_progress)
 
     def check_loaded(model: Any, tokenizer: Any, config: dict[str, Any]) -> None:
         if isinstance(drafted, _LoadedAssistant):
@@ -279,10 +275,7 @@ def load(
         if isinstance(drafted, _LoadedAssistant):
             attach(model, drafted.assistant)
         elif head is not None:
-            total = info.size_bytes
-            own, memory, head_bytes = _attached_head(
-                head, model, config, info.id, _as_complete(on_progress, total)
-            )
+            own, memory, head_bytes = _attached_head(head, model, config, info.id)
             info = replace(
                 info,
                 own_head=own,
@@ -328,22 +321,6 @@ def logits_size(model: Any) -> int:
     size = int(logits.shape[-1])
     # Some architectures have smaller tables beside that of the input ids, such as positions.
     return min(size, max(rows, default=size))
-
-
-def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProgress:
-    """Return a callback that turns the progress of one of two models into that of both."""
-
-    def report(progress: LoadProgress) -> None:
-        total = progress.total_bytes and before + progress.total_bytes + after
-        done = before + progress.done_bytes if total else 0
-        on_progress(LoadProgress(progress.phase, done, total))
-
-    return report
-
-
-def _as_complete(on_progress: OnLoadProgress, total: int) -> OnLoadProgress:
-    """Return a callback that reports all weights as read."""
-    return lambda progress: on_progress(LoadProgress(progress.phase, total, total))
 
 
 def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _LoadedAssistant":

@@ -169,11 +169,8 @@ def sampler(
 ) -> Sampler:
     """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
 
-    Args:
-        requested: The settings of the request.
-        vocabulary_size: How many log-probabilities there are.
-        exempt: Ids that XTC never excludes.
-        is_drawn_ahead: Whether its draws have to be known beforehand.
+    XTC never excludes the ``exempt`` ids. ``is_drawn_ahead`` where its draws have to be known
+    beforehand.
     """
     temperature, min_p = requested.temperature or 0.0, requested.min_p or 0.0
     top_p = 1.0 if requested.top_p is None else requested.top_p

@@ -223,11 +223,9 @@ def check_ids(ids: Sequence[int], field: str, size: int) -> None:
 
 
 def chat_template(tokenizer: Any, call_marks: tuple[str, str] = ("", "")) -> ChatTemplate:
-    """Return the chat template of a tokenizer.
+    """Return the chat template of mlx-lm's wrapper of a tokenizer.
 
-    Args:
-        tokenizer: mlx-lm's wrapper.
-        call_marks: What the model writes around a call in JSON, for templates without calls.
+    ``call_marks`` are what the model writes around a call in JSON, for templates without calls.
     """
     inner = inner_tokenizer(tokenizer)
     is_code = has_template_in_code(tokenizer)

@@ -14,8 +14,6 @@ from engine.inference.backend import LoadProgress, OnLoadProgress
 
 _log = logging.getLogger(__name__)
 _PART_BYTES = 128 << 20
-# How many values of one weight are checked at once; the check takes one byte of memory for each.
-_SLICE = 1 << 20
 # On MLX's processor build, products of quantised weights with 16-bit numbers take 8 to 35 times as
 # long as with 32-bit ones.
 _SLOW_ON_CPU = (mx.float16, mx.bfloat16)
@@ -60,16 +58,8 @@ def _read_part(part: list[tuple[str, mx.array]]) -> None:
     finite: Any = are_finite.tolist()
     for (name, weight), is_finite in zip(weights, finite[1:], strict=True):
         # A sum may also overflow although no weight is NaN.
-        if not is_finite and _has_nan(weight):
+        if not is_finite and mx.any(mx.isnan(weight)).item():
             raise DamagedFile(
                 f"its weights {name} contain values that are not numbers (NaN). Download it again, "
                 "or convert it again"
             )
-
-
-def _has_nan(weight: mx.array) -> bool:
-    flat = weight.reshape(-1)
-    return any(
-        mx.any(mx.isnan(flat[start : start + _SLICE])).item()
-        for start in range(0, flat.size, _SLICE)
-    )

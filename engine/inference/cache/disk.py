@@ -57,14 +57,8 @@ T = TypeVar("T")
 class FileHeader:
     """The metadata of a file.
 
-    Attributes:
-        model: The fingerprint of the model.
-        owner: Whose cache it is.
-        parent: The hash of all tokens before the block; of the owner for the first block.
-        start: The number of these tokens.
-        tokens: The block's own tokens, as a key of the index; for a snapshot, those up to it.
-        layout: The positions of the cache's parts; see ``layout_of``.
-        is_snapshot: Whether it holds a snapshot.
+    ``parent`` is the hash of the ``start`` tokens before the block, ``tokens`` the block's own as a
+    key of the index, and ``layout`` that of ``layout_of``.
     """
 
     model: str
@@ -323,16 +317,7 @@ class Ticket:
 
 
 class DiskCache:
-    """The prompt caches in one folder.
-
-    Args:
-        path: The folder.
-        max_bytes: The limit of all files; 0 stores nothing, and deletes all existing files.
-
-    Attributes:
-        folder: The files.
-        max_bytes: The limit of all files.
-    """
+    """The prompt caches in one folder; a limit of 0 bytes stores nothing, and deletes all files."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.folder = CacheFolder(path)
@@ -357,12 +342,7 @@ class DiskCache:
         return self.max_bytes > 0 and self.ticket(ticket.owner) == ticket
 
     def write(self, what: str, work: Callable[[], object]) -> "Future[None]":
-        """Run work on the writer's thread; log an error once, until some work succeeds.
-
-        Args:
-            what: A past participle for the log, such as "stored".
-            work: The work.
-        """
+        """Run work on the writer's thread; log an error once, until some work succeeds."""
         return _submit(self._writer, lambda: self._run_logged(what, work))
 
     def read(self, work: Callable[[], T]) -> "Future[T]":

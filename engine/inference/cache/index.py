@@ -132,15 +132,8 @@ class StoredFile:
 
 @dataclass(slots=True, eq=False)
 class DiskPrefix:
-    """The first tokens of a prompt that files have.
-
-    Attributes:
-        owner: The owner of the prompt.
-        key: These tokens.
-        files: The files of the keys and values that memory lacks.
-        snapshot_file: The file with the other layers; None where there are none.
-        segments: What was read of ``files``.
-        snapshot: What was read of the other layers.
+    """The first tokens of a prompt that files have, the files that memory lacks, and their
+    content once it was read.
     """
 
     owner: str
@@ -180,13 +173,7 @@ def _locked(
 class PrefixIndex:
     """The cached tokens of one model; the least recently used are evicted first.
 
-    Args:
-        fresh: A fresh cache of the model.
-        max_bytes: The limit of memory.
-        max_path_bytes: The limit of the snapshots of one conversation. Beyond it, the one is
-            evicted that saves the fewest tokens, so that a long conversation keeps snapshots all
-            along it. None for no limit.
-        block_tokens: The tokens of a full block.
+    ``max_path_bytes`` limits the snapshots of one conversation; None for no limit.
     """
 
     def __init__(
@@ -559,14 +546,8 @@ class PrefixIndex:
     ) -> list[str]:
         """Add a file; return the names of those that are of no use beside it.
 
-        Args:
-            owner: The owner.
-            kept_with: What it is deleted with.
-            parent: The hash of all tokens before the block. A file is not added where no block
-                has these tokens: it is evicted from the disk in time, or written again.
-            key: The block's tokens; for a snapshot, those before it.
-            name: Its name.
-            is_snapshot: Whether it holds a snapshot.
+        Without a block of ``parent`` it is not added: it is evicted from the disk in time, or
+        written again.
         """
         if parent == root_hash(owner) and owner not in self._roots:
             self._add_block(b"", None, owner)

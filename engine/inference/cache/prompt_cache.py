@@ -67,16 +67,8 @@ _log = logging.getLogger(__name__)
 class PromptCache:
     """The caches of earlier prompts.
 
-    Args:
-        fresh: A fresh cache of the model.
-        max_bytes: The limit of memory.
-        stream: Returns a context in which MLX works on the batch's stream.
-        is_alone: Whether no other process decodes the same batch. Only then snapshots are taken and
-            evicted as memory allows: all processes must evict the same.
-
-    Attributes:
-        index: What memory and disk hold.
-        disk: The files; None for none.
+    Only where no other process decodes the same batch (``is_alone``) snapshots are taken and
+    evicted as memory allows: all processes must evict the same.
     """
 
     def __init__(
@@ -136,12 +128,8 @@ class PromptCache:
         return self.index.why_missing(owner.name, tokens, cached)
 
     def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
-        """Return after how many tokens of a prompt a snapshot is taken while it is read.
-
-        Args:
-            tokens: The length of the prompt.
-            cached: How many of its tokens are not read.
-            ends: The ends of its messages, in order.
+        """Return after how many of a prompt's ``tokens`` a snapshot is taken while it is read,
+        near the ends of its messages.
         """
         positions: set[int] = set()
         if self.can_cut_anywhere or not self._is_alone:

@@ -69,10 +69,8 @@ class Segment:
 class Snapshot:
     """The layers that are kept whole, as they are after some tokens.
 
-    Attributes:
-        tokens: The number of tokens.
-        layers: For each part of the cache: None where it has segments, a tuple for the parts of a
-            ``CacheList``, and else the part itself.
+    ``layers`` has for each part of the cache: None where it has segments, a tuple for the parts of
+    a ``CacheList``, and else the part itself.
     """
 
     tokens: int
@@ -322,9 +320,7 @@ def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
 def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, str]]:
     """Return a cache that was saved, evaluated, and its metadata.
 
-    Args:
-        path: The file.
-        fresh: A fresh cache of the model, for the kinds that it has of its own.
+    ``fresh`` is a cache of the model, for the kinds that it has of its own.
     """
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
     own = {type(part).__name__: part for part in parts_of(fresh) if is_models_own(part)}

@@ -45,11 +45,7 @@ class Seen(NamedTuple):
 class _Target:
     """What an assistant uses of the model, none of which is a parameter of its own.
 
-    Attributes:
-        embed: The embedding.
-        scale: What embeddings are multiplied with.
-        norm: The final norm, whose states the assistant is given.
-        parts: For each kind of layers: the part of the cache that is looked at.
+    ``parts`` has for each kind of layers the index of the part of the cache that is looked at.
     """
 
     embed: Any
@@ -90,9 +86,6 @@ class Assistant(nn.Module):  # type: ignore[misc]
     """An assistant; drafts once ``follow`` has told it for which model.
 
     Its parameters have the names of the published checkpoints.
-
-    Args:
-        config: Its configuration.
 
     Raises:
         DrafterUnusable: Its configuration is not supported.

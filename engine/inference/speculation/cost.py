@@ -25,17 +25,11 @@ _EXPECTED_DRAFT_COST = 0.1
 _EXPECTED_WIDE_COST = 3.0
 _MIN_DECODE_STEPS = 3
 # A cost that was not used for so many steps is measured again: other programs may have raised it.
-_REMEASURED_AFTER = 64
-# The decode steps that drafting may lose: at first, and for each token.
-_INITIAL_BUDGET, _BUDGET_PER_TOKEN, _MAX_BUDGET = 1.0, 0.02, 8.0
+_REMEASURED_AFTER = 256
 
 
 class MedianTime:
-    """The median of the last few measured times.
-
-    Attributes:
-        value_s: The median; None before the first time.
-    """
+    """The median of the last few measured times, ``value_s``; None before the first time."""
 
     def __init__(self) -> None:
         self.value_s: float | None = None
@@ -65,18 +59,6 @@ class Chance(NamedTuple):
 
 
 @dataclass
-class SpeculationBudget:
-    """Decode steps saved so far; a pass that could make it negative is not made."""
-
-    steps: float = _INITIAL_BUDGET
-
-    def add(self, saved: float, tokens: float = 0.0) -> None:
-        """Add the steps that a pass over ``tokens`` tokens saved."""
-        self.steps += saved + _BUDGET_PER_TOKEN * tokens
-        self.steps = min(_MAX_BUDGET, max(-_MAX_BUDGET, self.steps))
-
-
-@dataclass
 class _Times:
     """The measured times for one number of rows: of decode steps, passes, and single drafts."""
 
@@ -100,7 +82,6 @@ class PassCosts:
     """The measured costs of one model's passes."""
 
     def __init__(self) -> None:
-        self.budget = SpeculationBudget()
         self._times: dict[int, _Times] = {}
 
     def choose(
@@ -108,12 +89,8 @@ class PassCosts:
     ) -> tuple[int, float]:
         """Return the width of the pass that gives the most tokens for its time, and its gain.
 
-        The width is 0 where decode steps give more.
-
-        Args:
-            rows: All rows that decode.
-            chances: Those of the rows that have drafts.
-            uses_model: Whether a head or another model makes the drafts.
+        The width is 0 where decode steps give more. ``rows`` counts also rows without drafts;
+        ``uses_model`` where a head or another model makes the drafts.
         """
         times = self._of(rows)
         best, best_gain = 0, _MIN_GAIN
@@ -126,7 +103,7 @@ class PassCosts:
             cost = self.cost(rows, width)
             cost += self._draft_cost(rows) * drafts if uses_model else 0.0
             tokens = 1 + sum(chance.expected(drafts) for chance in chances) / rows
-            if tokens / cost > best_gain and cost - 1 <= self.budget.steps:
+            if tokens / cost > best_gain:
                 best, best_gain = width, tokens / cost
         return best, best_gain
 
@@ -150,23 +127,16 @@ class PassCosts:
         times = self._of(rows)
         times.decode.add(took_s)
         times.count()
-        self.budget.add(0.0, 1.0)
 
-    def record_pass(self, rows: int, width: int, took_s: float, tokens: float) -> None:
-        """Record a pass of a width in ``WIDTHS`` that gave each row ``tokens`` tokens."""
+    def record_pass(self, rows: int, width: int, took_s: float) -> None:
+        """Record a pass of a width in ``WIDTHS``."""
         times = self._of(rows)
         times.passes.setdefault(width, MedianTime()).add(took_s)
         times.count(width)
-        self.budget.add(tokens - self.cost(rows, width), tokens)
 
     def record_drafting(self, rows: int, took_s: float, drafts: int) -> None:
         """Record the time in which a head or another model made ``drafts`` drafts of each row."""
         self._of(rows).draft.add(took_s / drafts)
-        self.budget.add(-self._draft_cost(rows) * drafts)
-
-    def record_comparison(self) -> None:
-        """Record a pass over one token that was only compared."""
-        self.budget.add(-1.0)
 
     def _of(self, rows: int) -> _Times:
         return self._times.setdefault(rows, _Times())

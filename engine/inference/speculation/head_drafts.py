@@ -33,11 +33,9 @@ _EXPECTED = 0.85
 class _Row:
     """The read and the unread tokens of one sequence.
 
-    Attributes:
-        cache: The cache of the head's layer; empty for an assistant, which has none.
-        count: How many tokens are kept in ``pieces``.
-        pieces: What the model has read since the last draft: tokens of shape (n,), and the hidden
-            states after them, (n, size). The head has read the first of these tokens.
+    ``pieces`` is what the model has read since the last draft: tokens of shape (n,), and the hidden
+    states after them, (n, size). The head has read the first of these tokens. ``cache`` is that of
+    the head's layer; empty for an assistant.
     """
 
     def __init__(self, cache: list[Any]) -> None:
@@ -103,12 +101,9 @@ class HeadCache:
     def propose(
         self, pending: Sequence[int], max_drafts: int, cache: Sequence[Any] = ()
     ) -> list[list[int]]:
-        """Return drafts for each row: what may follow the token that the model reads next.
+        """Return drafts for each row: what may follow ``pending``, which the model reads next.
 
-        Args:
-            pending: That token of each row.
-            max_drafts: The maximum number of drafts.
-            cache: The model's own cache, which an assistant looks at.
+        ``cache`` is the model's own, which an assistant looks at.
         """
         chains = [
             self._chain(index, token, max_drafts, cache) if self.rows[index].count else []
@@ -238,14 +233,8 @@ def without_head(cache: list[Any]) -> list[Any]:
 
 
 class OwnHead:
-    """The draft head of one loaded model, or the assistant beside it.
-
-    Args:
-        origin: The origin of its drafts.
-
-    Attributes:
-        hits: How often its drafts were right.
-        has_failed: Whether it raised an error; it drafts nothing from then on.
+    """The draft head of one loaded model, or the assistant beside it; one that raised an error
+    drafts nothing from then on.
     """
 
     def __init__(self, origin: TokenOrigin = TokenOrigin.HEAD) -> None:

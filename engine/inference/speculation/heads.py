@@ -46,12 +46,9 @@ class DrafterUnusable(Exception):
 class Layout:
     """How a family of checkpoints names the parts of its head, and joins them.
 
-    Attributes:
-        pattern: Matches the names of a head's weights; the first group is the name inside it.
-        names: The names of its own parts, each with the name in ``DraftHead``; the rest belongs to
-            its layer.
-        has_hidden_first: Whether ``fc`` reads the hidden state before the embedding.
-        hands_on_unnormed: Whether the next step of a chain gets the hidden state before ``norm``.
+    The first group of ``pattern`` is a weight's name inside the head. ``fc`` reads the hidden state
+    before the embedding where ``has_hidden_first``; the next step of a chain gets it before
+    ``norm`` where ``hands_on_unnormed``.
     """
 
     pattern: str
@@ -106,11 +103,8 @@ _MIMO = Layout(
 class HeadWeights:
     """The weights of a head, by the names of ``DraftHead``, as they are in the checkpoint.
 
-    Attributes:
-        layout: The family's layout.
-        weights: The weights; what the head shares with the model is not among them.
-        are_norms_from_zero: Whether its norms are stored as their difference from 1; None where
-            only their values can tell.
+    What it shares with the model is not among them. ``are_norms_from_zero`` where its norms are
+    stored as their difference from 1; None where only their values show it.
     """
 
     layout: Layout
@@ -121,9 +115,7 @@ class HeadWeights:
 def take_head(weights: dict[str, mx.array], layers: int) -> HeadWeights | None:
     """Take the weights of a draft head out of those of a checkpoint; None where there is none.
 
-    Args:
-        weights: The weights of a checkpoint by name; those of all heads are removed from it.
-        layers: How many layers the model has without its head.
+    Those of all heads are removed. ``layers`` counts the model's own.
     """
     for layout in (QWEN, _DEEPSEEK, _MIMO):
         pattern = re.compile(layout.pattern.replace("{layers}", str(layers)))
@@ -188,9 +180,7 @@ def read_head(folder: Path, layers: int) -> HeadWeights | None:
 class HeadKeeper:
     """Keeps the head of a checkpoint that mlx-lm loads, whose loaders drop it or do not know it.
 
-    Args:
-        model: A model without weights; its ``sanitize`` is given back with ``take``.
-        layers: How many layers it has without its head.
+    Replaces the ``sanitize`` of a model without weights until ``take``.
     """
 
     def __init__(self, model: Any, layers: int) -> None:
@@ -253,13 +243,6 @@ class DraftHead(nn.Module):  # type: ignore[misc]
     go through ``fc`` and one decoder layer, which is of the model's own architecture and has a
     cache of its own. The model's embedding and output layer are used, unless the head has its own.
     Its parameters have the names of Qwen's checkpoints, without the leading ``mtp.``.
-
-    Args:
-        model: The model.
-        config: The model's configuration.
-        layout: The layout of the checkpoint.
-        own: Which of ``embedding`` and ``output`` it has of its own.
-        has_experts: Whether its layer has experts where the model's layers have some.
     """
 
     origin = TokenOrigin.HEAD

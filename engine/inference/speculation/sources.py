@@ -27,15 +27,9 @@ _STRUCTURE = frozenset('"{}[],:\n')
 
 
 class HitRate:
-    """A moving average of hits and misses.
+    """A moving average of hits and misses: ``value``, from 0 to 1.
 
-    Args:
-        expected: The average before the first draft.
-        newest: The weight of the newest draft once many are known.
-        expected_weight: How many drafts ``expected`` counts for.
-
-    Attributes:
-        value: The share of right drafts, from 0 to 1.
+    At first ``expected`` counts for ``expected_weight`` drafts.
     """
 
     def __init__(
@@ -62,9 +56,6 @@ class DraftSource(Protocol):
     """Drafts the next tokens of one answer. Engine thread.
 
     The model verifies every draft: a wrong one costs time and nothing else.
-
-    Attributes:
-        origin: The origin of its drafts.
     """
 
     origin: TokenOrigin
@@ -86,11 +77,7 @@ class NgramDrafts:
     """Drafts that the answer repeats a text: what followed its last few tokens there.
 
     The text is the prompt, which the answer continues (prompt lookup), or what the request
-    predicts as the answer.
-
-    Args:
-        text: The tokens of the text.
-        origin: ``LOOKUP`` for the prompt, ``PREDICTION`` for a predicted answer.
+    predicts as the answer (``origin`` is ``PREDICTION``).
     """
 
     def __init__(self, text: Sequence[int], origin: TokenOrigin = TokenOrigin.LOOKUP) -> None:
@@ -165,14 +152,7 @@ class GrammarDrafts:
 
     Where a schema or a forced call leaves only one possible text, all its tokens are drafted at
     once. Where a few tokens are allowed, such as the white space around a colon, the draft is the
-    token that this answer chose last time.
-
-    Args:
-        constraint: The constraint at the beginning of the answer; no other object may use it.
-        text_of: Returns the text of a token.
-
-    Attributes:
-        origin: The origin of its drafts.
+    token that this answer chose last time. No other object may use its ``constraint``.
     """
 
     origin = TokenOrigin.FORCED
