@@ -55,12 +55,6 @@ async def read_text(
         FileRefused: It cannot be read, is too large, or is not text.
     """
 
-    def decoded(decode: Callable[[bytes], str], raw: bytes) -> str:
-        try:
-            return decode(raw)
-        except ValueError as error:
-            raise FileRefused(f"{path.name} could not be read: {error}.") from error
-
     def read() -> str:
         if path.stat().st_size > max_bytes:
             raise FileRefused(
@@ -68,9 +62,12 @@ async def read_text(
             )
         # The stated size may be too small: it is 0 for a device, and a file may grow.
         raw = read_bounded(path, max_bytes)
-        if decode is not None:
-            return decoded(decode, raw)
-        return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        if decode is None:
+            return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        try:
+            return decode(raw)
+        except ValueError as error:
+            raise FileRefused(f"{path.name} could not be read: {error}.") from error
 
     try:
         return await asyncio.to_thread(read)

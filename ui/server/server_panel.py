@@ -16,8 +16,8 @@ from ui.kit.menus import add_entry, copy_text, escape_mnemonics
 from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences import KeyLocation, Preferences
 from ui.preferences_state import PreferencesState
-from ui.server.requests import RequestEntry, RequestLog, usage_text
-from ui.server.server_switch import ServerSwitch
+from ui.server.requests import RequestLog, usage_text
+from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.words import describe_error
 
 
@@ -110,13 +110,6 @@ class ApiKeyState(QObject):
         self.changed.emit()
 
 
-class RequestReplay(Protocol):
-    """Sends a request of the log again."""
-
-    async def replay(self, entry: RequestEntry) -> None:
-        """Send the request to the running server; the answer appears in the log."""
-
-
 class ServerPanel(QObject):
     """Keeps the server as the preferences want it, and remembers whether it is on."""
 
@@ -126,7 +119,7 @@ class ServerPanel(QObject):
         preferences: PreferencesState,
         key: ApiKeyState,
         log: RequestLog,
-        replay: RequestReplay,
+        control: ServerControl,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -134,7 +127,7 @@ class ServerPanel(QObject):
         self.preferences = preferences
         self.key = key
         self.log = log
-        self.replay = replay
+        self.control = control
         self._is_ending = False
         switch.show_reach(preferences.now.server.is_on_network)
         switch.changed.connect(self._remember)

@@ -16,6 +16,7 @@ from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import fixed_font, restyle
+from ui.server.requests import RequestEntry
 from ui.words import Tone, describe_error
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,9 @@ class ServerControl(Protocol):
 
     async def stop(self) -> None:
         """Stop serving; open answers are ended cleanly."""
+
+    async def replay(self, entry: RequestEntry) -> None:
+        """Send a request of the log to the running server; the answer appears in the log."""
 
 
 class ServerSwitch(QObject):

@@ -632,7 +632,7 @@ class ServerWindow(OwnWindow):
 
     async def _send(self, entry: RequestEntry) -> None:
         try:
-            await self._panel.replay.replay(entry)
+            await self._panel.control.replay(entry)
         except OSError as error:
             self._show_problem(f"The request could not be sent again: {os_cause(error)}.")
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 import app.desktop.window
 from app import paths
 from app.desktop.single_instance import only_instance, shown_on_demand
-from app.desktop.window import chosen_model, in_tray, show_notice
+from app.desktop.window import chosen_model, in_tray
 from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences
 from engine.engine import Engine
@@ -84,14 +84,3 @@ def test_last_used_model_is_loaded(
     stored.keep_last_model(tmp_path)
     assert chosen_model(usual, stored) == tmp_path
     assert chosen_model(ChatOptions(tmp_path / "other"), stored) == tmp_path / "other"
-
-
-def test_settings_notice_is_shown(window: MainWindow, qapp: QApplication) -> None:
-    window.show()
-    show_notice(window, "")
-    assert qapp.activeModalWidget() is None
-    show_notice(window, "The settings file could not be used: it is not text.")
-    box = qapp.activeModalWidget()
-    assert box is not None
-    assert "it is not text" in box.informativeText()  # type: ignore[attr-defined]
-    box.close()

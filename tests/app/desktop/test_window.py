@@ -12,10 +12,6 @@ from ui.records.requests import stop_rules
 from ui.records.store import StoreProblem
 
 
-def test_no_conversation_without_options() -> None:
-    assert requested_conversation(ChatOptions()) is None
-
-
 def test_conversation_from_options() -> None:
     answer = AnswerOptions(
         ("END", "\n"),

@@ -4,12 +4,9 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine.engine import Engine
-from engine.files.json_fields import DamagedFile
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
 from engine.values.request import TraceLevel
@@ -42,19 +39,6 @@ def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
     assert again.recording() == trace.recording()
     for before, after in zip(trace.tokens, again.tokens, strict=True):
         assert alternatives(after, again.vocabulary) == alternatives(before, trace.vocabulary)
-
-
-def test_a_file_that_is_not_a_trace_is_refused_with_a_reason(record: Record) -> None:
-    content = packed(trace_of(record(["a", "b"])))
-    for damaged in (b"", b"nonsense", content[: len(content) // 2], packed_text(b"[]")):
-        with pytest.raises(DamagedFile):
-            unpacked(damaged)
-
-
-def packed_text(text: bytes) -> bytes:
-    import zlib
-
-    return zlib.compress(text)
 
 
 def done(files: TraceFiles) -> int:

@@ -1,6 +1,5 @@
 """Captures of any length: read on another thread, and shown as far as a page can show them."""
 
-import gzip
 import json
 import threading
 from collections.abc import Sequence
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.conformance.captures.saved import stream
 from tests.support.shown import shown
 from tests.ui.driving import Enter, Living, eventually
 from ui.inspector.capture_window import (
@@ -96,18 +94,6 @@ async def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_
     await window.finish()
     assert window.view is not None
     assert window.view.capture.text == "new"
-
-
-async def test_a_compressed_file_is_refused_and_a_file_of_text_is_opened(
-    window: CaptureWindow, tmp_path: Path
-) -> None:
-    packed, plain = tmp_path / "a.gz", tmp_path / "b.txt"
-    packed.write_bytes(gzip.compress(stream().encode()))
-    plain.write_bytes(stream("plain é").encode())
-    window.open_file(plain)
-    await eventually(lambda: window.view is not None and window.view.capture.text == "plain é")
-    window.open_file(packed)
-    await eventually(lambda: "not UTF-8 text, but compressed or binary" in window.title.text())
 
 
 def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:

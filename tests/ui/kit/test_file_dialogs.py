@@ -17,20 +17,6 @@ def parent(qtbot: QtBot, qapp: QApplication) -> QWidget:
     return widget
 
 
-def test_a_file_of_a_kind_is_asked_for_and_every_other_kind_can_be_shown(
-    parent: QWidget, tmp_path: Path
-) -> None:
-    given: list[Path] = []
-    dialog = choose_file(parent, "Import Presets", given.append, ["Presets (*.json)"])
-    assert dialog.isVisible()
-    assert dialog.windowTitle() == "Import Presets"
-    assert dialog.nameFilters() == ["Presets (*.json)", "All files (*)"]
-    assert dialog.fileMode() is QFileDialog.FileMode.ExistingFile
-    dialog.filesSelected.emit([str(tmp_path / "a.json")])
-    assert given == [tmp_path / "a.json"]
-    dialog.close()
-
-
 def test_a_name_without_a_suffix_gets_that_of_the_chosen_kind(
     parent: QWidget, tmp_path: Path
 ) -> None:

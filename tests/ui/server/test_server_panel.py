@@ -146,34 +146,6 @@ async def test_a_server_whose_new_port_is_taken_says_so_and_stays_at_the_earlier
     assert (panel.switch.stage, control.calls) == ("on", ["start", "apply", "apply"])
 
 
-async def test_a_server_that_cannot_have_what_a_person_wants_of_it_ends() -> None:
-    control = Control()
-    panel = panel_with(control, server=ServerPreferences(was_on=True))
-    panel.switch.turn(True)
-    await on(panel)
-    control.error = OSError("This needs an API key.")
-    panel.preferences.change_server(is_key_required=True)
-    await eventually(lambda: panel.switch.stage == "failed")
-    assert (panel.switch.message, panel.switch.url) == ("This needs an API key.", "")
-    assert control.calls == ["start", "apply", "stop"]
-    assert panel.preferences.now.server.was_on
-
-
-async def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_needs_it() -> None:
-    control = Control()
-    panel = panel_with(control, server=ServerPreferences(is_key_required=True))
-    panel.switch.turn(True)
-    await on(panel)
-    panel.key.renew()
-    await eventually(lambda: not panel.key.is_busy)
-    assert (panel.key.fresh_key, panel.key.location) == ("fs-new", "keychain")
-    await eventually(lambda: control.calls == ["start", "apply"])
-    panel.key.hide_key()
-    assert panel.key.fresh_key == ""
-    assert panel.key.has_key
-    await on(panel)
-
-
 async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
     theme: Theme,
 ) -> None:

@@ -67,13 +67,6 @@ def test_input_that_cannot_work_is_refused_in_words(typed: str, said: str) -> No
     assert said in heard[0]
 
 
-def test_more_than_64_sequences_are_refused() -> None:
-    model, heard = of(*(f"s{number}" for number in range(64))), []
-    model.refused.connect(heard.append)
-    assert not model.add("one more")
-    assert "64" in heard[0]
-
-
 def test_every_change_can_be_undone_and_redone() -> None:
     model = of("a", "b", "c")
     model.add("d")

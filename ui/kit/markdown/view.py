@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QTextDocument,
-    QTextTable,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
@@ -38,7 +37,6 @@ _log = logging.getLogger(__name__)
 
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
-_NAMES = {"code": "code", "table": "table", "formula": "formula"}
 # More of a text than this is rendered piece by piece, with other events in between.
 _PIECE_CHARS = 12_000
 
@@ -95,55 +93,6 @@ class CodeSwitch(QToolButton):
     def _choose(self, is_on: bool) -> None:
         theme = current_theme()
         theme.choose_code_look(theme.code_look._replace(**{self._name: is_on}))
-
-
-class CodeButtons:
-    """The buttons on each code card of a text."""
-
-    def __init__(self, parent: QWidget) -> None:
-        self._parent = parent
-        self._cards: list[tuple[QToolButton, ...]] = []
-
-    @property
-    def shown(self) -> tuple[CodeButton, ...]:
-        buttons = (card[0] for card in self._cards)
-        return tuple(button for button in buttons if isinstance(button, CodeButton))
-
-    def show(self, decorations: Iterable[Decoration]) -> None:
-        for card in self._cards:
-            for button in card:
-                button.deleteLater()
-        self._cards = [self._made(code) for code in _code(decorations)]
-
-    def _made(self, card: Decoration) -> tuple[QToolButton, ...]:
-        copy = CodeButton(self._parent, card.text, card.label or "code")
-        if "\n" not in card.text:
-            return (copy,)
-        numbers = CodeSwitch(self._parent, "Numbers", "Number the lines of code", "has_numbers")
-        return copy, numbers, CodeSwitch(self._parent, "Wrap", "Wrap long lines of code", "wraps")
-
-    def move_buttons(
-        self,
-        decorations: Iterable[Decoration],
-        area: Callable[[Decoration], QRectF],
-        is_hidden: Callable[[Decoration], bool],
-        head_px: float,
-    ) -> None:
-        for buttons, card in zip(self._cards, _code(decorations), strict=False):
-            is_folded = is_hidden(card)
-            target_area = QRectF() if is_folded else area(card)
-            right = round(target_area.right()) - 6
-            for button in buttons:
-                button.setVisible(not is_folded)
-                if not is_folded:
-                    button.adjustSize()
-                    right -= button.width()
-                    head = round(head_px) - button.height()
-                    button.move(right, round(target_area.top()) + head // 2)
-
-
-def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
-    return [decoration for decoration in decorations if decoration.kind == "code"]
 
 
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
@@ -240,7 +189,7 @@ class Sideways:
         wide = self._wide.get(decoration.start)
         if wide is None:
             bar = QScrollBar(Qt.Orientation.Horizontal, self._viewport)
-            bar.setAccessibleName(f"Scroll the {_NAMES[decoration.kind]} sideways")
+            bar.setAccessibleName(f"Scroll the {decoration.kind} sideways")
             bar.setCursor(Qt.CursorShape.ArrowCursor)
             bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             wide = self._wide[decoration.start] = _Wide(
@@ -277,45 +226,6 @@ class Sideways:
             block = block.next()
 
 
-def fit_table(
-    table: QTextTable, decoration: Decoration, width: int, offset: int, style: MarkdownStyle
-) -> None:
-    """Share the width of the view among the columns of a table."""
-    widths = constraints(decoration.columns, width - decoration.left_px, style)
-    form = table.format()
-    left = decoration.left_px - offset
-    if form.columnWidthConstraints() != widths or form.leftMargin() != left:
-        form.setColumnWidthConstraints(widths)
-        form.setLeftMargin(left)
-        table.setFormat(form)
-
-
-def wide_parts(
-    decorations: Iterable[Decoration],
-    width: int,
-    style: MarkdownStyle,
-    area: Callable[[Decoration], QRectF],
-    is_hidden: Callable[[Decoration], bool],
-) -> list[tuple[Decoration, QRectF, float]]:
-    """Return the parts that are wider than the view: each part, its area, and its width."""
-    parts = []
-    for decoration in decorations:
-        needed = decoration.width_px
-        if decoration.kind == "table":
-            needed = sum(distribute_width(decoration.columns, width - decoration.left_px, style))
-        if not needed or decoration.kind not in _NAMES or is_hidden(decoration):
-            continue
-        inset = style.code_pad_px if decoration.kind == "code" else 0
-        numbers_px = style.code_numbers_px if decoration.kind == "code" else 0
-        available_px = width - decoration.left_px - 2 * inset - numbers_px
-        if needed > available_px:
-            position = area(decoration)
-            position.setLeft(decoration.left_px + inset + numbers_px)
-            position.setWidth(available_px)
-            parts.append((decoration, position, needed))
-    return parts
-
-
 class MarkdownView(FlowText):
     """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end."""
 
@@ -328,7 +238,7 @@ class MarkdownView(FlowText):
         self._is_whole = False
         self._rest = ""  # the end of a long text, not yet rendered
         self._is_complete = False
-        self._buttons = CodeButtons(self.viewport())
+        self._cards: list[tuple[CodeButton, *tuple[CodeSwitch, ...]]] = []
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
@@ -353,7 +263,7 @@ class MarkdownView(FlowText):
     @property
     def copy_buttons(self) -> tuple[CodeButton, ...]:
         """A button for each code block, once the text is complete."""
-        return self._buttons.shown
+        return tuple(buttons[0] for buttons in self._cards)
 
     @property
     def sideways_bars(self) -> tuple[QScrollBar, ...]:
@@ -521,24 +431,42 @@ class MarkdownView(FlowText):
     # -- parts wider than the view ----------------------------------------------------------
 
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
+        width, style = self.viewport().width(), self._style
         for decoration in decorations:
             if decoration.kind == "table" and not self._geometry.is_hidden(decoration):
                 table = self._geometry.table(decoration)
-                fit_table(
-                    table,
-                    decoration,
-                    self.viewport().width(),
-                    self._sideways.offset(decoration),
-                    self._style,
-                )
+                widths = constraints(decoration.columns, width - decoration.left_px, style)
+                form = table.format()
+                left = decoration.left_px - self._sideways.offset(decoration)
+                if form.columnWidthConstraints() != widths or form.leftMargin() != left:
+                    form.setColumnWidthConstraints(widths)
+                    form.setLeftMargin(left)
+                    table.setFormat(form)
 
     def _show_wide(self) -> None:
-        width = self.viewport().width()
-        self._sideways.show(
-            wide_parts(
-                self._text.decorations, width, self._style, self.area, self._geometry.is_hidden
-            )
-        )
+        """Give each part that is wider than the view a scroll bar."""
+        width, style = self.viewport().width(), self._style
+        parts = []
+        for decoration in self._text.decorations:
+            needed = decoration.width_px
+            if decoration.kind == "table":
+                available_px = width - decoration.left_px
+                needed = sum(distribute_width(decoration.columns, available_px, style))
+            if (
+                not needed
+                or decoration.kind not in ("code", "table", "formula")
+                or self._geometry.is_hidden(decoration)
+            ):
+                continue
+            inset = style.code_pad_px if decoration.kind == "code" else 0
+            numbers_px = style.code_numbers_px if decoration.kind == "code" else 0
+            available_px = width - decoration.left_px - 2 * inset - numbers_px
+            if needed > available_px:
+                area = self.area(decoration)
+                area.setLeft(decoration.left_px + inset + numbers_px)
+                area.setWidth(available_px)
+                parts.append((decoration, area, needed))
+        self._sideways.show(parts)
 
     def _show_moved(self, decoration: Decoration, _: int) -> None:
         if decoration.kind == "table":
@@ -641,18 +569,38 @@ class MarkdownView(FlowText):
         self._move_buttons(QSizeF())
         self._show_wide()
 
+    def _code(self) -> list[Decoration]:
+        return [decoration for decoration in self._text.decorations if decoration.kind == "code"]
+
     def _add_buttons(self) -> None:
-        self._buttons.show(self._text.decorations)
+        for button in (button for buttons in self._cards for button in buttons):
+            button.deleteLater()
+        self._cards = [self._buttons_of(card) for card in self._code()]
         self._move_buttons(QSizeF())
 
+    def _buttons_of(self, card: Decoration) -> tuple[CodeButton, *tuple[CodeSwitch, ...]]:
+        parent = self.viewport()
+        copy = CodeButton(parent, card.text, card.label or "code")
+        if "\n" not in card.text:
+            return (copy,)
+        numbers = CodeSwitch(parent, "Numbers", "Number the lines of code", "has_numbers")
+        return copy, numbers, CodeSwitch(parent, "Wrap", "Wrap long lines of code", "wraps")
+
     def _move_buttons(self, _: QSizeF) -> None:
-        if not self._text.is_writing:
-            self._buttons.move_buttons(
-                self._text.decorations,
-                self.area,
-                self._geometry.is_hidden,
-                self._style.code_head_px,
-            )
+        """Put the buttons at the corner of each code card."""
+        if self._text.is_writing:
+            return
+        for buttons, card in zip(self._cards, self._code(), strict=False):
+            is_folded = self._geometry.is_hidden(card)
+            area = QRectF() if is_folded else self.area(card)
+            right = round(area.right()) - 6
+            for button in buttons:
+                button.setVisible(not is_folded)
+                if not is_folded:
+                    button.adjustSize()
+                    right -= button.width()
+                    head = round(self._style.code_head_px) - button.height()
+                    button.move(right, round(area.top()) + head // 2)
 
 
 def _piece_of(text: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QTextCursor, QWheelEvent
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.rich_text import (
@@ -33,17 +33,6 @@ def test_what_is_too_wide_scrolls_in_its_place(theme: Theme, qapp: QApplication,
     assert view.horizontalScrollBar().maximum() == 0
     assert area_of(view.document(), "before") == before
     assert area_of(view.document(), "after") == after
-
-
-def test_the_end_of_a_wide_line_can_be_reached(theme: Theme, qapp: QApplication) -> None:
-    view = shown(theme, qapp, f"```\n{LONG}\n```\n")
-    (bar,) = view.sideways_bars
-    cursor = QTextCursor(view.document())
-    block = block_of(view.document(), LONG[:9])
-    cursor.setPosition(block.position() + len(LONG))
-    assert view.cursorRect(cursor).x() > view.width()
-    bar.setValue(bar.maximum())
-    assert view.width() / 2 < view.cursorRect(cursor).x() < view.width()
 
 
 def test_a_sideways_wheel_scrolls_what_is_under_it_and_nothing_else(
