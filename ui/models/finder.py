@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from engine import UNEXPECTED, as_sentence, counted, format_size
 from engine.library.downloads import repository_of
@@ -58,7 +58,6 @@ ORDERS = {
 }
 _FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
 FindStage = Literal["idle", "asking", "listed", "failed"]
-_SLOW_MS = 3000
 # How many configurations are requested at the same time. Each takes a thread, and many threads
 # would slow the main one down.
 _TOGETHER = 3
@@ -328,7 +327,6 @@ class Finder(QObject):
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
-        self.is_slow = False
         self.cards = Cards(self)
         self._limit = USUAL_RESULTS
         # Whether ``offers`` belongs to the present query; until then the old offers stay.
@@ -336,8 +334,6 @@ class Finder(QObject):
         self._known: dict[str, HubModel] = {}
         self._hub = Hub()
         self._size_hub = Hub()
-        self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
-        self._slow.timeout.connect(self._report_slow)
 
     @property
     def is_offline(self) -> bool:
@@ -411,7 +407,6 @@ class Finder(QObject):
         An answer may have arrived already. It is dropped: the list would choose a model, and begin
         to read a card for a window that is being deleted.
         """
-        self._slow.stop()
         self._hub.gives_up.set()
         self._size_hub.gives_up.set()
         self._hub, self._size_hub = Hub(), Hub()
@@ -424,8 +419,7 @@ class Finder(QObject):
         self._hub.gives_up.set()
         hub = self._hub = Hub()
         self.query = text
-        self.stage, self.problem, self.is_slow = "asking", "", False
-        self._slow.start()
+        self.stage, self.problem = "asking", ""
         self.changed.emit()
         work = self._search(hub, text, self._limit) if text else self._suggest(hub)
         start_task(self, self._guarded(work, hub), "search the hub")
@@ -509,8 +503,7 @@ class Finder(QObject):
                         self.offer_changed.emit(position)
 
     def _list(self, offers: list[HubResult]) -> None:
-        self._slow.stop()
-        self.stage, self.is_slow, self._results = "listed", False, offers
+        self.stage, self._results = "listed", offers
         self._is_answered = True
         self._arrange()
 
@@ -522,7 +515,6 @@ class Finder(QObject):
 
     def _fail(self, problem: str) -> None:
         """Say why the hub did not answer; list what is on this computer if there is no list yet."""
-        self._slow.stop()
         self.stage = "listed" if self.query and self._is_answered else "failed"
         if self.is_offline:
             here = self._local()
@@ -532,7 +524,7 @@ class Finder(QObject):
             self._results = [*here, *(offer for offer in known if offer.name not in names)]
             self.offers = SortAndFilter().arranged(self._results, self.memory)
             self.has_more = self._is_answered = False
-        self.problem, self.is_slow = problem, False
+        self.problem = problem
         self.changed.emit()
 
     def _local(self) -> list[HubResult]:
@@ -543,10 +535,6 @@ class Finder(QObject):
             for model in self._library.local
             if all(word in model.found.name.casefold() for word in text)
         ]
-
-    def _report_slow(self) -> None:
-        self.is_slow = True
-        self.changed.emit()
 
     async def _read_size(self, name: str, hub: Hub) -> None:
         """Ask for the sizes of the files if the list has no size."""
@@ -561,7 +549,7 @@ def list_summary(finder: Finder) -> str:
     """Return what the list contains, in short."""
     count = len(finder.offers)
     if finder.stage == "asking":
-        return "The hub is slow to answer…" if finder.is_slow else "Searching…"
+        return "Searching…"
     if finder.is_offline:
         here = sum(not offer.purpose for offer in finder.offers)
         return f"{counted(here, 'model')} on this computer"

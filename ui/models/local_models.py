@@ -202,7 +202,7 @@ class FolderRow(QFrame):
         name = ElidedLabel(str(folder))
         name.setToolTip(str(folder))
         text = counted(count, "model") if count else "No models were found in it."
-        self.remove = QPushButton("Remove…")
+        self.remove = QPushButton("Remove")
         self.remove.setAccessibleName(f"Remove the folder {folder} from the list")
         self.remove.setToolTip("Nothing is deleted")
         row(

@@ -5,7 +5,6 @@ Main thread; disks are scanned on others.
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -132,16 +131,6 @@ class ModelLibrary(QObject):
             model.found
             for model in self.local
             if folder == model.found.folder or folder in model.found.folder.parents
-        ]
-
-    def only_in(self, folder: Path) -> list[FoundModel]:
-        """Return the models that are found in an added folder alone, and leave the list with it."""
-        others = [other for other in self.folders if other != folder]
-        return [
-            model
-            for model in self.in_folder(folder)
-            if model.origin is Origin.FOLDER
-            and not any(f == model.folder or f in model.folder.parents for f in others)
         ]
 
     def unlisted(self) -> list[LibraryModel]:
@@ -342,7 +331,6 @@ class ModelLibrary(QObject):
                     _found, self._model_folders(self.folders), self.draft_of
                 )
                 self.memory = await self.memory_now()
-                await self._remove_missing_pins()
                 if not self._is_stale:
                     break
         finally:
@@ -370,13 +358,6 @@ class ModelLibrary(QObject):
         for model in self.models.in_memory:
             if not model.is_pinned and _key(model.folder) in pinned:
                 self.models.pin(model.folder, True, self._idle_s)
-
-    async def _remove_missing_pins(self) -> None:
-        pinned = self._preferences.now.models.pinned
-        there = await asyncio.to_thread(lambda: [*filter(os.path.isdir, pinned)])
-        removed = {*pinned}.difference(there)
-        left = [folder for folder in self._preferences.now.models.pinned if folder not in removed]
-        self._preferences.change_models(pinned=tuple(left))
 
     def _note_use(self, folder: Path) -> None:
         used = dict(self._preferences.now.models.last_used)

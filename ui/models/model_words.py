@@ -1,7 +1,6 @@
 """What the window says about models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from engine import LoadProgress, counted, format_size
@@ -27,8 +26,6 @@ _PHASES = {
 
 # A model that was given up because it was stuck.
 STUCK, RESTART = "Not Responding", "Restart This Model"
-# How many models a question names.
-_NAMED = 3
 
 
 def duration(seconds: float) -> str:
@@ -82,17 +79,6 @@ def deletion_question(name: str, freed_bytes: int) -> str:
     """Return the question that the user is asked before a model is deleted."""
     freed = format_size(freed_bytes)
     return f"Delete “{name}”? This frees {freed}. You can download it again later."
-
-
-def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
-    """Return the question that the user is asked before a folder with models is removed."""
-    names = [model.name for model in models]
-    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    what = "the model" if len(names) == 1 else f"all {counted(len(names), 'model')}"
-    return (
-        f"Remove {folder} from the list, with {what} in it "
-        f"({', '.join(names[:_NAMED])}{more})? Nothing is deleted."
-    )
 
 
 def fit_text(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:

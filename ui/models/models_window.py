@@ -41,7 +41,6 @@ from ui.models.model_words import (
     fit_text,
     loading_text,
     percent,
-    removal_question,
 )
 from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
@@ -466,7 +465,7 @@ class ModelsWindow(OwnWindow):
         self.local.draft_requested.connect(self._choose_draft)
         self.local.find_requested.connect(self.show_finding)
         self.local.deletion_requested.connect(self._ask_deletion)
-        self.local.removal_requested.connect(self._ask_removal)
+        self.local.removal_requested.connect(self._remove)
         self._upkeep.deletion_ready.connect(self._confirm_deletion)
         self._library.changed.connect(self._look_for_updates)
         self._upkeep.finished.connect(
@@ -534,15 +533,6 @@ class ModelsWindow(OwnWindow):
         )
 
     # -- removing a folder -----------------------------------------------------------------
-
-    def _ask_removal(self, folder: Path) -> None:
-        """Remove an added folder from the list; say first which models leave with it."""
-        models = self._library.only_in(folder)
-        if not models:
-            self._remove(folder)
-        else:
-            remove = ("Remove", partial(self._remove, folder))
-            self.question.ask(removal_question(folder, models), [remove], prefers_cancel=True)
 
     def _remove(self, folder: Path) -> None:
         position = self._library.folders.index(folder)

@@ -153,23 +153,17 @@ class Upkeep(QObject):
         self.changed.emit()
 
     def _take(self, here: list[FoundModel], replies: tuple[HubModel | None, ...]) -> None:
-        pairs = list(zip(here, replies, strict=True))
         self.updates = {
             own.name: model
-            for own, model in pairs
+            for own, model in zip(here, replies, strict=True)
             if model is not None and model.commit and not own.folder.name.startswith(model.commit)
         }
-        unknown = sum(model is None for _, model in pairs)
-        text = (
-            f"{counted(len(self.updates), 'update')} available."
-            if self.updates
+        count = len(self.updates)
+        self.outcome = (
+            f"{counted(count, 'update')} available."
+            if count
             else "All models from the hub are up to date."
         )
-        if unknown:
-            text = (
-                f"{text if self.updates else ''} The hub has no information on {unknown} of them."
-            )
-        self.outcome = text.strip()
 
     def _arrive(self, folder: Path) -> None:
         """Replace a revision by the newer one that was downloaded."""

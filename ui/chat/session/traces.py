@@ -36,11 +36,9 @@ TOP_LOGPROBS = 5
 class TraceKeeper(Protocol):
     """Keeps traces on disk. Its methods return at once; it works on its own thread."""
 
-    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> object:
-        """Keep the trace of a run that has ended."""
+    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> object: ...
 
-    async def load(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run; None if none is kept."""
+    async def load(self, run_id: str) -> RunTrace | None: ...
 
     def delete(self, run_ids: frozenset[str]) -> object:
         """Delete the traces of runs; ``restore`` can bring them back until the program ends."""
@@ -49,7 +47,7 @@ class TraceKeeper(Protocol):
         """Restore deleted traces, unless all traces were deleted since."""
 
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> object:
-        """Keep copies of traces for copied runs; each copy has the age of its original."""
+        """Keep copies for a conversation; ``run_ids`` are the originals' ids by the copies'."""
 
     def measured(self) -> "Future[int]":
         """Return how many bytes are kept, after all earlier calls are done."""
@@ -61,14 +59,12 @@ class TraceKeeper(Protocol):
         """Return the stored form of a trace; None if it is gone or cannot be read."""
 
     def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
-        """Keep a trace from an archive, if there is room for a trace of its age.
+        """Keep a trace of an archive; return whether there was room for one of its age.
 
-        Returns:
-            Whether that run's trace is kept now; raises ``DamagedFile`` if it is not a trace, and
+        Raises ``DamagedFile`` if it is not a trace, and ``OSError`` if it cannot be written.
         """
 
-    def forget_all(self) -> "Future[None]":
-        """Delete all traces."""
+    def forget_all(self) -> "Future[None]": ...
 
 
 class Traces(QObject):

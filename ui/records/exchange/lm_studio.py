@@ -307,15 +307,7 @@ class _Answer:
         # Older versions do not say which of several it was.
         value = text_field(stats, "stopString") or (self.stops[0] if len(self.stops) == 1 else None)
         value = value if kind is StopKind.STOP_STRING else None
-        self.reason = Reason(
-            kind,
-            value,
-            _count(stats, "promptTokensCount"),
-            _count(stats, "predictedTokensCount"),
-            stats.maybe("timeToFirstTokenSec", float),
-            max(stats.maybe("totalTimeSec", float) or 0.0, 0.0),
-            _CAUSES.get(named, ""),
-        )
+        self.reason = Reason(kind, value, _CAUSES.get(named, ""))
 
 
 def _citation(step: Fields) -> str:
@@ -330,8 +322,3 @@ def _citation(step: Fields) -> str:
 
 def _is_thinking(style: Fields) -> bool:
     return text_field(style, "type") == "thinking"
-
-
-def _count(stats: Fields, name: str) -> int:
-    value = stats.maybe(name, float) or 0.0  # a version wrote whole numbers as 12.0
-    return int(value) if 0 <= value < 1 << 31 else 0

@@ -50,22 +50,12 @@ class Reason:
 
     kind: StopKind
     value: str | None = None
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    first_token_s: float | None = None
-    total_s: float = 0.0
     error: str = ""
 
     def end(self, text: str) -> Finished:
         """Return the end of an answer with this text."""
-        first_s = self.first_token_s
-        decode_s = 0.0 if first_s is None else max(self.total_s - first_s, 0.0)
-        return Finished(
-            StopInfo(self.kind, self.value, text_offset=len(text)),
-            Usage(self.prompt_tokens, 0, self.output_tokens),
-            Timing(first_token_s=first_s, decode_s=decode_s, total_s=self.total_s),
-            error=self.error or None,
-        )
+        stop = StopInfo(self.kind, self.value, text_offset=len(text))
+        return Finished(stop, Usage(0, 0, 0), Timing(), error=self.error or None)
 
 
 @dataclass(frozen=True, slots=True)

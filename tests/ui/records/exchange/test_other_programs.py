@@ -366,7 +366,7 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
     step["genInfo"] = {
         "identifier": "qwen",
         "predictionConfig": fields(stopStrings=["###"]),
-        "stats": {"stopReason": "stopStringFound", "predictedTokensCount": 12.0},
+        "stats": {"stopReason": "stopStringFound"},
     }
     file = {"type": "file", "fileIdentifier": "17 - cat.png", "fileType": "image"}
     values["messages"][0]["versions"][0]["content"].append(file)
@@ -383,7 +383,7 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
     assert run is not None
     assert run.finished is not None
     assert (run.text, run.thinking, run.stops) == ("Hi.", "Who?", ("###",))
-    assert line_under(run) == "12 tokens · Stopped by “###”"
+    assert line_under(run) == "Stopped by “###”"
     assert [(p.name, p.settings.system_prompt, p.stops[0].stop.text) for p in found.presets] == [
         ("Terse", "Be terse.", "END")
     ]
