@@ -7,7 +7,6 @@ import asyncio
 import http.client
 import itertools
 import json
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
@@ -221,19 +220,12 @@ def _request_json(url: str, key: str, body: dict[str, Any] | None = None) -> Any
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     try:
         with opener.open(request, timeout=_TIMEOUT_S) as answer:
-            return json.loads(_read(answer))
+            content = answer.read(_MAX_RESPONSE_BYTES + 1)
     except http.client.HTTPException as error:
         raise OSError(f"the answer is not HTTP: {type(error).__name__}") from error
+    if len(content) > _MAX_RESPONSE_BYTES:
+        raise ValueError("the answer is too long")
+    try:
+        return json.loads(content)
     except RecursionError as error:
         raise ValueError("the answer is nested too deeply") from error
-
-
-def _read(answer: Any) -> bytes:
-    """Return the content of an answer; raise ``ValueError`` if it is too long or too slow."""
-    ends_s = time.monotonic() + _TIMEOUT_S
-    content = b""
-    while part := answer.read1(1 << 16):
-        content += part
-        if len(content) > _MAX_RESPONSE_BYTES or time.monotonic() > ends_s:
-            raise ValueError("the answer is too long, or takes too long")
-    return content

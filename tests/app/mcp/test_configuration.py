@@ -47,7 +47,6 @@ def test_mcp_servers_json_with_stdio_and_http() -> None:
         f'{{"servers": {{"a": {{"type": "stdio", {PROGRAM}}}}}}}',
         f'{{"a": {{{PROGRAM}}}}}',
         f'"a": {{{PROGRAM}}},',
-        f'\ufeff  {{"mcpServers": {{"a": {{{PROGRAM}}}}}}}\n',
         f'// mine\n{{"mcpServers": {{"a": {{{PROGRAM}, /* "b": 1 }}\n */ }}, // last\n}}, }}',
     ],
 )
@@ -83,20 +82,14 @@ def test_mcp_unknown_fields_are_kept() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "Invalid JSON at line 1, column 1"),
         ('{ // first\n /* two\n lines */ "mcpServers" {}}', "line 3, column 24"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "must be an object"),
-        ('{"mcpServers": {}}', "names no server"),
-        ('{"mcpServers": []}', "mcpServers: must be an object"),
         ('{"command": "npx"}', "The server has no name."),
         ('{"theme": "dark"}', "mcpServers: is missing"),
         ('{"mcpServers": {"a": {}}}', 'mcpServers.a: needs either "command"'),
-        ('{"mcpServers": {"a": {"command": "x", "args": ["p", 80]}}}', "a.args[1]: must be text"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"P": 80}}}}', "a.env.P: must be text"),
         ('{"mcpServers": {"a": {"url": "file:///etc/passwd"}}}', "a.url: must begin with http"),
         ('{"mcpServers": {"a": {"type": "ftp", "url": "http://h"}}}', '"ftp" is unknown'),
-        ('{"mcpServers": {"a\\u001b": {"command": "x"}}}', "is not a usable name"),
         ('{"mcpServers": {"a": {"command": "x\\u0000"}}}', "a.command: contains a character"),
         (
             '{"mcpServers": {"a": {"url": "http://h", "headers": {"X": "a\\nb"}}}}',

@@ -120,14 +120,10 @@ def test_serve_settings_default_file(tmp_path: Path) -> None:
     ("text", "named"),
     [
         ("prot = 1", ["prot", "Did you mean port?"]),
-        ("zzz = 1", ["zzz", "Known settings: host, port"]),
         ("port = 99999", ["port: ", "65535", "write it like port = 8642"]),
         ('port = "8642"', ["port: ", "valid integer", "port = 8642"]),
-        ("strict = 1", ["strict: ", "strict = true"]),
         ('allow_origin = "https://a.org"', ["allow_origin: ", '["https://example.org"]']),
-        ("keepalive_s = inf", ["keepalive_s: "]),
         ("keepalive_s = -1", ["keepalive_s: ", "greater than 0"]),
-        ("max_rows = 0", ["max_rows: "]),
         ("port = x\n", ["not valid TOML", "line 1", "port = 8642"]),
         (b"\xff\xfe", ["not UTF-8"]),
     ],
@@ -173,8 +169,6 @@ def test_serve_settings_defaults(
     [
         (["--port", "70000"], "70000 is not between 0 and 65535"),
         (["--port", "x"], "'x' is not a whole number"),
-        (["--max-body-bytes", "0"], "0 is not between 1 and 1125899906842624"),
-        (["--keepalive-s", "0"], "0 is not greater than 0 and at most 86400"),
         (["--keepalive-s", "nan"], "nan is not greater than 0 and at most 86400"),
         (["--stop-grace-s", "-1"], "-1 is not between 0 and 86400"),
     ],

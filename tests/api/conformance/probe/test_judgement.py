@@ -75,11 +75,9 @@ def test_the_stop_that_is_named_tells_a_beginning_that_was_shown_from_another_st
     ("streamed", "said"),
     [
         ("two three", "'one ' is missing at its beginning."),
-        ("one twothree", "' ' is missing after 'one two'."),
         ("one two", "' three' is missing after 'one two'."),
         ("one two, three", "',' is added after 'one two'."),
         ("one t\ufffdo three", "U+FFFD stands in it for the character 'w'."),
-        ("uno two three", "The streamed answer differs from the whole one, each time."),
         ("", "The streamed answer is empty: it has no text, which the whole one has, each time."),
     ],
 )
