@@ -144,16 +144,7 @@ def _image_rule(request: web.Request, service: Service) -> ImageRule:
 
 @dataclass(slots=True)
 class _Answer:
-    """One answer of the model, from the parsed request to the last byte.
-
-    Attributes:
-        request: The HTTP request.
-        route: Its route.
-        params: Its body.
-        requests: The generations.
-        names: The client's names of the engine's fields.
-        head: The parts of the answer that are known before its first token.
-    """
+    """One answer of the model, from the parsed request to the last byte."""
 
     request: web.Request
     route: AnswerRoute[Any]

@@ -60,7 +60,6 @@ class ApiServer:
     """Serves one engine to other programs.
 
     Attributes:
-        config: The settings.
         address: Where it listens; None while it does not.
     """
 

@@ -18,13 +18,6 @@ class StreamWriter:
     """One open stream. The response's headers are sent with the first bytes.
 
     These may be a keepalive. Until then a failure can still be answered with its own status.
-
-    Args:
-        request: The HTTP request.
-        record: Its record.
-        config: The settings of the server.
-        keepalive: Returns the text that is sent during silence.
-        content_type: The media type of the stream.
     """
 
     def __init__(

@@ -110,13 +110,7 @@ class OtelLogFilter(logging.Handler):
 def telemetry_for(
     environment: Mapping[str, str], version: str, secret: str | None
 ) -> "Telemetry | None":
-    """Return the observer that reports requests to a collector; None if telemetry is off.
-
-    Args:
-        environment: The process's environment variables.
-        version: The program's version.
-        secret: A text that must never be sent: the server's key.
-    """
+    """Return the observer that reports requests to a collector; None if telemetry is off."""
     try:
         variable = traces_variable(environment)
     except ValueError as problem:

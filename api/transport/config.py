@@ -92,11 +92,7 @@ ImageRule = Literal["refuse", "refuse-new", "note"]
 
 
 class ConfigError(ValueError):
-    """A setting has an invalid value; the message names the setting and the remedy.
-
-    Attributes:
-        setting: The name of the setting.
-    """
+    """A setting has an invalid value; the message names the setting and the remedy."""
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: {reason}")

@@ -61,16 +61,7 @@ class ErrorKind(StrEnum):
 
 
 class ApiError(Exception):
-    """A request that failed.
-
-    Attributes:
-        kind: The class of failure.
-        message: The problem and its remedy, without the name of the field.
-        field: Path of the wrong field in the request's body; empty if no field is to blame.
-        code: A machine-readable code, if the vendors have one.
-        details: Further machine-readable facts.
-        retry_after_s: Seconds after which a retry can succeed.
-    """
+    """A request that failed."""
 
     def __init__(
         self,
@@ -101,8 +92,6 @@ class ContextOverflow(ApiError):
     the conversation instead of trying again.
 
     Attributes:
-        prompt_tokens: Tokens of the whole prompt.
-        context_length: Tokens that the context holds, the answer's included.
         max_tokens: Tokens of the longest prompt that fits, as the vendors report it: the context's
             length, or one less if the prompt is exactly as long as the context.
     """
@@ -133,14 +122,7 @@ def invalid(
     code: str | None = None,
     details: Mapping[str, object] | None = None,
 ) -> ApiError:
-    """Return the error for a wrong field of a request.
-
-    Args:
-        field: The names and indexes that lead to the field.
-        message: The problem and its remedy.
-        code: A machine-readable code, if the dialect has one.
-        details: Further fields of the error.
-    """
+    """Return the error for a wrong field of a request."""
     return ApiError(ErrorKind.INVALID_REQUEST, message, field=field, code=code, details=details)
 
 
@@ -150,13 +132,7 @@ def required(field: FieldPath) -> ApiError:
 
 
 def unsupported(field: FieldPath, what: str, instead: str = "") -> ApiError:
-    """Return the error for an unsupported feature that would change the answer.
-
-    Args:
-        field: The parameter.
-        what: Its effect.
-        instead: The parameter that does the same; empty if there is none.
-    """
+    """Return the error for an unsupported feature that would change the answer."""
     remedy = f"; use {instead}" if instead else ""
     reason = f"{shown(what)} is not supported by this server{remedy}"
     return invalid(field, reason, code="unsupported_parameter")

@@ -55,12 +55,6 @@ async def embedded(
 ) -> tuple[Embeddings, str]:
     """Return the vectors of texts, and the model that made them; ends when the client disconnects.
 
-    Args:
-        service: The service that the server answers from.
-        record: The HTTP request.
-        request: The texts.
-        model: The model that the client named; empty if it named none.
-
     Raises:
         EngineError: The engine refused them.
     """

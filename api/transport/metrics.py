@@ -130,27 +130,14 @@ class Metrics:
         self._open_requests.inc()
 
     def request_ended(self, dialect: str, route: str, status: int, took_s: float) -> None:
-        """Count a request that has been answered.
-
-        Args:
-            dialect: The dialect's name.
-            route: Method and path.
-            status: The HTTP status; 499 if the client disconnected.
-            took_s: Seconds from its headers to the end of its answer.
-        """
+        """Count a request that has been answered."""
         self._open_requests.dec()
         self._requests.labels(dialect, route, str(status)).inc()
         self._request_s.labels(dialect).observe(took_s)
         self.answered_requests += 1
 
     def answer_ended(self, finished: Finished, model: str, *, counts_prompt: bool = True) -> None:
-        """Count an answer that has ended, whatever the reason.
-
-        Args:
-            finished: Its end.
-            model: The name of its model.
-            counts_prompt: Whether no other answer to the same prompt has counted the prompt.
-        """
+        """Count an answer that has ended, whatever the reason."""
         usage, timing, drafts = finished.usage, finished.timing, finished.speculation
         self.output_tokens += usage.output_tokens
         self._stops.labels(finished.stop.kind.value, model).inc()
@@ -172,12 +159,7 @@ class Metrics:
         self._vllm.answer_ended(finished, model, counts_prompt=counts_prompt)
 
     def exposition(self, statuses: Sequence[ModelStatus], cache_limit_bytes: int) -> bytes:
-        """Return all metrics, of the type ``CONTENT_TYPE``.
-
-        Args:
-            statuses: What each model is doing.
-            cache_limit_bytes: Limit of each model's prompt cache.
-        """
+        """Return all metrics, of the type ``CONTENT_TYPE``."""
         self._of_models.update(statuses)
         self._vllm.update(statuses, cache_limit_bytes)
         return exposition.generate_latest(self._registry)

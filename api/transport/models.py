@@ -128,18 +128,9 @@ class ListedModel:
     """A model that requests may name, whether it is in memory or not.
 
     Attributes:
-        id: Its name.
-        folder: Its folder; empty if it is not known yet.
-        is_loaded: Whether it is in memory.
-        context_length: Maximum tokens of prompt and answer together.
-        size_bytes: Size of its weight files.
         memory_bytes: Memory of its weights; 0 if it is not loaded. Without caches, whose size
             would show what other clients do.
-        architecture: Its architecture's name; empty if unknown.
-        draft: The draft model loaded with it, if there is one.
         since: When it was loaded, or else when its files were written, in Unix seconds.
-        unloads_at: When it will be unloaded if no further request arrives, in Unix seconds; None
-            for never.
     """
 
     id: str

@@ -71,11 +71,6 @@ class RecordedRun:
 
     Attributes:
         generation: The generation; secrets are not removed from its texts.
-        texts: The answer, piece by piece.
-        thoughts: The reasoning, piece by piece.
-        calls: The tool calls.
-        tokens: The newest tokens, with the requested details.
-        finished: Why it ended; None until that is known.
     """
 
     generation: Generation
@@ -113,39 +108,14 @@ class RequestRecord:
     """One HTTP request, from its arrival to the last byte of its answer.
 
     Attributes:
-        request_id: Its id, as in the response's headers.
         began_at: Seconds since the epoch.
-        client: The client's address.
-        method: The HTTP method.
-        path: Path and query, without secrets.
-        dialect: Name of its dialect; empty for routes that belong to no dialect.
-        headers: Names and values, in their order, without secrets.
         route: The route's path as the table spells it; empty for an unknown route.
         operation: The operation's name in OpenTelemetry's conventions; empty for routes whose
             answer the model does not generate.
-        server: The address and the port at which it arrived; None if not known.
-        trace: How much detail of each token the observers want, and how many alternatives.
-        content: How much content the observers want.
-        observers: The observers.
         client_id: The client's name in caches and kept answers: others get nothing of it.
-        took_s: From its arrival to the last byte of the answer.
         status: The HTTP status; ``CLIENT_DISCONNECTED`` if the client disconnected before the end.
-        is_stream: Whether the answer was written as a stream.
-        is_delivered: Whether the end of a stream was written.
-        wants_stream: Whether the client requested a stream.
-        model: Id of the model that answered; empty if none did.
         requested_model: The model that the client named; empty if it named none.
-        requests: The generations that it asks for, accepted or not.
-        runs: The generations that answer it.
-        failure: The kind of error that the client received; None if there was none.
-        answer_id: The id of the answer as the client gets it; empty if it has none.
         embedded_tokens: How many tokens became vectors; None if none did.
-        tools_left_out: The types of the tools that it was read without.
-        not_applied: The parts of it without effect on the answer.
-        task_limit: The limit of a background task that sets none.
-        request_body: The request's body.
-        response_body: The response's body.
-        response_headers: Names and values of the response's headers, without secrets.
     """
 
     request_id: str = ""
@@ -199,13 +169,7 @@ class RequestRecord:
             observer.request_advanced(self)
 
     def add_run(self, generation: Generation, model: str, *, hides_traces: bool) -> None:
-        """Record a generation and its events.
-
-        Args:
-            generation: The generation.
-            model: Id of its model.
-            hides_traces: Whether only the observers want its traces of tokens.
-        """
+        """Record a generation and its events."""
         self.model = model
         if not self.observers:
             return

@@ -42,12 +42,7 @@ class StoredResponse:
     """An answer with its input, as JSON.
 
     Attributes:
-        id: Its id.
-        previous: The id of the answer that it continues; empty for none.
         sent: The items of its request, without those of earlier answers.
-        sent_ids: Their ids.
-        answer: The whole answer.
-        output_ids: The ids of its items.
         owner: The id of its client; nobody else can read, continue or delete it.
     """
 
@@ -65,9 +60,6 @@ class ResponseStore:
 
     Args:
         max_bytes: Space for all of them, in memory or in the file; 0 stores none.
-        max_s: How long each is stored after it was last used.
-        clock: Returns seconds since the epoch.
-        folder: Where they outlive the server; None keeps them in memory.
 
     Raises:
         ConfigError: The folder cannot be used, or another server uses it.

@@ -69,8 +69,6 @@ from engine import (
 _SUMMARY = "A summary of the conversation before this message:"
 # What the types of the vendor's own searches for deferred tools begin with.
 _VENDORS_SEARCH = "tool_search_tool"
-# The hosted API's minimum.
-_MIN_BUDGET = 1_024
 # The API requires a limit; this one is used if the run had none.
 _DEFAULT_MAX_TOKENS = 4096
 # Its sampling parameters.
@@ -89,8 +87,6 @@ def requests_from_wire(
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
     if params.compaction is not None:
         raise unsupported(("compaction",), "an answer that is the summary of the conversation")
-    if strict:
-        _check_budget(params)
     stops = StopRules.of(
         *_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
@@ -182,18 +178,6 @@ def _refuse_unsupported(params: CountTokensParams) -> None:
         )
     if params.mcp_servers:
         raise unsupported(("mcp_servers",), "calling MCP servers")
-
-
-def _check_budget(params: MessageCreateParams) -> None:
-    """Refuse a reasoning budget that the hosted API refuses."""
-    budget = None if params.thinking is None else params.thinking.budget_tokens
-    if budget is None:
-        return
-    path = ("thinking", "budget_tokens")
-    if budget < _MIN_BUDGET:
-        raise invalid(path, f"must be at least {_MIN_BUDGET}")
-    if budget >= params.max_tokens >= 0:
-        raise invalid(path, f"must be less than max_tokens ({params.max_tokens})")
 
 
 def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
@@ -357,10 +341,6 @@ class _History:
     A deferred tool is described where the conversation first refers to it, not in the template's
     list of tools, so that the beginning of the prompt remains the same.
 
-    Args:
-        deferred: The deferred tools by their names.
-        options: The request's object ``fullstop``.
-
     Attributes:
         left_out: The blocks that have no text for the model, each with its path.
     """
@@ -379,14 +359,7 @@ class _History:
     def callable_tools(
         self, offered: Sequence[Tool], chosen: str | None, *, has_search: bool
     ) -> tuple[Tool, ...]:
-        """Return the tools that the model can call after these turns.
-
-        Args:
-            offered: All tools of the request.
-            chosen: The tool that has to be called, which is then not deferred.
-            has_search: Whether the model can find deferred tools. If it cannot, and none was found
-                before, they are all listed.
-        """
+        """Return the tools that the model can call after these turns."""
         used = {*self._called.values(), chosen}
         lists_all = not has_search and not self._described
         listed = [

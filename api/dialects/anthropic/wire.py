@@ -152,16 +152,7 @@ class ToolChangeBlock(WireModel):
 
 
 class ForeignBlock(WireModel):
-    """The readable parts of a block of another server's tool, or of an unknown type.
-
-    Attributes:
-        type: Its type.
-        id: Its id, if it is a call.
-        name: The name of the called tool.
-        tool_use_id: The id of the call whose result it is.
-        readable: Its text; empty if it has none.
-        references: The tools that it makes available.
-    """
+    """The readable parts of a block of another server's tool, or of an unknown type."""
 
     type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
     id: str | None = None

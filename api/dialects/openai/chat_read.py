@@ -86,8 +86,6 @@ def requests_from_wire(
     Takes and raises what ``ReadRequest`` does.
     """
     _refuse_unsupported(params)
-    if strict and params.prediction is not None:
-        _refuse_beside_prediction(params)
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
     last = len(params.messages) - 1
@@ -206,25 +204,6 @@ def _refuse_unsupported(params: ChatCompletionParams) -> None:
         raise invalid(("functions",), "is an older form of tools; leave one of them out")
     if others := [kind for kind in params.modalities or () if kind != "text"]:
         raise unsupported(("modalities",), f"{others[0]} output")
-
-
-def _refuse_beside_prediction(params: ChatCompletionParams) -> None:
-    """Refuse parameters that the hosted API does not allow with a prediction.
-
-    They all work here, so only strict servers refuse them.
-    https://platform.openai.com/docs/guides/predicted-outputs#limitations
-    """
-    given = {
-        "n": (params.n or 1) > 1,
-        "logprobs": bool(params.logprobs),
-        "presence_penalty": (sampling_of(params).presence_penalty or 0) > 0,
-        "frequency_penalty": (sampling_of(params).frequency_penalty or 0) > 0,
-        "max_completion_tokens": params.max_completion_tokens is not None,
-        "tools": bool(params.tools),
-    }
-    for field, is_given in given.items():
-        if is_given:
-            raise invalid((field,), "is not possible beside a prediction on the hosted service")
 
 
 def _prediction(params: ChatCompletionParams) -> str | None:

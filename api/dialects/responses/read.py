@@ -334,15 +334,7 @@ def _text(
     joint: str = "\n",
     left_out: list[str] | None = None,
 ) -> str:
-    """Return the text of a message's content.
-
-    Args:
-        parts: The content.
-        path: Its path in the request.
-        has_notes: Whether a note replaces an image.
-        joint: The separator of the texts.
-        left_out: Where unknown parts without text are named; None refuses unknown parts.
-    """
+    """Return the text of a message's content."""
     texts = []
     for index, part in enumerate(parts):
         part_path = (*path, index)

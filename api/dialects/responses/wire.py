@@ -293,12 +293,7 @@ class CompactionItem(WireModel):
 
 
 class ForeignItem(WireModel):
-    """An item of a tool that this server does not have, or one of an unknown type: its text.
-
-    Attributes:
-        type: Its type.
-        readable: Its text; empty if it has none.
-    """
+    """An item of a tool that this server does not have, or one of an unknown type: its text."""
 
     type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
     readable: SkipJsonSchema[str] = ""

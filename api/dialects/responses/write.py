@@ -292,11 +292,7 @@ def write_response(
 
 
 class ResponseEncoder(AnswerEncoder[SseEvent]):
-    """Turns the events of one generation into the events of one response.
-
-    Attributes:
-        response: The whole response, once the generation has finished.
-    """
+    """Turns the events of one generation into the events of one response."""
 
     def __init__(self, params: ResponseParams, head: Head) -> None:
         super().__init__()

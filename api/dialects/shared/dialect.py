@@ -37,13 +37,7 @@ class Head:
 
     Attributes:
         unique: Hexadecimal digits from which the answer's ids are made.
-        created_s: When the request arrived, in seconds since the epoch.
-        model: The name of the model that answers.
-        request_id: The id of the request in its answer and in the log.
-        vocabulary: The texts of token ids; None if they are not known.
         store: Stores the whole answer before its end is sent; None if it is not to be stored.
-        is_accepted: Whether the engine has accepted the request, so that its answer can begin.
-        clock: Returns the time in seconds since the epoch.
     """
 
     unique: str
@@ -60,11 +54,6 @@ class AnswerRoute(ABC, Generic[_Params]):
     """A route whose answers the model generates; each has a subclass.
 
     Attributes:
-        path: The path that requests are posted to.
-        summary: Its purpose, in a few words.
-        request: The type of a request's body.
-        answer: The type of an answer that is sent whole.
-        media_type: The media type of a stream.
         operation: The operation's name in OpenTelemetry's conventions
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
     """
@@ -139,19 +128,10 @@ class QueryRoute:
     """A route that answers without generating an answer for the client.
 
     Attributes:
-        method: The HTTP method.
-        path: Its path.
-        summary: Its purpose, in a few words.
         reply: Returns the answer's body from the request's body, or from its address if the path
             has parameters (``UrlParameters``); None is an answer without a body, a text is JSON
             already, and a list is the events of a stream.
-        request: The type of a request's body; None if requests have no body.
         read: Converts the body to generations; ``reply`` then gets both, as ``ParsedRequest``.
-        answer: The type of the answer's body; None if answers have no body.
-        recall: As ``AnswerRoute.recall``; None if requests do not refer to stored answers.
-        operation: As ``AnswerRoute.operation``; empty for other routes.
-        field_names: The route's own names of engine fields; all others have the dialect's names.
-        media_type: The media type of a stream; None if the route has none.
     """
 
     method: Literal["DELETE", "GET", "POST"]
@@ -171,14 +151,7 @@ class Dialect(ABC):
     """One vendor's API; each has a subclass.
 
     Attributes:
-        name: Its name in logs, metrics and documents.
-        title: Its name for users.
-        vendor: The vendor whose parameter names its requests use.
-        reference: The address of the vendor's reference.
-        error_type: The type of an error's body.
         field_names: Maps the engine's names of request fields to this dialect's.
-        answers: The routes whose answers the model generates.
-        queries: The other routes.
         stream_fields: Fields of a request that ask for a stream, in addition to ``stream``.
         prefix: Errors for unknown paths that begin with it are in this dialect; empty for none.
     """

@@ -44,13 +44,7 @@ def readable_text(part: Mapping[str, Any]) -> str:
 
 
 def result_text(kind: str, text: str, tool_name: str | None = None) -> str:
-    """Return the text of a part below a line that names the tool, if it is the result of one.
-
-    Args:
-        kind: The type of the part.
-        text: Its text.
-        tool_name: The name of the tool, if an earlier part has it.
-    """
+    """Return the text of a part below a line that names the tool, if it is the result of one."""
     for ending in _ENDINGS:
         if kind.endswith(ending):
             return f"Result of {tool_name or kind.removesuffix(ending)}:\n{text}"

@@ -128,12 +128,7 @@ def sampling_of(params: WireModel, path: FieldPath = ()) -> Sampling:
 def sampling_to_wire(
     sampling: Sampling, renamed: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the fields of a request for these sampling parameters.
-
-    Args:
-        sampling: The parameters.
-        renamed: The vendor's names of parameters that have others than the engine's.
-    """
+    """Return the fields of a request for these sampling parameters."""
     values = {field.name: getattr(sampling, field.name) for field in fields(Sampling)}
     values["logit_bias"] = {str(token_id): bias for token_id, bias in sampling.logit_bias}
     return {

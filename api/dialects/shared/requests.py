@@ -68,9 +68,6 @@ class ParsedRequest(Generic[_Params]):
     """A request's body after parsing.
 
     Attributes:
-        params: The wire model.
-        generations: The generations that it asks for.
-        not_applied: The parts of it without effect on the answer.
         refusal: The field that the engine would refuse, with the reason; None if it would accept.
     """
 

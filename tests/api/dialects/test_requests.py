@@ -9,7 +9,6 @@ from engine.stopping.rules import StopScope
 from engine.values.request import Effort, OutputConstraint, Tool, ToolChoice, TraceLevel
 from engine.values.tokens import PromptScoring
 from tests.api.dialects.asking import (
-    OPENAI,
     refusal,
     refused_field,
     request,
@@ -144,9 +143,6 @@ def test_only_a_strict_server_refuses_the_stops_that_the_hosted_one_refuses(
     error = refusal(api, strict=True, **STOPS[api](stop))
     assert message in error.message
     assert error.field == ("stop_sequences", 1) or error.code == "array_above_max_length"
-
-
-# -- prompts -----------------------------------------------------------------------------------
 
 
 # -- log-probabilities -------------------------------------------------------------------------
@@ -373,14 +369,9 @@ def test_a_format_constrains_the_answer_and_may_allow_more_keys(api: str) -> Non
     assert request(api, **text).constraint is None
 
 
-# -- predictions -------------------------------------------------------------------------------
-
-
 # -- what cannot be honoured -------------------------------------------------------------------
 
-WEATHER = [TOOLS["messages"]]
 REFUSED: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
-    ("messages", {"tool_choice": {"type": "any"}, "tools": []}, ("tool_choice",)),
     (
         "messages",
         {"tool_choice": {"type": "any"}, "tools": [{"type": "web_search", "name": "x"}]},
@@ -388,44 +379,16 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
     ),
     (
         "messages",
-        {
-            "tool_choice": {"type": "tool", "name": "x"},
-            "tools": [{"type": "web_search", "name": "x"}],
-        },
-        ("tool_choice",),
-    ),
-    ("messages", {"tool_choice": {"type": "tool"}, "tools": WEATHER}, ("tool_choice", "name")),
-    (
-        "messages",
-        {"tool_choice": {"type": "tool", "name": "time"}, "tools": WEATHER},
-        ("tool_choice", "name"),
-    ),
-    (
-        "messages",
         {"output_config": {"format": {"type": "json_schema"}}},
         ("output_config", "format", "schema"),
     ),
-    ("messages", {"output_format": {"type": "grammar", "schema": {}}}, ("output_format", "type")),
     ("messages", {"mcp_servers": [{"url": "http://example.org"}]}, ("mcp_servers",)),
     ("messages", {"thread": {"type": "create"}}, ("thread",)),
     ("messages", {"tools": [{"name": "x"}]}, ("tools", 0, "input_schema")),
-    ("messages", {"tools": [{"input_schema": {}}]}, ("tools", 0, "name")),
     (
         "chat",
         {"response_format": {"type": "json_schema"}},
         ("response_format", "json_schema", "schema"),
-    ),
-    ("chat", {"tool_choice": "perhaps"}, ("tool_choice",)),
-    ("chat", {"tool_choice": 5}, ("tool_choice",)),
-    (
-        "chat",
-        {"tool_choice": "required", "tools": [{"type": "web_search", "name": "x"}]},
-        ("tool_choice",),
-    ),
-    (
-        "chat",
-        {"tool_choice": {"type": "custom", "custom": {}}, "tools": [TOOLS["chat"]]},
-        ("tool_choice", "custom", "name"),
     ),
     (
         "chat",
@@ -434,76 +397,24 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
     ),
     (
         "chat",
-        {"tool_choice": {"type": "function", "function": {}}, "tools": [TOOLS["chat"]]},
-        ("tool_choice", "function", "name"),
-    ),
-    (
-        "chat",
         {"tool_choice": {"type": "allowed_tools"}, "tools": [TOOLS["chat"]]},
         ("tool_choice", "tools"),
     ),
-    ("chat", {"tools": [{"type": "function"}]}, ("tools", 0, "function")),
-    ("chat", {"tools": [{}]}, ("tools", 0, "function")),
     ("chat", {"functions": [{"name": "f"}], "tools": [TOOLS["chat"]]}, ("functions",)),
     ("chat", {"modalities": ["text", "audio"]}, ("modalities",)),
-    ("chat", {"best_of": 2}, ("best_of",)),
     ("chat", {"top_logprobs": 2}, ("top_logprobs",)),
-    ("chat", {"n": 3, "best_of": 2}, ("best_of",)),
-    ("completions", {"best_of": 1, "n": 2}, ("best_of",)),
     ("completions", {"n": 3, "best_of": 2}, ("best_of",)),
     ("completions", {"prompt_logprobs": 1, "stream": True}, ("prompt_logprobs",)),
-    ("completions", {"prompt_logprobs": 21}, ("prompt_logprobs",)),
     ("completions", {"n": 128, "prompt": ["a", "b"]}, ("n",)),
-    ("completions", {"suffix": "}"}, ("suffix",)),
-    ("completions", {"prompt": ["a", 1]}, ("prompt",)),
-    ("completions", {"prompt": [[]]}, ("prompt",)),
-    ("responses", {"prompt_logprobs": 0}, ("prompt_logprobs",)),
     ("responses", {"text": {"format": {"type": "json_schema"}}}, ("text", "format", "schema")),
     ("responses", {"tools": [{"type": "web_search"}, {"type": "function"}]}, ("tools", 1, "name")),
     ("responses", {"tool_choice": {"type": "web_search"}}, ("tool_choice",)),
-    (
-        "responses",
-        {"tool_choice": {"type": "function", "name": "f"}, "tools": [TOOLS["responses"]]},
-        ("tool_choice",),
-    ),
-    (
-        "responses",
-        {"tool_choice": "required", "tools": [{"type": "web_search", "name": "x"}]},
-        ("tool_choice",),
-    ),
     ("ollama_chat", {"format": "xml"}, ("format",)),
-    ("ollama_chat", {"format": 5}, ("format",)),
-    ("ollama_chat", {"top_logprobs": 2}, ("top_logprobs",)),
-    ("ollama_chat", {"tools": [{}]}, ("tools", 0, "function")),
     ("ollama_chat", {"options": {"mirostat": 1}}, ("options", "mirostat")),
-    ("ollama_chat", {"options": {"typical_p": 0.5}}, ("options", "typical_p")),
-    ("ollama_generate", {"suffix": "}"}, ("suffix",)),
-    ("ollama_generate", {"template": "{{ .Prompt }}"}, ("template",)),
-    ("ollama_generate", {"context": [1, 2]}, ("context",)),
     ("ollama_generate", {"raw": True, "system": "Be brief."}, ("system",)),
-    ("generate", {"text": None}, ("text",)),
     ("generate", {"input_ids": [1]}, ("text",)),
-    ("generate", {"image_data": "x"}, ("image_data",)),
-    ("generate", {"lora_path": "x"}, ("lora_path",)),
-    ("generate", {"input_embeds": [[0.5]]}, ("input_embeds",)),
-    ("generate", {"return_hidden_states": True}, ("return_hidden_states",)),
-    ("generate", {"return_logprob": True, "top_logprobs_num": 21}, ("top_logprobs_num",)),
     ("generate", {"sampling_params": [{}, {}]}, ("sampling_params",)),
-    *(
-        ("generate", {"sampling_params": fields}, ("sampling_params", name))
-        for fields, name in (
-            ({"regex": "a+", "ebnf": "x"}, "ebnf"),
-            ({"structural_tag": "a"}, "structural_tag"),
-            ({"json_schema": "{"}, "json_schema"),
-            ({"json_schema": "[]"}, "json_schema"),
-            ({"skip_special_tokens": False}, "skip_special_tokens"),
-        )
-    ),
-    (
-        "generate",
-        {"sampling_params": {"logit_bias": {"x": 1}}},
-        ("sampling_params", "logit_bias", "x"),
-    ),
+    ("generate", {"sampling_params": {"json_schema": "{"}}, ("sampling_params", "json_schema")),
     ("generate", {"text": ["a"] * 100, "sampling_params": {"n": 2}}, ("sampling_params", "n")),
 ]
 
@@ -513,73 +424,6 @@ def test_a_parameter_that_would_change_the_answer_is_refused_by_name(
     api: str, fields: dict[str, Any], field: tuple[str | int, ...]
 ) -> None:
     assert refused_field(api, **fields) == field
-
-
-@OPENAI
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("web_search_options", {}),
-        ("structural_tag", {"type": "x"}),
-        ("allowed_token_ids", [1]),
-        ("bad_words", ["no"]),
-        ("logits_processors", ["x"]),
-        ("use_beam_search", True),
-        ("length_penalty", 0.5),
-        ("typical_p", 0.5),
-        ("mirostat", 2),
-        ("tfs_z", 0.5),
-        ("top_a", 0.1),
-        ("dry_multiplier", 0.8),
-        ("truncate_prompt_tokens", 100),
-        ("chat_template", "{{ messages }}"),
-        ("documents", [{"text": "x"}]),
-        ("prompt_embeds", "AAAA"),
-        ("skip_special_tokens", False),
-    ],
-)
-def test_a_parameter_of_open_servers_that_cannot_be_honoured_is_refused_by_name(
-    api: str, name: str, value: Any
-) -> None:
-    assert refused_field(api, **{name: value}) == (name,)
-
-
-NOTHING: dict[str, dict[str, Any]] = {
-    "chat": {
-        "logprobs": False, "top_logprobs": 0, "response_format": {"type": "text"}, "n": None,
-        "user": "someone", "store": True, "functions": [],
-    },
-    "completions": {"n": 2, "best_of": 2},
-    "responses": {
-        "store": True, "include": [], "metadata": {"a": "b"}, "prompt_cache_key": "key",
-        "client_metadata": {"a": "b"}, "service_tier": "auto", "truncation": "auto",
-        "previous_response_id": None, "conversation": None, "background": False,
-        "parallel_tool_calls": True, "stop": None,
-    },
-}  # fmt: skip
-
-
-@OPENAI
-def test_a_parameter_that_asks_for_nothing_is_accepted(api: str) -> None:
-    assert request(api, **NOTHING[api])
-    assert request(
-        api,
-        prompt_logprobs=None,
-        web_search_options=None,
-        use_beam_search=False,
-        length_penalty=1.0,
-        typical_p=1,
-        mirostat=0,
-        tfs_z=1.0,
-        top_a=0,
-        dry_multiplier=0.0,
-        xtc_probability=0,
-        truncate_prompt_tokens=-1,
-        grammar="",
-        bad_words=[],
-        add_generation_prompt=True,
-        skip_special_tokens=True,
-    )
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from engine.values.events import (
     TextDelta,
     ThinkingDelta,
     Timing,
-    ToolCallCompleted,
     Usage,
 )
-from engine.values.request import ToolCall
 from tests.api.dialects.asking import HI, ROUTES, data_of, encoder, events, request, whole
 from tests.api.scenarios import SCENARIOS, is_raw
 
@@ -236,42 +234,6 @@ def test_chat_leaves_reasoning_out_of_the_answer_on_request() -> None:
         assert any('"content":"4"' in data for data in streamed)
 
 
-# -- order -------------------------------------------------------------------------------------
-
-
-def test_the_blocks_of_a_message_have_consecutive_numbers_and_never_overlap(scenario: Any) -> None:
-    open_index: int | None = None
-    expected = 0
-    for name, data in events("messages", scenario.batches):
-        assert json.loads(data)["type"] == name
-        index = json.loads(data).get("index")
-        if name == "content_block_start":
-            assert open_index is None
-            assert index == expected
-            open_index, expected = index, expected + 1
-        elif name in ("content_block_delta", "content_block_stop"):
-            assert index == open_index
-            open_index = None if name == "content_block_stop" else open_index
-
-
-def test_the_items_of_a_response_are_opened_once_and_closed_in_order(scenario: Any) -> None:
-    is_open = False
-    index = -1
-    for number, (name, text) in enumerate(events("responses", scenario.batches)):
-        data = json.loads(text)
-        assert (data["sequence_number"], data["type"]) == (number, name)
-        match data["type"].removeprefix("response."):
-            case "output_item.added":
-                assert not is_open
-                is_open = True
-                index += 1
-            case "output_item.done":
-                assert is_open
-                is_open = False
-        assert data.get("output_index", index) == index
-        assert is_open or "delta" not in data
-
-
 def test_choices_carry_their_index_and_end_with_one_done() -> None:
     writer = encoder("chat", n=2, stream_options={"include_usage": True})
     one, two = SCENARIOS["stop_string"], SCENARIOS["token_limit"]
@@ -289,34 +251,3 @@ def test_choices_carry_their_index_and_end_with_one_done() -> None:
     assert ends == {0: ("stop", "STOP"), 1: ("length", None)}
     assert [event.data for event in sent].count("[DONE]") == 1
     assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (12, 6 + 5)
-
-
-# -- parts -------------------------------------------------------------------------------------
-
-
-def test_an_answer_separates_thinking_text_and_calls() -> None:
-    end = ended(StopInfo(StopKind.TOOL_CALL))
-    call = ToolCallCompleted(0, ToolCall("one", "weather", "{}"))
-    thought = [ThinkingDelta("Hm"), TextDelta("4")]
-
-    def message(*parts: Any) -> Any:
-        return whole("chat", (parts, end))["choices"][0]["message"]
-
-    assert message(*thought) == {
-        "role": "assistant",
-        "content": "4",
-        "refusal": None,
-        "reasoning_content": "Hm",
-    }
-    assert message(call)["content"] is None
-    assert message()["content"] == ""
-    assert message(call)["tool_calls"] == [
-        {"id": "call_one", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    ]
-    assert whole("messages", (thought, end))["content"] == [
-        {"type": "thinking", "thinking": "Hm", "signature": "unsigned"},
-        {"type": "text", "text": "4"},
-    ]
-
-
-# -- usage -------------------------------------------------------------------------------------
