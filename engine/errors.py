@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from engine.wording import counted
 
-_SHOWN_CHARACTERS = 200
 # When memory that is short now may be free again.
 MEMORY_RETRY_S = 10.0
 
@@ -57,7 +56,7 @@ class UnknownModel(EngineError):
     """
 
     def __init__(self, name: str, nearest: Sequence[str], *, is_ambiguous: bool = False) -> None:
-        shortened = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}…"
+        shortened = name if len(name) <= 200 else f"{name[:200]}…"
         ids = ", ".join(nearest)
         if is_ambiguous:
             message = f"several models are named {shortened}: {ids}; use one of these ids"

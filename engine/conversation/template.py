@@ -47,7 +47,6 @@ RESERVED_OPTIONS = frozenset(
 _THINKING = ("enable_thinking", "thinking")
 _OWN_OPTIONS = frozenset({*_THINKING, efforts.OPTION, "thinking_budget"})
 _FIELD = "chat_template_kwargs"
-_MAX_REASON = 200
 # Marks an answer for training; transformers adds this tag to Jinja's own.
 _GENERATION_TAG = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 
@@ -351,8 +350,8 @@ def _without_special_tokens(message: Message) -> Message:
 def _reason_of(error: Exception, model: str) -> str:
     # ``raise_exception`` of a template raises this class itself, with words for its users.
     if type(error) is jinja2.TemplateError:
-        return f"the model's chat template refused: {str(error)[:_MAX_REASON]}"
-    why = " ".join(without_folders(str(error)).split())[:_MAX_REASON]
+        return f"the model's chat template refused: {str(error)[:200]}"
+    why = " ".join(without_folders(str(error)).split())[:200]
     return f"the chat template of {model} failed: {why or type(error).__name__}"
 
 

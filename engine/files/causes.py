@@ -38,7 +38,6 @@ _KINDS = (
     ("Incomplete", _CLOSED),
     ("Connect", "nothing answers at that address"),
 )
-_LONGEST_CHAIN = 10
 # A path in quotes may contain spaces; without quotes it ends at the first, unless it begins with a
 # folder that every system has, or with NUL, which stands for a folder of this one. URLs are no
 # paths.
@@ -146,7 +145,7 @@ def network_cause(error: BaseException) -> str:
     """
     kinds: list[str] = []
     link: BaseException | None = error
-    while link is not None and len(kinds) < _LONGEST_CHAIN:
+    while link is not None and len(kinds) < 10:
         library = type(link).__module__.partition(".")[0]
         if isinstance(link, OSError) and library not in _NETWORK_LIBRARIES and str(link):
             return os_cause(link)

@@ -9,7 +9,7 @@ from typing import Any
 from engine.grammar.call_formats import ParameterFormat
 from engine.grammar.lark_text import Spell, escaped_regex, in_slashes, quoted
 from engine.grammar.schemas import ESCAPE_OR_CLASS, NAME_PATTERNS, Schema, as_rule, length_range
-from engine.output.tool_calls.parameters import resolve_reference
+from engine.output.tool_calls.parameters import MAX_SCHEMA_DEPTH, resolve_reference
 
 # A parameter that may be any text is written without quotes, in a terminal that holds it to the
 # schema's lengths and patterns and keeps the format's own tags out of it. Any other value is JSON,
@@ -20,7 +20,6 @@ _COMBINING = ("anyOf", "oneOf")
 _NO_TEXT = frozenset({"properties", "items", "prefixItems"})
 # Most alternatives of an object's properties that are written out.
 _MAX_SHAPES = 16
-_MAX_DEPTH = 32
 # Most parts that are looked at for one tool: references can lead to the same parts without end.
 _MAX_VISITS = 20_000
 # Stands for the name of a parameter that the model chooses.
@@ -252,7 +251,7 @@ class ParameterRules:
     def _may_visit(self, depth: int) -> bool:
         """Count a part that is looked at; return whether it is not too deep, nor one too many."""
         self._visits += 1
-        return depth <= _MAX_DEPTH and self._visits <= _MAX_VISITS
+        return depth <= MAX_SCHEMA_DEPTH and self._visits <= _MAX_VISITS
 
     def _new_name(self, kind: str) -> str:
         self._count += 1

@@ -22,7 +22,6 @@ ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
 _WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
 
 
-_MAX_ARCHITECTURE_CHARS = 60
 # Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
 _parsing = Lock()
 
@@ -60,7 +59,7 @@ def problem_of(config: dict[str, Any]) -> str:
         return "It drafts for a model of Gemma 4, as whose draft model it can be chosen."
     known = _modules()
     if known and _module(config) not in known:
-        name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
+        name = escaped(" ".join(kind.split()))[:60]
         return f"It is of architecture {unsupported(name)}."
     return ""
 

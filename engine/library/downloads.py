@@ -53,7 +53,6 @@ _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
 _MAX_TRIES = 5
-_RETRY_DELAY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ class _Download:
                 tries = 1 if output.tell() > before else tries + 1
                 if not is_of_network(error) or tries >= _MAX_TRIES:
                     raise
-                time.sleep(_RETRY_DELAY_S)
+                time.sleep(1.0)
             else:
                 if output.tell() < file.size:
                     raise OSError(

@@ -26,7 +26,6 @@ T = TypeVar("T")
 DownloadPhase = Literal["asking", "fetching", "verifying"]
 
 _PUBLIC_HUB = "https://huggingface.co"
-_TOO_MANY_REQUESTS = 429
 # For connecting, and for each part of an answer.
 _REQUEST_TIMEOUT_S = 10.0
 # Between two checks whether the request was cancelled.
@@ -92,7 +91,7 @@ def hub_errors(repository: str = "") -> Iterator[None]:
             f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
         ) from error
     except errors.HfHubHTTPError as error:
-        if getattr(error.response, "status_code", 0) == _TOO_MANY_REQUESTS:
+        if getattr(error.response, "status_code", 0) == 429:
             raise HubFailed(
                 "the hub was asked too often; wait a few minutes, or sign in with “hf auth login”"
             ) from error

@@ -19,14 +19,12 @@ NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Bits of the types that https://github.com/huggingface/safetensors defines.
 _TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
-_MAX_CHARS = 200
 
 
 USUAL_RESULTS = 20
 MAX_RESULTS = 200
 _LIST_LIMIT_S = 20.0
 _CONFIG_LIMIT_S = 10.0
-_MAX_PAGES = 10
 _PAGE = 100
 _FIELDS = (
     "config",
@@ -86,7 +84,7 @@ def hub_model(item: Any) -> HubModel | None:
     if not isinstance(item, dict):
         return None
     name = item.get("id")
-    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > _MAX_CHARS:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > 200:
         return None
     downloads, commit = item.get("downloads"), item.get("sha")
     config = item.get("config")
@@ -138,7 +136,7 @@ def _day(text: Any) -> date | None:
 def _license(tags: Any) -> str:
     named = (str(tag) for tag in tags) if isinstance(tags, list) else iter(())
     given = (tag.removeprefix("license:") for tag in named if tag.startswith("license:"))
-    return next(given, "")[:_MAX_CHARS]
+    return next(given, "")[:200]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +220,7 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
         params["search"] = max(terms, key=len)  # the hub looks for one term only
     models: dict[str, HubModel] = {}
     path = "/api/models"
-    for _ in range(_MAX_PAGES):
+    for _ in range(10):
         reply = hub.get(path, params)
         items = reply.value()
         if not isinstance(items, list):

@@ -22,8 +22,6 @@ GGUF_OBSTACLE = (
     "format, such as those of mlx-community."
 )
 REPOSITORY_PREFIX = "models--"
-# A folder of models holds model folders, or folders of makers that hold model folders.
-_DEPTH = 2
 
 
 class Origin(StrEnum):
@@ -220,8 +218,9 @@ def _add(by_folder: dict[Path, FoundModel], models: Iterable[FoundModel]) -> Non
 
 
 def _inside(
-    folder: Path, origin: Origin, depth: int = _DEPTH, *, is_named: bool = False
+    folder: Path, origin: Origin, depth: int = 2, *, is_named: bool = False
 ) -> Iterator[FoundModel]:
+    # A folder of models holds model folders, or folders of makers that hold model folders.
     # For text in settings that cannot be a path, ``os.path`` returns False where ``Path`` raises.
     if os.path.isfile(folder / "config.json"):
         model = look_into(folder, origin)

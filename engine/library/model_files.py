@@ -12,9 +12,6 @@ from engine.library.cache_size import is_count
 from engine.wording import counted, escaped
 
 _DEFAULT_CONTEXT = 4096
-# An index may list thousands of files, with names of any length.
-_MAX_NAMED = 5
-_MAX_TEMPLATE_NAME_CHARS = 100
 # The largest index of weights that is known has 10 MB. Parsing holds the interpreter's lock, so
 # all streams wait for it.
 _MAX_JSON_BYTES = 32 << 20
@@ -50,7 +47,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first file names for a sentence, on one line and without control characters."""
-    listed_names = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MAX_NAMED]]
+    listed_names = [escaped(name)[:100] for name in names[:5]]
     more = len(names) - len(listed_names)
     return ", ".join(listed_names) + (f" and {counted(more, 'more file')}" if more else "")
 

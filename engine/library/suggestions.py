@@ -14,8 +14,6 @@ from engine.library.memory import USUAL_CONTEXT, Fit, Memory, need_of
 WRITTEN_ON = date(2026, 11, 22)
 MAX = 6
 
-_MB = 1_000_000
-
 
 # A recommended model leaves a quarter of what models may use to longer conversations.
 _COMFORTABLE = 0.75
@@ -36,7 +34,7 @@ class SuggestedModel:
 
     def model(self) -> HubModel:
         """Return it as a hub would describe it; downloads and day are not known."""
-        size = self.size_mb * _MB
+        size = self.size_mb * 1_000_000
         need = need_of(size, CacheSize(self.token_bytes), USUAL_CONTEXT)
         return HubModel(self.name, size, self.bits, license=self.license, need=need)
 

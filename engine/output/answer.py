@@ -455,24 +455,9 @@ class AnswerBuilder:
         return self.reader.count
 
     @property
-    def unfinished_call(self) -> str:
-        """Raw text of a tool call that the end cut short."""
-        return self._calls.unfinished
-
-    @property
     def channel(self) -> Channel:
         """The channel that is open now."""
         return self._text.channel
-
-    @property
-    def held(self) -> str:
-        """The text that is held back now, because it could become a stop or a tag."""
-        return self.reader.held
-
-    @property
-    def progress(self) -> tuple[int, ...]:
-        """For each stop string, how many of its first characters the text now ends with."""
-        return self._text.progress
 
     # -- deciding --------------------------------------------------------------------------
 
@@ -630,8 +615,8 @@ def traced(
             channel=builder.channel if before is Channel.TEXT else before,
             time_s=time_s,
             released=released,
-            held="" if stop is not None else builder.held,
-            progress=builder.progress,
+            held="" if stop is not None else builder.reader.held,
+            progress=builder.reader.text.progress,
             special=builder.vocabulary.special.get(token_id),
             stats=stats,
             settled=() if spans is None else spans.settle(is_over=stop is not None),

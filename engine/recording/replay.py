@@ -122,7 +122,7 @@ def replay(
 
 def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     events = builder.events
-    held = {builder.channel: builder.held} if stop is None else {}
+    held = {builder.channel: builder.reader.held} if stop is None else {}
     return Replayed(
         stop=stop,
         text="".join(e.text for e in events if isinstance(e, TextDelta))

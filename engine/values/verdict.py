@@ -33,7 +33,6 @@ _NAMES = {
 # Headlines, labels and table cells are short, so a longer stop is cut there.
 _HEADLINE_CHARS = 80
 _LABEL_CHARS = 40
-_CELL_CHARS = 24
 
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
 """The words for a failure without a known cause."""
@@ -123,7 +122,7 @@ def headline(stop: StopInfo) -> str:
 def shortest(stop: StopInfo) -> str:
     """Return the reason as a table has room for it, in lower case: ``stop "END"``."""
     if stop.kind is StopKind.STOP_STRING:
-        return "stop sequence" if stop.value is None else f"stop {_sequence(stop, _CELL_CHARS)}"
+        return "stop sequence" if stop.value is None else f"stop {_sequence(stop, 24)}"
     return f"stop token {stop.value}" if stop.kind is StopKind.STOP_TOKEN else _NAMES[stop.kind][1]
 
 

@@ -31,7 +31,7 @@ _IMPLIED = {"properties": "object", "items": "array", "prefixItems": "array"}
 _CONSTANTS = {"true": "true", "false": "false", "True": "true", "False": "false"}
 # Schemas of more alternatives than this, or deeper, allow anything.
 _MAX_ALTERNATIVES = 64
-_MAX_DEPTH = 32
+MAX_SCHEMA_DEPTH = 32
 _MAX_VISITS = 1_000
 
 
@@ -182,7 +182,7 @@ def _alternatives(
     """
     if id(schema) in seen:
         return []  # a schema around itself adds nothing
-    is_far = len(seen) > _MAX_DEPTH or next(visits) > _MAX_VISITS
+    is_far = len(seen) > MAX_SCHEMA_DEPTH or next(visits) > _MAX_VISITS
     if not isinstance(schema, Mapping) or is_far:
         return list(_ANYTHING)
     seen = (*seen, id(schema))
