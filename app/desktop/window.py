@@ -65,13 +65,10 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
     if not has_tray():
         yield
         return
-    tray = Tray(
-        switch,
-        window,
-        show=window.come_forward,
-        show_server=window.others.show_server,
-        quit=window.quit,
-    )
+    tray = Tray(switch, window)
+    tray.show_requested.connect(window.come_forward)
+    tray.server_requested.connect(window.others.show_server)
+    tray.quit_requested.connect(window.quit)
     window.runs_in_background = goes_on
     tray.show()
     window.notices.deliver = tray.notify

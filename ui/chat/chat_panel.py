@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QFont, QKeyEvent, QResizeEvent
@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 from engine import as_sentence
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.settings_popover import (
-    Card,
     PresetOffers,
     SettingsBasis,
     SettingsPopover,
@@ -113,7 +112,6 @@ class ToolsInChat(QObject):
         self._composer = composer
         self._dialogs_on = parent
         self._lost: frozenset[str] = frozenset()
-        self._card = Card(self._make_popover, self)
         composer.tools.clicked.connect(self.pop_up)
         toolbox.changed.connect(self._refresh)
         toolbox.changed.connect(workspace.meter.recount)
@@ -121,12 +119,9 @@ class ToolsInChat(QObject):
         workspace.settings_changed.connect(self._refresh)
         self._refresh()
 
-    @property
+    @cached_property
     def popover(self) -> ToolsPopover:
         """The card with the tools."""
-        return self._card.content
-
-    def _make_popover(self) -> ToolsPopover:
         popover = ToolsPopover(self._dialogs_on, self._toolbox, self)
         popover.edited.connect(self._workspace.change_tools)
         popover.servers_requested.connect(self.servers_requested)
@@ -269,7 +264,6 @@ class ChatPanel(QWidget):
         self.context_bar = ContextBar()
         self.writing = Writing(workspace, self.composer, self.queue, self.context_bar, self)
         self.handling = MessageHandling(workspace, self.column, self.composer, self)
-        self._settings = Card(self._make_settings, self)
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(workspace, workspace.toolbox, self.composer, self)
         self._stack = QStackedWidget(self)
@@ -356,12 +350,9 @@ class ChatPanel(QWidget):
         self.settings.show_settings(self._workspace.current.conversation.settings)
         self.settings.pop_up(self.composer.settings)
 
-    @property
+    @cached_property
     def settings(self) -> SettingsPopover:
         """The card with the conversation's settings."""
-        return self._settings.content
-
-    def _make_settings(self) -> SettingsPopover:
         workspace = self._workspace
         card = SettingsPopover(self, workspace.presets)
         card.show_settings(workspace.current.conversation.settings)
@@ -563,8 +554,8 @@ class ChatPanel(QWidget):
 
     def _use_preset(self, preset: Preset) -> None:
         # The new settings are shown first, because a card applies its values when it closes.
-        if self._settings.made is not None:
-            self._settings.made.show_settings(preset.settings)
+        if "settings" in self.__dict__:
+            self.settings.show_settings(preset.settings)
         self._workspace.use_preset(preset)
 
     def _set_thinking(self, is_thinking: bool) -> None:

@@ -1,9 +1,8 @@
 """Bars that say what could not be saved, read or moved. Main thread."""
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
-    QBoxLayout,
     QFrame,
     QMessageBox,
     QProgressBar,
@@ -25,7 +24,6 @@ _DETAIL = (
     "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "
     "program quits once it works. You can also export your conversations to another place."
 )
-_WIDE_PX = 560  # from here on the words have most of the width
 # A shorter transfer shows no bar, which would only flicker.
 _SHOWN_AFTER_MS = 400
 _OUTCOME_MS = 8_000
@@ -100,8 +98,6 @@ class UnsavedText(QObject):
 class ProblemBar(QFrame):
     """Shows the problem, its cause and the file, with a button that dismisses it.
 
-    Where it is narrow, the other buttons are below the words.
-
     Signals:
         recovery_requested: Carries the path of the damaged file.
     """
@@ -122,21 +118,16 @@ class ProblemBar(QFrame):
         self.recover = QPushButton("Recover What Can Be Read")
         self.recover.setAccessibleName("Recover what can be read of the damaged file")
         close = IconButton("close", "Dismiss this message", size=16)
-        self._buttons = row(self.recover, self.show_file, spacing=12)
-        self._parts = row(
-            (column(self.sentence, self.detail, spacing=2), 1),
-            self._buttons,
-            spacing=12,
-        )
         row(
             badge,
-            (self._parts, 1),
+            (column(self.sentence, self.detail, spacing=2), 1),
+            self.recover,
+            self.show_file,
             close,
             spacing=12,
             margins=(16, 10, 10, 10),
             on=self,
         )
-        self._arrange()
         self.recover.clicked.connect(self._recover)
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self.hide)
@@ -154,18 +145,6 @@ class ProblemBar(QFrame):
             self.show_file.setVisible(problem.path is not None)
             self.recover.setVisible(problem.can_be_recovered)
             self.recover.setEnabled(True)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the buttons beside the words, or below them."""
-        super().resizeEvent(event)
-        self._arrange()
-
-    def _arrange(self) -> None:
-        is_wide = self.width() >= _WIDE_PX
-        directions = QBoxLayout.Direction
-        self._parts.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
-        sides = Qt.AlignmentFlag
-        self._parts.setAlignment(self._buttons, sides(0) if is_wide else sides.AlignLeft)
 
     def _recover(self) -> None:
         self.recover.setEnabled(False)  # not twice

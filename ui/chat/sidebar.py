@@ -1,6 +1,5 @@
 """The list of conversations with its search, folders and orders. Main thread."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import (
@@ -37,6 +36,7 @@ from PySide6.QtWidgets import (
 
 from ui.chat.conversation_actions import ConversationActions
 from ui.chat.search_box import SearchField, SearchResults
+from ui.chat.session.conversation_list import FolderList
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar
@@ -90,14 +90,14 @@ class FolderDialog(QDialog):
     def __init__(
         self,
         folder: ConversationFolder,
-        keep: Callable[[ConversationFolder], object],
+        folders: FolderList,
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(f"Folder {folder.name}")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._folder = folder
-        self._keep = keep
+        self._folders = folders
         self.name = QLineEdit(folder.name)
         self.name.setAccessibleName("Folder name")
         self.prompt = QPlainTextEdit(folder.system_prompt)
@@ -144,7 +144,7 @@ class FolderDialog(QDialog):
         if prompt == self._shown_prompt:
             prompt = self._folder.system_prompt
         name = " ".join(self.name.text().split()) or self._folder.name
-        self._keep(
+        self._folders.keep(
             replace(
                 self._folder, name=name, system_prompt=prompt, stops=tuple(self.stops.entries())
             )
@@ -193,17 +193,12 @@ class ConversationView(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self._follows_model = False
         self._was_key = False
-        self._takes: ConversationFolder | None = None
+        self.taking_folder: ConversationFolder | None = None  # of a drop
 
     @property
     def is_walked(self) -> bool:
         """Whether the user moves through the rows with the keyboard, or has selected several."""
         return (self._was_key and self.hasFocus()) or len(self.chosen()) > 1
-
-    @property
-    def taking_folder(self) -> ConversationFolder | None:
-        """The folder that a drop would put the dragged conversations into."""
-        return self._takes
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the current row in sight when what is below the list takes room from it."""
@@ -327,8 +322,8 @@ class ConversationView(QListView):
         return bool(self._modifiers & _SEVERAL)
 
     def _mark(self, folder: ConversationFolder | None) -> None:
-        if folder != self._takes:
-            self._takes = folder
+        if folder != self.taking_folder:
+            self.taking_folder = folder
             self.viewport().update()
 
 
@@ -436,18 +431,9 @@ class Sidebar(QFrame):
         else:
             self.delete_current()
 
-    def organizing_entries(self, chosen: Sequence[Conversation]) -> list[Entry]:
-        """Return the entries that organize conversations."""
-        return self.organizing.entries(chosen)
-
-    def new_folder(self) -> None:
-        """Ask for a name and make a folder."""
-        self.organizing.new_folder()
-
     def edit_folder(self, folder: ConversationFolder) -> None:
         """Show the dialog of a folder."""
-        keep = self._workspace.conversations.folders.keep
-        FolderDialog(folder, keep, self.window()).open()
+        FolderDialog(folder, self._workspace.conversations.folders, self.window()).open()
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
@@ -499,7 +485,7 @@ class Sidebar(QFrame):
         index = self.list.indexAt(position)
         menu = context_menu(self)
         if not index.isValid():
-            fill_menu(menu, [Command("&New Folder…", self.new_folder)])
+            fill_menu(menu, [Command("&New Folder…", self.organizing.new_folder)])
         elif isinstance(row := self.rows.at(index.row()), Conversation):
             chosen = self.list.chosen()
             fill_menu(menu, self._entries(chosen if row in chosen else [row]))
@@ -533,7 +519,7 @@ class Sidebar(QFrame):
         return [
             Command("New &Conversation in Folder", lambda: self._begin_in(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
-            Command("&New Folder…", self.new_folder),
+            Command("&New Folder…", self.organizing.new_folder),
             None,
             Command("&Delete Folder", lambda: conversations.delete_folder(folder)),
         ]

@@ -112,7 +112,8 @@ class SidebarRows(QAbstractListModel):
 
     def index_of(self, conversation: Conversation) -> QModelIndex:
         """Return the index of a conversation; an invalid index if it is not listed."""
-        return self._index(conversation)
+        positions = (n for n, row in enumerate(self._rows) if row is conversation)
+        return self.index(next(positions, -1))
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -180,13 +181,9 @@ class SidebarRows(QAbstractListModel):
         self.layoutChanged.emit()
 
     def _repaint(self, conversation: Conversation) -> None:
-        index = self._index(conversation)
+        index = self.index_of(conversation)
         if index.isValid():
             self.dataChanged.emit(index, index)
-
-    def _index(self, conversation: Conversation) -> QModelIndex:
-        positions = (n for n, row in enumerate(self._rows) if row is conversation)
-        return self.index(next(positions, -1))
 
 
 def _key(row: Row) -> object:

@@ -56,7 +56,7 @@ class VerdictView(QWidget):
     def __init__(self, model: Models) -> None:
         super().__init__()
         self._model = model
-        self._run: Run | None = None
+        self.run: Run | None = None
         self._shown_end: Finished | None = None
         self._question = ""
         self._badge = IconBadge(38)
@@ -85,15 +85,10 @@ class VerdictView(QWidget):
         model.changed.connect(self._follow_model)
         self.refresh()
 
-    @property
-    def run(self) -> Run | None:
-        """The run that is shown."""
-        return self._run
-
     def show_run(self, run: Run | None, question: str = "") -> None:
         """Show another run, or the empty state."""
-        is_other = run is not self._run
-        self._run, self._question = run, question
+        is_other = run is not self.run
+        self.run, self._question = run, question
         if is_other:
             self.refresh()
         else:
@@ -101,7 +96,7 @@ class VerdictView(QWidget):
 
     def follow(self) -> None:
         """Show the run's progress. A shown end stays: tool calls may continue the answer."""
-        run = self._run
+        run = self.run
         if run is None or run.finished is None or run.finished is not self._shown_end:
             self.refresh()
 
@@ -112,7 +107,7 @@ class VerdictView(QWidget):
 
     def refresh(self) -> None:
         """Show the run as it is now."""
-        run = self._run
+        run = self.run
         finished = self._shown_end = None if run is None else run.finished
         facts = FactTable(fixed_font(self.font(), 0.92))
         for part in (self._bar, self._tail_card, self._tiles_row):
@@ -221,7 +216,7 @@ class VerdictView(QWidget):
         self.detail.setVisible(bool(detail))
 
     def _follow_model(self) -> None:
-        if self._run is None:
+        if self.run is None:
             self.refresh()
 
     def _arrange(self, facts: FactTable) -> None:
@@ -267,8 +262,8 @@ class VerdictView(QWidget):
         )
 
     def _copy(self) -> None:
-        if self._run is not None:
-            copy_from(self.copy_report, markdown_report(self._run, self._question))
+        if self.run is not None:
+            copy_from(self.copy_report, markdown_report(self.run, self._question))
 
 
 def _wrappable(text: str) -> str:

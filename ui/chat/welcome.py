@@ -222,7 +222,7 @@ class Welcome(QScrollArea):
         self._try = label("Try It Without a Download", "title", weight=QFont.Weight.DemiBold)
         self._try.setContentsMargins(2, 12, 0, 0)
         self._try.hide()
-        self._buttons: list[_SuggestionButton] = []
+        self.buttons: list[_SuggestionButton] = []
         self._grid = QGridLayout()
         self._grid.setSpacing(12)
         self.find_button = QPushButton("Find Another Model…")
@@ -272,11 +272,6 @@ class Welcome(QScrollArea):
         if self.first is not None:
             await self.first.finish()
 
-    @property
-    def buttons(self) -> "list[_SuggestionButton]":
-        """The suggestions, first one first."""
-        return self._buttons
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the cards below one another if they would be too narrow side by side."""
         super().resizeEvent(event)
@@ -289,7 +284,7 @@ class Welcome(QScrollArea):
 
     def _arrange_in(self, columns: int) -> None:
         self._grid.setProperty("columns", columns)
-        for number, button in enumerate(self._buttons):
+        for number, button in enumerate(self.buttons):
             self._grid.removeWidget(button)
             self._grid.addWidget(button, number // columns, number % columns)
 
@@ -301,21 +296,21 @@ class Welcome(QScrollArea):
 
     def _offer(self, suggestions: tuple[Suggestion, ...], *, is_first: bool) -> None:
         # Only one thing stands out: the recommended model, or else what shows a stop.
-        first = next((button for button in self._buttons if button.suggestion.stop), None)
-        shown = tuple(button.suggestion for button in self._buttons)
+        first = next((button for button in self.buttons if button.suggestion.stop), None)
+        shown = tuple(button.suggestion for button in self.buttons)
         if shown == suggestions and first is not None and first.property("primary") != is_first:
             return
-        for button in self._buttons:
+        for button in self.buttons:
             button.hide()
             self._grid.removeWidget(button)
             button.deleteLater()
         best = (
             None if is_first else next(suggestion for suggestion in suggestions if suggestion.stop)
         )
-        self._buttons = [
+        self.buttons = [
             _SuggestionButton(suggestion, suggestion is best) for suggestion in suggestions
         ]
-        for button in self._buttons:
+        for button in self.buttons:
             button.clicked.connect(
                 lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
             )
@@ -350,7 +345,7 @@ class Welcome(QScrollArea):
         self.find_button.setVisible(not is_first)
         self.find_button.setText(find_label)
         self.find_button.setAccessibleName(find_label)
-        for button in self._buttons:
+        for button in self.buttons:
             button.setEnabled(model.can_answer)
             info = model.info
             if button.suggestion.is_thinking and info is not None:

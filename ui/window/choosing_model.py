@@ -1,13 +1,12 @@
 """Choosing the model of the open conversation. Main thread."""
 
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint
 from PySide6.QtWidgets import QWidget
 
 from ui.chat.chat_panel import ChatPanel
-from ui.chat.composer.settings_popover import Card
 from ui.chat.model_switcher import ModelSwitcher
 from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import choose_folder
@@ -33,7 +32,6 @@ class ChoosingModel(QObject):
         self._parent = parent
         workspace.model.library = library
         self._library, self._others = library, others
-        self._card = Card(self._make_switcher, self)
         library.changed.connect(workspace.model.refresh)
         chat.switch_requested.connect(self.pop_up)
         chat.header.badge.menu_requested.connect(self._show_menu)
@@ -42,12 +40,9 @@ class ChoosingModel(QObject):
         first = chat.welcome.recommend_from(library)
         first.ready.connect(self._use_first)
 
-    @property
+    @cached_property
     def switcher(self) -> ModelSwitcher:
         """The list of models."""
-        return self._card.content
-
-    def _make_switcher(self) -> ModelSwitcher:
         switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
         switcher.more_requested.connect(self._others.show_models)
         switcher.closed.connect(self._chat.focus_composer)

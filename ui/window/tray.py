@@ -5,7 +5,7 @@ Main thread. Knows no window.
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from engine import counted
@@ -25,15 +25,11 @@ def has_tray() -> bool:
 class Tray(QObject):
     """The tray icon with its menu."""
 
-    def __init__(
-        self,
-        switch: ServerSwitch,
-        parent: QObject,
-        *,
-        show: Callable[[], object],
-        show_server: Callable[[], object],
-        quit: Callable[[], object],
-    ) -> None:
+    show_requested = Signal()
+    server_requested = Signal()
+    quit_requested = Signal()
+
+    def __init__(self, switch: ServerSwitch, parent: QObject) -> None:
         super().__init__(parent)
         self._switch = switch
         self._waiting = 0
@@ -43,13 +39,12 @@ class Tray(QObject):
         self.turn = add_entry(menu, "", lambda: switch.turn(not switch.is_requested))
         self.copy = add_entry(menu, "Copy the Server’s Address", lambda: copy_text(switch.url))
         menu.addSeparator()
-        self.open = add_entry(menu, "Show Fullstop", show)
-        self.requests = add_entry(menu, f"{WINDOW_TITLE}…", show_server)
+        self.open = add_entry(menu, "Show Fullstop", self.show_requested.emit)
+        self.requests = add_entry(menu, f"{WINDOW_TITLE}…", self.server_requested.emit)
         menu.addSeparator()
-        self.quit = add_entry(menu, "Quit Fullstop", quit)
+        self.quit = add_entry(menu, "Quit Fullstop", self.quit_requested.emit)
         self.icon = QSystemTrayIcon(self)
         self.icon.setContextMenu(self.menu)
-        self._show = show
         self.icon.activated.connect(self._activate)
         self._chosen: Callable[[], None] | None = None
         self.icon.messageClicked.connect(self._choose)
@@ -80,7 +75,7 @@ class Tray(QObject):
 
     def _activate(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason == QSystemTrayIcon.ActivationReason.Trigger:
-            self._show()
+            self.show_requested.emit()
 
     def _choose(self) -> None:
         """Call ``chosen`` of the notification that was shown last."""

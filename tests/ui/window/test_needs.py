@@ -119,7 +119,7 @@ def test_the_tray_says_how_many_conversations_wait(theme: Theme) -> None:
             pass
 
     switch = ServerSwitch(Off())
-    tray = Tray(switch, switch, show=lambda: 0, show_server=lambda: 0, quit=lambda: 0)
+    tray = Tray(switch, switch)
     tray.show_waiting(2)
     assert "2 conversations need you" in tray.icon.toolTip()
     tray.show_waiting(0)

@@ -1,10 +1,10 @@
 """The settings of a conversation, in a small card, and the presets of them. Main thread."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QScreen
@@ -43,7 +43,6 @@ _GAP_PX = 6
 _WIDEST_PX = 380
 _KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
 _KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
-Content = TypeVar("Content", bound=QWidget)
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 _WIDTH_PX, _SIDE_PX = 340, 16
 _MAX_TOKENS = 1_000_000
@@ -247,21 +246,6 @@ def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
     target = typed.strip().casefold()
     matching = [preset for preset in presets if target in preset.name.casefold()]
     return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(target))
-
-
-class Card(QObject, Generic[Content]):
-    """Makes a card when it is first opened."""
-
-    def __init__(self, make: Callable[[], Content], parent: QObject) -> None:
-        super().__init__(parent)
-        self._make = make
-        self.made: Content | None = None
-
-    @property
-    def content(self) -> Content:
-        if self.made is None:
-            self.made = self._make()
-        return self.made
 
 
 def sampling_field(name: str) -> NumberField:

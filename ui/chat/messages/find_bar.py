@@ -1,7 +1,7 @@
 """Finds a text in the open conversation. Main thread."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
@@ -40,21 +40,20 @@ class TextFinder(QObject):
 
     def __init__(
         self,
-        texts: MessageTexts,
-        messages: Callable[[], Sequence[ConversationMessage]],
-        begins_at: Callable[[], int],
+        workspace: Workspace,
+        column: MessageColumn,
         parent: QObject,
     ) -> None:
         super().__init__(parent)
-        self._texts = texts
-        self._messages = messages
-        self._begins_at = begins_at
+        self._texts = MessageTexts()
+        self._workspace = workspace
+        self._column = column
         self.query: Query | None = None
         self.current: Match | None = None
         self._listed: list[ConversationMessage] = []
         self._counts: dict[str, int] = {}
         self._waiting: Iterator[ConversationMessage] = iter(())
-        self._is_counting = False
+        self.is_counting = False  # some messages have not been searched yet
         self._slices = QTimer(self, singleShot=True, interval=0)
         self._slices.timeout.connect(self._count_on)
         self._again = QTimer(self, singleShot=True, interval=_RECOUNT_MS)
@@ -78,24 +77,19 @@ class TextFinder(QObject):
             before += self._counts.get(listed.id, 0)
         return 0
 
-    @property
-    def is_counting(self) -> bool:
-        """Whether some messages have not been searched yet."""
-        return self._is_counting
-
     def look_for(self, text: str, has_case: bool) -> None:
         """Search for a text, beginning at the messages on the screen; white space finds nothing."""
         self.query = Query(text, has_case) if text.strip() else None
         self.current = None
-        self._begin(self._begins_at())
+        self._begin(self._column.first_seen)
 
     def look_again(self) -> None:
         """Count again, because the messages have changed."""
         if self.query is not None:
-            shown = self._messages()
+            shown = self._workspace.current.conversation.messages
             if self.current is not None and self.current[0] not in shown:
                 self.current = None
-            self._begin(self._begins_at() if self.current is None else 0)
+            self._begin(self._column.first_seen if self.current is None else 0)
 
     def look_again_soon(self) -> None:
         """Count again in a moment, because an answer grows."""
@@ -118,11 +112,13 @@ class TextFinder(QObject):
 
     def _begin(self, first: int) -> None:
         self._counts = {}
-        self._listed = list(self._messages()) if self.query is not None else []
+        self._listed = (
+            list(self._workspace.current.conversation.messages) if self.query is not None else []
+        )
         self._waiting = iter((*self._listed[first:], *self._listed[:first]))
-        self._is_counting = self.query is not None
+        self.is_counting = self.query is not None
         self.marked.emit()
-        if self._is_counting:
+        if self.is_counting:
             self._count_on()
         else:
             self._slices.stop()
@@ -130,20 +126,20 @@ class TextFinder(QObject):
 
     def _count_on(self) -> None:
         until = time.monotonic() + _SLICE_S
-        while self._is_counting and time.monotonic() < until:
+        while self.is_counting and time.monotonic() < until:
             self._count_next()
-        if self._is_counting:
+        if self.is_counting:
             self._slices.start()
         self.changed.emit()
 
     def _finish_counting(self) -> None:
-        while self._is_counting:
+        while self.is_counting:
             self._count_next()
 
     def _count_next(self) -> None:
         message = next(self._waiting, None)
         if message is None or self.query is None:
-            self._is_counting = False
+            self.is_counting = False
             self._settle()
             return
         pattern = self.query.pattern
@@ -290,12 +286,7 @@ class FindingText(QObject):
         super().__init__(parent)
         self._column = column
         self._following = Following()
-        self.finder = TextFinder(
-            MessageTexts(),
-            lambda: workspace.current.conversation.messages,
-            lambda: column.first_seen,
-            self,
-        )
+        self.finder = TextFinder(workspace, column, self)
         self.bar = FindBar(self.finder)
         self.finder.marked.connect(self._mark)
         self.finder.match_chosen.connect(column.go_to_message)

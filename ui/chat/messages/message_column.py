@@ -119,18 +119,13 @@ class JumpButton(QPushButton):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._around = parent
-        self._has_news = False
+        self.has_news = False  # text was added below the visible part
         self.setProperty("kind", "jump")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         current_theme().changed.connect(self._refresh_label)
         self._refresh_label()
         self.hide()
-
-    @property
-    def has_news(self) -> bool:
-        """Whether text was added below the visible part."""
-        return self._has_news
 
     def show_match(self, is_end_seen: bool) -> None:
         """Show the button, or hide it once the reader is at the end."""
@@ -156,19 +151,19 @@ class JumpButton(QPushButton):
         )
 
     def _set_news(self, has_news: bool) -> None:
-        if has_news != self._has_news:
-            self._has_news = has_news
+        if has_news != self.has_news:
+            self.has_news = has_news
             restyle(self, "has_news", has_news)
             self._refresh_label()
 
     def _refresh_label(self) -> None:
         theme = current_theme()
-        text = _NEW_TEXT if self._has_news else _LATEST
+        text = _NEW_TEXT if self.has_news else _LATEST
         self.setText(f"\u2009{text}")
-        self.setAccessibleName("New text below: jump to the latest" if self._has_news else text)
+        self.setAccessibleName("New text below: jump to the latest" if self.has_news else text)
         self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
         colors, size = theme.colors, _ICON_PX
-        color = colors.on_accent if self._has_news else colors.muted
+        color = colors.on_accent if self.has_news else colors.muted
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("down", color, size))
         self.move_to_bottom()

@@ -135,27 +135,23 @@ class PlainBubble(QWidget):
         super().__init__()
         self._beside = beside
         self.files = [AttachedFile(file) for file in files]
-        self._text = FlowText()
-        self._text.setPlainText(text)
-        self._text.setAccessibleName(f"You: {text}")
+        self.text_view = FlowText()
+        self.text_view.setPlainText(text)
+        self.text_view.setAccessibleName(f"You: {text}")
         if self.files and not text:
-            self._text.hide()  # not shown here; without a parent it would become a window
+            self.text_view.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
         inner = column(spacing=_GAP_PX, margins=(_PAD_X, _PAD_Y, _PAD_X, _PAD_Y), on=self._card)
         for file in self.files:
             inner.addWidget(file)
             file.unfolded.connect(self._fit)
-        inner.addWidget(self._text)
+        inner.addWidget(self.text_view)
         row(
             STRETCH, (beside, 0, Qt.AlignmentFlag.AlignBottom), self._card, spacing=_GAP_PX, on=self
         )
         # Text of another size needs another card size, even if the column keeps its width.
         current_theme().changed.connect(self._fit)
-
-    @property
-    def text_view(self) -> FlowText:
-        return self._text
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Fit the card to its text."""
@@ -165,7 +161,7 @@ class PlainBubble(QWidget):
     def _fit(self) -> None:
         available = self.width() - self._beside.sizeHint().width() - _GAP_PX
         limit = max(_MIN_PX, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
-        widths = [_text_px(self._text)]
+        widths = [_text_px(self.text_view)]
         for file in self.files:
             widths.append(file.chip.sizeHint().width())
             if file.picture is not None:
@@ -173,7 +169,7 @@ class PlainBubble(QWidget):
             if file.text_view is not None and file.is_unfolded:
                 widths.append(_text_px(file.text_view))
         target = min(max(widths) + 2, limit)
-        for part in (self._text, *self.files):
+        for part in (self.text_view, *self.files):
             part.setFixedWidth(target)
 
     def minimumSizeHint(self) -> QSize:

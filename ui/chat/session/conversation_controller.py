@@ -140,14 +140,9 @@ class ConversationController(QObject):
         self._saves.timeout.connect(self._save_growth)
         self._tools: ToolLoop | None = None
         if context.toolbox is not None:
-            self._tools = ToolLoop(
-                self._saved,
-                context.toolbox,
-                self._store,
-                self,
-                self.run_changed.emit,
-                self._end_calls,
-            )
+            self._tools = ToolLoop(self._saved, context.toolbox, self._store, self)
+            self._tools.changed.connect(self.run_changed)
+            self._tools.ended.connect(self._end_calls)
             self._tools.note_cut_off()
         self.last_answer: ConversationMessage | None = None
         self.sides: tuple[ConversationController, ...] = ()

@@ -118,7 +118,7 @@ class ConversationList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._order = ListOrder.RECENT
+        self.order = ListOrder.RECENT
         self._items = sorted(store.load_all(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
@@ -143,10 +143,6 @@ class ConversationList(QObject):
     def every(self) -> list[Conversation]:
         """Return all conversations in their order."""
         return list(self._items)
-
-    @property
-    def order(self) -> ListOrder:
-        return self._order
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -185,9 +181,9 @@ class ConversationList(QObject):
 
     def sort_by(self, order: ListOrder) -> None:
         """Sort the list in another order."""
-        if order is self._order:
+        if order is self.order:
             return
-        self._order = order
+        self.order = order
         self._items.sort(key=self._key)
         self.arranged.emit()
 
@@ -323,7 +319,7 @@ class ConversationList(QObject):
             self.arranged.emit()
 
     def _key(self, conversation: Conversation) -> tuple[bool, float, str]:
-        return sort_key(conversation, self._order)
+        return sort_key(conversation, self.order)
 
 
 def named(conversations: Sequence[Conversation]) -> str:

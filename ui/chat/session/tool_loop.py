@@ -5,10 +5,12 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from PySide6.QtCore import QObject, Signal
 
 from engine import StopKind, Tool, ToolCall
 from engine.files.safe_files import write_whole
@@ -35,24 +37,29 @@ _MAX_NAMES_CHARS = 400
 _log = logging.getLogger(__name__)
 
 
-class ToolLoop:
-    """Runs the calls of one answer at a time."""
+class ToolLoop(QObject):
+    """Runs the calls of one answer at a time.
+
+    Signals:
+        changed: A call has begun, progressed or ended; carries the ``Run``.
+        ended: The calls have ended; carries the ``ConversationMessage`` and whether the model
+            continues with their results.
+    """
+
+    changed = Signal(object)
+    ended = Signal(object, bool)
 
     def __init__(
         self,
         conversation: Conversation,
         toolbox: Toolbox,
         store: ConversationStore,
-        owner: object,
-        on_change: Callable[[Run], None],
-        on_finished: Callable[[ConversationMessage, bool], None],
+        parent: QObject,
     ) -> None:
+        super().__init__(parent)
         self._conversation = conversation
         self._toolbox = toolbox
         self._store = store
-        self._owner = owner
-        self._on_change = on_change
-        self._on_finished = on_finished
         self._task: asyncio.Task[None] | None = None
         self.run: Run | None = None  # the run whose calls are running
         self._replies: dict[str, asyncio.Future[Any]] = {}  # decisions and replies of the user
@@ -91,7 +98,7 @@ class ToolLoop:
             self._max_calls = self._count(answer) + self._toolbox.max_calls
         answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
         self.run = answer.run
-        task = self._task = start_task(self._owner, self._run_all(answer), "run tool calls")
+        task = self._task = start_task(self.parent(), self._run_all(answer), "run tool calls")
         # A task that is cancelled before its first step never runs its ``finally``.
         task.add_done_callback(lambda done: self._finish(answer, done, is_continued=False))
 
@@ -135,7 +142,7 @@ class ToolLoop:
                 return False
             run.results.append(await self._result(run, call))
             self._store.save_messages(self._conversation, [answer])
-            self._on_change(run)
+            self.changed.emit(run)
         return True
 
     def _finish(
@@ -145,7 +152,7 @@ class ToolLoop:
             self._task = self.run = None
             assert answer.run is not None
             answer.run.is_calling = False
-            self._on_finished(answer, is_continued)
+            self.ended.emit(answer, is_continued)
 
     async def _start_servers(self, run: Run) -> None:
         """Start the servers of the conversation; the run lists the unready ones."""
@@ -157,13 +164,13 @@ class ToolLoop:
             if server.name in names and server.stage in waiting
         )
         if run.starting:
-            self._on_change(run)
+            self.changed.emit(run)
         try:
             await self._toolbox.host.ensure_ready(names)
         finally:
             if run.starting:
                 run.starting = ()
-                self._on_change(run)
+                self.changed.emit(run)
 
     def _enabled_tools(self) -> dict[str, ToolInfo]:
         return enabled_tools(self._toolbox.servers, self._conversation.tools)
@@ -221,7 +228,7 @@ class ToolLoop:
     async def _wait_for_reply(self, run: Run, call: ToolCall) -> Any:
         """Show the question in the card of the call, and wait for the user."""
         self._replies[call.id] = asyncio.get_running_loop().create_future()
-        self._on_change(run)
+        self.changed.emit(run)
         try:
             return await self._replies[call.id]
         finally:
@@ -232,7 +239,7 @@ class ToolLoop:
     ) -> CallResult:
         started_s = time.monotonic()
         run.progress[call.id] = CallProgress(tool.server, tool.title)
-        self._on_change(run)
+        self.changed.emit(run)
 
         def update(**changes: Any) -> None:
             if call.id in run.progress:
@@ -245,7 +252,7 @@ class ToolLoop:
                 return reply
             finally:
                 update(needs_user=False, question=None)
-                self._on_change(run)
+                self.changed.emit(run)
 
         calling = asyncio.ensure_future(
             self._toolbox.host.call(
@@ -258,7 +265,7 @@ class ToolLoop:
         try:
             while not (await asyncio.wait({calling}, timeout=_UPDATE_INTERVAL_S))[0]:
                 update(running_s=time.monotonic() - started_s)
-                self._on_change(run)
+                self.changed.emit(run)
             answer = calling.result()
         except ToolsRefused as refused:
             answer = ToolAnswer(str(refused), is_error=True)

@@ -14,19 +14,9 @@ class _Control:
         pass
 
 
-def made(theme: Theme, switch: ServerSwitch, done: list[str]) -> Tray:
-    return Tray(
-        switch,
-        switch,
-        show=lambda: done.append("show"),
-        show_server=lambda: done.append("show server"),
-        quit=lambda: done.append("quit"),
-    )
-
-
 async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Theme) -> None:
     switch = ServerSwitch(_Control())
-    tray = made(theme, switch, [])
+    tray = Tray(switch, switch)
     words = [action.text() for action in tray.menu.actions() if action.text()]
     assert words[:2] == ["Server off", "Start Local Server"]
     assert not tray.copy.isEnabled()
@@ -44,7 +34,8 @@ async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Th
 
 def test_a_click_on_a_notification_does_what_it_is_about_once(theme: Theme) -> None:
     done: list[str] = []
-    tray = made(theme, ServerSwitch(_Control()), [])
+    switch = ServerSwitch(_Control())
+    tray = Tray(switch, switch)
     tray.notify("Title", "Text", lambda: done.append("first"))
     tray.notify("Title", "Text", lambda: done.append("second"))
     tray.icon.messageClicked.emit()
