@@ -44,7 +44,7 @@ from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
-from ui.window.main_menus import MainMenus
+from ui.window.main_menus import MainMenus, WindowParts
 from ui.window.other_windows import NO_HELP_FILES, HelpFiles, OtherWindows
 
 _SIDEBAR_PX = 250
@@ -114,7 +114,19 @@ class MainWindow(QMainWindow):
         )
         self._lay_out()
         self.notices = AnswerNotices(self.workspace, preferences, self.model_library, self)
-        self._menus = MainMenus(self, agents)
+        parts = WindowParts(
+            self.workspace,
+            self.sidebar,
+            self.chat,
+            self.stop_panel,
+            self.others,
+            self.choosing_model,
+            self.comparing,
+            self.server_panel,
+            agents,
+            preferences,
+        )
+        self._menus = MainMenus(self, parts)
         self._menus.quit_requested.connect(self.quit)
         self._unsaved = UnsavedText(self, store)
         self._unsaved.export_requested.connect(self._menus.files.export_all)

@@ -2,43 +2,48 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
+from ui.chat.chat_panel import ChatPanel
+from ui.chat.session.workspace import Workspace
+from ui.chat.sidebar import Sidebar
+from ui.chat.stop_panel import StopPanel
 from ui.kit.windows import bring_forward
 from ui.records.conversations import Conversation
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
 
 
 class Navigation:
     """Goes to other conversations in the order of the list, and through the panes of the window."""
 
-    def __init__(self, window: "MainWindow") -> None:
-        self._window = window
+    def __init__(
+        self, workspace: Workspace, sidebar: Sidebar, chat: ChatPanel, stop_panel: StopPanel
+    ) -> None:
+        self._workspace = workspace
+        self._sidebar = sidebar
+        self._chat = chat
+        self._stop_panel = stop_panel
 
     def listed(self) -> list[Conversation]:
         """Return the conversations in the order of the list."""
-        rows = self._window.sidebar.rows
+        rows = self._sidebar.rows
         listed = (rows.at(row) for row in range(rows.rowCount()))
         return [row for row in listed if isinstance(row, Conversation)]
 
     def step_conversation(self, step: int) -> None:
         """Open the next (1) or previous (-1) conversation; after the last comes the first."""
-        listed, selected = self.listed(), self._window.workspace.selected
+        listed, selected = self.listed(), self._workspace.selected
         if listed:
             before = -1 if step > 0 else 0
             row = (listed.index(selected) if selected in listed else before) + step
-            self._window.workspace.open(listed[row % len(listed)])
+            self._workspace.open(listed[row % len(listed)])
 
     def open_numbered(self, number: int) -> None:
         """Open one of the first conversations of the list; the first one is number 1."""
         listed = self.listed()
         if number <= len(listed):
-            self._window.workspace.open(listed[number - 1])
+            self._workspace.open(listed[number - 1])
 
     def title_of(self, number: int) -> str:
         """Return the title of one of the first conversations; empty if there is none."""
@@ -59,7 +64,7 @@ class Navigation:
 
     def _panes(self) -> list[tuple[QWidget, Callable[[], object]]]:
         """Return the panes that are shown, from left to right, each with how it is entered."""
-        sidebar, chat, panel = self._window.sidebar, self._window.chat, self._window.stop_panel
+        sidebar, chat, panel = self._sidebar, self._chat, self._stop_panel
         reason = Qt.FocusReason.OtherFocusReason
         conversations = sidebar.list if sidebar.list.isVisible() else sidebar.results.list
         panes: list[tuple[QWidget, Callable[[], object]]] = [

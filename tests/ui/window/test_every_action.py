@@ -226,7 +226,9 @@ async def test_every_menu_entry_acts(
     await STATES[state](window, tmp_path)
     window.sidebar.list.setFocus()
     found: list[str] = []
+    conversation = window.workspace.current.conversation
     for title in menus(window):
+        window.workspace.open(conversation)
         for number in range(len(offered(menus(window)[title]))):
             entries = offered(menus(window)[title], title)
             if number >= len(entries):
