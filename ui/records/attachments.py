@@ -38,7 +38,6 @@ KEPT_NOTE = re.compile(
     r"\(a (?:picture|sound recording), kept as "
     rf"(?P<file>[0-9a-f]{{32}}\.(?P<kind>{'|'.join([*PICTURE_KINDS, *_SOUND_KINDS])}))\)"
 )
-_NOT_HERE = re.compile(r"\((?:the file|a picture, which) is not [a-z ]+\)")
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
 
 
@@ -87,11 +86,6 @@ class Attachment:
     def is_sound(self) -> bool:
         """Whether it is a sound recording."""
         return self.kept_file.rpartition(".")[2] in _SOUND_KINDS
-
-    @property
-    def is_only_named(self) -> bool:
-        """Whether it stands for a file of another program that is not here."""
-        return _NOT_HERE.fullmatch(self.text.strip()) is not None
 
     def with_pages(self, first: int, last: int) -> "Attachment":
         """Return the same file with another range of pages."""

@@ -7,6 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -239,16 +240,8 @@ class Conversation:
 
     def snapshot(self, messages: Iterable[ConversationMessage]) -> "Conversation":
         """Return a copy of the present state, with these messages, for another thread to read."""
-        twin = Conversation(
-            self.title, (), self.settings, self.stops, self.draft, self.created_at,
-            self.updated_at, self.id, self.is_pinned,
-        )  # fmt: skip
-        twin.attachments, twin.model = self.attachments, self.model
-        twin.queue, twin.when_full = self.queue, self.when_full
-        twin.place, twin.shown_at = self.place, self.shown_at
-        twin.placement, twin.origin = self.placement, self.origin
-        twin.stops_from = self.stops_from
-        twin.tools = self.tools
+        twin = copy(self)
+        twin.stops, twin.tree, twin.is_loaded = list(self.stops), MessageTree(), True
         twin.tree.fill(map(frozen, messages))
         return twin
 

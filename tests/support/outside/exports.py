@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ui.chat.session.conversation_files import ConversationFiles
+from ui.chat.session.conversation_imports import ImportPreview
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.export_process import ExportReading
 
@@ -662,3 +664,14 @@ def jan() -> tuple[Values, list[Values]]:
         message("s", "assistant", text(w("half")), status="stopped"),
     ]
     return thread, messages
+
+
+def import_all(files: ConversationFiles, path: Path) -> None:
+    """Import all conversations of a file, also those that are here already."""
+
+    def take(preview: ImportPreview) -> None:
+        files.imports.looked.disconnect(take)
+        files.imports.take(preview, preview.contents.listed)
+
+    files.imports.looked.connect(take)
+    files.imports.look_into(path)

@@ -97,10 +97,6 @@ class ConversationFiles(QObject):
             lambda transfer: self._export(path, every, transfer, archive_end(folders, presets)),
         )
 
-    def import_from(self, path: Path) -> None:
-        """Import all conversations of a file, even if they are here already."""
-        self.imports.take_all_of(path)
-
     async def bytes_beside(self) -> int:
         """Return how much an archive has beside the text: recorded tokens, and pictures."""
         folder = self._store.pictures_folder

@@ -94,10 +94,6 @@ class ConversationImports(QObject):
             lambda transfer: self._take(preview, conversations, folder, transfer),
         )
 
-    def take_all_of(self, path: Path) -> None:
-        """Import all conversations of a file without asking, even those that are here already."""
-        self._start(f"Importing {path.name}", lambda transfer: self._take_all_of(path, transfer))
-
     async def take_in(self, conversation: Conversation) -> None:
         """Add a conversation to the list and save its messages in steps."""
         self._conversations.add(conversation)
@@ -133,14 +129,6 @@ class ConversationImports(QObject):
             (preview.here if listed.origin in known else preview.new).append(listed)
             known.add(listed.origin)
         self.looked.emit(preview)
-
-    async def _take_all_of(self, path: Path, transfer: Transfer) -> None:
-        contents = await self._read(path, transfer)
-        if contents is not None:
-            preview = ImportPreview(path.name, contents, path=path)
-            await self._take(preview, contents.listed, "", transfer)
-            if contents.damaged:
-                self.refused.emit(f"Not all of {path.name} could be read: {contents.damaged[0]}.")
 
     async def _read(self, path: Path, transfer: Transfer) -> FileContents | None:
         """Return the contents of a file; None if it was cancelled or refused."""

@@ -10,6 +10,7 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.engine import Engine
+from tests.support.outside.exports import import_all
 from tests.support.shown import main_window, shown
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
@@ -42,7 +43,7 @@ async def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
         real_save(conversation, messages)
 
     monkeypatch.setattr(store, "save_messages", save)
-    workspace.files.import_from(path)
+    import_all(workspace.files, path)
     await workspace.files.finish()
     await turns.end()
     assert max(sizes) <= 50
@@ -64,7 +65,7 @@ async def test_a_file_is_never_read_on_the_main_thread(
         return ask(reader, question)
 
     monkeypatch.setattr(ExportReader, "_ask", noted)
-    workspace.files.import_from(path)
+    import_all(workspace.files, path)
     await workspace.files.finish()
     assert len(threads) >= 3, "of its contents, of its conversations, and that there are no more"
     assert threading.main_thread() not in threads
@@ -84,7 +85,7 @@ async def test_cancelled_import_keeps_the_conversations_that_came(
 
     transfers.changed.connect(cancel)
     transfers.ended.connect(outcomes.append)
-    workspace.files.import_from(path)
+    import_all(workspace.files, path)
     await workspace.files.finish()
     came = [one for one in workspace.conversations.every() if one.id not in before]
     assert 2 <= len(came) < 30
@@ -103,7 +104,7 @@ async def test_import_that_quitting_ends_keeps_whole_conversations(
     store = await open_store(tmp_path / "kept.db")
     async with shown(main_window(engine, theme, store=store), quits=True) as window:
         transfers = window.workspace.files.transfers
-        window.workspace.files.import_from(path)
+        import_all(window.workspace.files, path)
         await eventually(lambda: transfers.now is not None and transfers.now.total > 0)
         await eventually(lambda: transfers.now is not None and transfers.now.done > 2)
     await store.close()
@@ -132,7 +133,7 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     refused: list[str] = []
     workspace.files.refused.connect(refused.append)
     before = workspace.conversations.count()
-    workspace.files.import_from(too_large)
+    workspace.files.imports.look_into(too_large)
     await workspace.files.finish()
     assert refused.pop().startswith("large.json is too large: files of up to")
     assert workspace.conversations.count() == before

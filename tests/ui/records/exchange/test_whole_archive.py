@@ -214,22 +214,6 @@ async def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
         one.kept.close()
 
 
-async def test_an_imported_copy_gets_the_trace_of_its_deleted_original(
-    qapp: QApplication, tmp_path: Path
-) -> None:
-    here = filled(tmp_path / "a")
-    await here.export(tmp_path / "all.zip")
-    deleted = here.every()
-    before = [here.content(one) for one in deleted]
-    here.conversations.delete(*deleted)
-    await here.take(tmp_path / "all.zip")
-    # As the next start does.
-    here.kept.keep_only(frozenset(one.id for one in here.every()))
-    assert [here.content(one) for one in here.every()] == before
-    assert len(here.kept.kept().result(60)) == 6
-    here.kept.close()
-
-
 async def test_a_cancelled_import_says_how_much_came_and_keeps_it(
     qapp: QApplication, tmp_path: Path
 ) -> None:
