@@ -199,10 +199,3 @@ def test_a_tool_that_describes_no_arguments_takes_none(adapter: Any) -> None:
 
         assert takes(adapter, grammar, "{}")
         assert not takes(adapter, grammar, '{"a": 1}')
-
-
-def test_a_tool_that_allows_further_keys_keeps_them(adapter: Any) -> None:
-    free = {"type": "object", "additionalProperties": True}
-    grammar = schema_grammar(arguments_schema(Tool("free", "", free)))
-
-    assert takes(adapter, grammar, '{"a": 1}')

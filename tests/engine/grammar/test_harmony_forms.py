@@ -33,12 +33,6 @@ def test_the_final_message_of_harmony_is_constrained(tmp_path: Path, analysis: l
     assert answer.finished.stop.kind is StopKind.EOS
 
 
-def test_a_final_message_marked_as_json_is_constrained_too(tmp_path: Path) -> None:
-    header = ["<|channel|>", "final", " ", "<|constrain|>", "json", "<|message|>"]
-    stage = harmony(tmp_path, [*header, '{"x":', "7", "}"])
-    assert scripted_answer(stage, "go", constraint=held(POINT)).text == '{"x":7}'
-
-
 def test_a_harmony_preamble_gives_way_to_the_json(tmp_path: Path) -> None:
     script = [*ANALYSIS, "<|channel|>", "commentary", "<|message|>", "I will look.", "<|end|>"]
     stage = harmony(tmp_path, script)

@@ -18,9 +18,8 @@ from engine.grammar.text_forms import (
 )
 from engine.stopping.record import StopKind
 from engine.values.request import OutputConstraint, Sampling, TextForm
-from tests.engine.grammar.forms import ADD, CALL_TAGS, ask_all, json_calls
+from tests.engine.grammar.forms import ADD, ask_all, json_calls
 from tests.support.asking import ask, request, run, scripted_answer
-from tests.support.scripted import Stage
 
 BYTES = new_tokenizer(ModelTokens([*(bytes([i]) for i in range(256)), b"<eos>"], [256], [256]))
 GBNF = 'root ::= "a" item* [0-9]{2,3}\nitem ::= ("x" | "y") ws\nws ::= [ \\t]*\n'
@@ -100,12 +99,6 @@ def test_a_text_that_is_not_a_form_is_refused_with_its_field(
     assert refused.value.field == field
     assert words in str(refused.value)
     assert run(ask(engine, "hi", max_tokens=2)).finished.error is None
-
-
-def test_a_tag_that_a_regex_asks_for_is_text(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["x"]}, plain=CALL_TAGS)
-    asked = held(regex="<tool_call>a</tool_call>")
-    assert scripted_answer(stage, "go", constraint=asked).text == "<tool_call>a</tool_call>"
 
 
 def test_beside_tools_the_model_may_call_or_write_the_form(tmp_path: Path) -> None:

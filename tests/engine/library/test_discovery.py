@@ -143,23 +143,6 @@ def test_damaged_configurations_are_reported_and_hide_no_other_model(tmp_path: P
     assert found["good"].problem == ""
 
 
-@pytest.mark.parametrize(
-    ("config", "bits"),
-    [
-        ({"quantization": {"bits": 4, "group_size": 64}}, 4),
-        ({"quantization_config": {"bits": 8}}, 8),
-        ({}, None),
-        ({"quantization": "odd"}, None),
-    ],
-)
-def test_the_bits_of_quantized_weights_are_reported(
-    tmp_path: Path, config: dict[str, object], bits: int | None
-) -> None:
-    made(tmp_path / "a", **config)
-
-    assert only(ModelFolders(added=(tmp_path,))).bits == bits
-
-
 def test_a_folder_without_a_tokenizer_says_so(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
     (folder / "tokenizer.json").unlink()

@@ -5,16 +5,13 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.library import hub_models, memory
-from engine.library.cache_size import estimated
+from engine.library import hub_models
 from engine.library.hub import Hub, HubCancelled, HubFailed
-from engine.library.hub_models import HubModel, card, look_up, look_up_all, search, with_needs
-from engine.library.memory import Fit, Memory
+from engine.library.hub_models import HubModel, card, look_up_all, search, with_needs
 from tests.support import hub as support
 from tests.support.hub import COMMIT
 from tests.support.hub import hub as served_hub
@@ -118,28 +115,6 @@ def test_a_list_that_goes_on_at_another_address_is_not_followed(
 
     with pytest.raises(HubFailed, match="another address"):
         search(here, "model", 3)
-
-
-def test_whether_a_model_fits_is_estimated_from_its_files_and_its_configuration(
-    site: support.Hub, demo_model_path: Path
-) -> None:
-    site.add_folder("makers/demo", demo_model_path)
-    site.facts["makers/demo"] = {"tags": ["mlx"]}
-
-    expected = memory.need(demo_model_path)
-    model = look_up(asked(site), "makers/demo")
-    assert model.need is not None
-    assert model.need.weights == pytest.approx(expected.weights, rel=0.01)
-    assert (model.need.context, model.need.headroom) == (expected.context, expected.headroom)
-    # How wide its numbers are, and whether it has a head, only the files themselves tell.
-    config = json.loads((demo_model_path / "config.json").read_text())
-    assert model.need.cache == estimated(config).bytes_of(expected.context)
-    assert model.size_bytes == model.need.weights
-    total = model.need.total
-    short = total - 1
-    assert model.fit(Memory(total, total)) is Fit.FITS
-    assert model.fit(Memory(total, short)) is Fit.TIGHT
-    assert model.fit(Memory(short, short)) is Fit.TOO_LARGE
 
 
 def test_results_get_their_needs_from_their_configurations(site: support.Hub) -> None:

@@ -127,14 +127,6 @@ def test_other_brackets_and_fences_stay_text(tmp_path: Path, raw: str) -> None:
     assert (found.tool_calls, found.text) == ((), raw)
 
 
-@pytest.mark.parametrize("code", ["import os", "x = add(a=1)", "add(a=b)", "add(*c)", "add(a=1"])
-def test_python_that_is_more_than_calls_is_text(tmp_path: Path, code: str) -> None:
-    found = gemma(tmp_path, *f"```tool_code\n{code}\n```")
-    assert found.tool_calls == ()
-    assert found.text.strip() == code
-    assert found.finished.stop.kind is StopKind.EOS
-
-
 # -- any text, cut anywhere -------------------------------------------------------------------
 
 _BITS = [

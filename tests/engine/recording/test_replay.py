@@ -83,12 +83,6 @@ JSON_CALLS: dict[str, Any] = {
 }
 
 
-async def test_the_same_call_twice_is_replayed_as_two_calls(tmp_path: Path) -> None:
-    once = ["<tool_call>", CALL, "</tool_call>"]
-    stage = Stage(tmp_path, {"go": [*once, *once]}, **JSON_CALLS)
-    assert [call.name for call in (await replayed(stage)).calls] == ["add", "add"]
-
-
 async def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(
     tmp_path: Path,
 ) -> None:
