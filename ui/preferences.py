@@ -35,8 +35,6 @@ SERVER_WINDOW, MODELS_WINDOW = "the Local Server window", "the Models window"
 TOOLS_WINDOW = "the Tool Servers window"
 
 
-# Files, dialogs, command lines and tables of documentation are made from the declarations.
-
 T = TypeVar("T")
 
 _KEY = "setting"

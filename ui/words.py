@@ -97,8 +97,6 @@ class Tone(StrEnum):
     BUSY = "busy"
 
 
-# Renders the engine's record and decides nothing.
-
 _LOOKS = {
     StopKind.EOS: ("check", Tone.DONE),
     StopKind.STOP_STRING: ("stop-match", Tone.MATCH),

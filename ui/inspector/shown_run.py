@@ -154,9 +154,6 @@ def end_label(run: Run) -> str:
     return "Not sent" if run.is_over else "Answering\u2026"
 
 
-# What the application provides: a run as each API sends it, and the probe.
-
-
 @dataclass(frozen=True, slots=True)
 class WireView:
     """A run as one API sends it, byte for byte."""

@@ -36,7 +36,7 @@ from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, percent
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
-from ui.kit.layouts import FlowLayout, Stretch, column
+from ui.kit.layouts import FlowLayout, Stretch, column, scrolling
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
@@ -363,7 +363,11 @@ class WhatIfTab(InspectorTab):
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
-        column(splitter, margins=(0, 12, 0, 0), on=self)
+        splitter.setObjectName("scrolled")
+        # The two panes side by side are wider than a narrow window.
+        area = scrolling(splitter, "", self)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column(area, margins=(0, 12, 0, 0), on=self)
 
     def _refresh(self) -> None:
         theme = current_theme()

@@ -137,10 +137,6 @@ def _open_box(box: QMessageBox) -> QMessageBox:
     return box
 
 
-# Each function opens a dialog, returns it at once and calls ``then`` when the user has chosen. A
-# dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop.
-
-
 def choose_file(
     parent: QWidget, title: str, then: Callable[[Path], object], filters: Sequence[str] = ()
 ) -> QFileDialog:

@@ -98,9 +98,6 @@ def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-# It loads no resources; choosing a link only emits a signal.
-
-
 @dataclass(frozen=True, slots=True)
 class Highlight:
     """Words to highlight in a text, and the colors."""

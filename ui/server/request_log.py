@@ -34,8 +34,6 @@ from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 
-# It computes nothing while no view shows it.
-
 INTERVAL_MS = 250
 STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)

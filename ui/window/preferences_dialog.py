@@ -167,9 +167,6 @@ class KeptPromptsRow(QWidget):
         self.forget.setEnabled(size > 0)
 
 
-# It is made from the declarations.
-
-
 class PreferencesDialog(QDialog):
     """Appearance, server, and what new conversations begin with; changes act at once."""
 

@@ -132,9 +132,6 @@ def _indented(block: QTextBlock, start: int, end: int) -> str:
     return f"{_INDENT * (depth - 1)}{mark} " + sentence.replace("\n", f"\n{inner}")
 
 
-# HTML with the structure of the blocks, without their look.
-
-
 def html_between(document: QTextDocument, start: int, end: int) -> str:
     """Return the text from one position to another as HTML."""
     page = _Page()

@@ -73,9 +73,6 @@ class Drawn(Protocol):
         """Draw it at a place."""
 
 
-# The caller shows the source of a formula that cannot be drawn.
-
-
 @dataclass(frozen=True, slots=True)
 class Formula:
     """A formula: its picture, and where the base line is in it."""
@@ -152,9 +149,6 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
         return str(drawn.svg())
 
 
-# Pictures whose bytes are in the text: ``data:image/png;base64,…``.
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A picture, in the size in which it is shown at most."""
@@ -222,9 +216,6 @@ def picture_from(path: Path, maximum: QSizeF) -> QImage | None:
     except OSError:
         return None
     return decoded_image(content, maximum)
-
-
-# The pictures of a document, by their names.
 
 
 class Pictures(QPyTextObject):
