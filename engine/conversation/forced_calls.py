@@ -19,12 +19,7 @@ _FORMS = {
 }
 
 
-def describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
-    """Return the instruction to call one of some tools.
-
-    Raises:
-        InvalidRequest: The schema of a tool is nested too deeply.
-    """
+def _describe_tools(tools: Sequence[Tool], name: str | None, call_style: str) -> str:
     for tool in tools:
         if is_nested_too_deeply(tool.parameters):
             raise InvalidRequest(f"tools.{tool.name}.parameters", "nested too deeply")
@@ -48,7 +43,7 @@ def with_described_tools(request: GenerationRequest, call_style: str) -> Generat
     """Return a request whose first message tells of its tools; one with a prompt stays as it is."""
     if request.prompt is not None:
         return request
-    instruction = describe_tools(request.tools, request.tool_choice.name, call_style)
+    instruction = _describe_tools(request.tools, request.tool_choice.name, call_style)
     messages = request.messages
     if messages and messages[0].role == "system":
         first = replace(messages[0], content=f"{messages[0].content}\n\n{instruction}")

@@ -197,7 +197,7 @@ class FormCompiler:
         The library blocks all threads meanwhile, and no answer runs then that would pause. A small
         vocabulary takes milliseconds, and is handed over when it is first needed.
         """
-        if self.grammar_vocabulary.is_large:
+        if self._vocabulary.size > 10_000:
             self.grammar_vocabulary.hand_over(self.tokens)
 
     def _learn_tokenizer(self, request: GenerationRequest) -> None:

@@ -31,8 +31,6 @@ _MAX_TOKEN_S = 0.02
 _COSTLY_S = 0.0005
 # How the library writes a special token among bytes.
 _SPECIAL = re.compile(rb"\xff\[(\d+)\]")
-# Handing over a vocabulary of up to this many tokens takes a few milliseconds.
-_LARGE = 10_000
 # Added tokens of this form are structure, whether their tokenizer says so or not.
 _TAG = re.compile(r"<.+>", re.DOTALL)
 
@@ -325,11 +323,6 @@ class GrammarVocabulary:
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._problem: Exception | None = None
-
-    @property
-    def is_large(self) -> bool:
-        """Whether handing it over blocks all threads for a noticeable time."""
-        return self._vocabulary.size > _LARGE
 
     def hand_over(self, tokens: ConstraintTokens) -> Exception | None:
         """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
