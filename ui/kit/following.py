@@ -14,11 +14,6 @@ class Following:
 
     def follow(self, *pairs: tuple[Any, Callable[..., object]]) -> None:
         """Replace the connections: each pair is a signal and its slot."""
-        self.end()
-        self._connections = [signal.connect(slot) for signal, slot in pairs]
-
-    def end(self) -> None:
-        """End all connections."""
         for connection in self._connections:
             QObject.disconnect(connection)
-        self._connections = []
+        self._connections = [signal.connect(slot) for signal, slot in pairs]

@@ -136,6 +136,11 @@ class ServerPanel(QObject):
         for changed in (log.taken, log.cleared):
             changed.connect(lambda: switch.show_use(usage_text(log.open)))
 
+    @property
+    def url(self) -> str:
+        """The server's address, or the one that it will have."""
+        return self.switch.url or f"http://127.0.0.1:{self.preferences.now.server.port}"
+
     def start(self) -> None:
         """Look for the key, and turn the server on if the preferences say so. Needs the loop."""
         self.key.look()

@@ -61,10 +61,10 @@ class RequestDetail(QFrame):
     inspector_requested = Signal(object)  # RequestEntry
     stop_requested = Signal(object)  # RequestEntry
 
-    def __init__(self, url: Callable[[], str]) -> None:
+    def __init__(self, panel: ServerPanel) -> None:
         super().__init__()
         self.setObjectName("card")
-        self._url = url
+        self._panel = panel
         self.entry: RequestEntry | None = None
         self.title = ElidedLabel()
         font = QFont(self.title.font())
@@ -129,7 +129,7 @@ class RequestDetail(QFrame):
         """Return the shown request as a command for a shell; None if its body was cut."""
         entry = self.entry
         return (
-            as_curl(entry, self._url())
+            as_curl(entry, self._panel.url)
             if entry is not None and entry.request_body.is_whole
             else None
         )
@@ -532,7 +532,7 @@ class ServerWindow(OwnWindow):
         self.notice = label("", "fault", 0.95, is_wrapped=True)
         self.settings = ServerSettings(panel)
         self.log = RequestLogPanel(panel.log)
-        self.detail = RequestDetail(lambda: panel.switch.url or self._usual_url())
+        self.detail = RequestDetail(panel)
         self.detail.hide()
         self._lay_out()
         self._connect_signals()
@@ -647,8 +647,7 @@ class ServerWindow(OwnWindow):
         inspect.setEnabled(bool(entry.ends))
         again = add_entry(menu, "Send Again", lambda: self._replay(entry))
         again.setEnabled(entry.request_body.is_whole and not entry.is_open)
-        url = self._panel.switch.url or self._usual_url()
-        curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, url)))
+        curl = add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, self._panel.url)))
         curl.setEnabled(entry.request_body.is_whole)
         text = (
             "Copy Request Body"
@@ -693,6 +692,3 @@ class ServerWindow(OwnWindow):
     def _show_problem(self, problem: str) -> None:
         self.notice.setText(problem)
         self.notice.setVisible(bool(problem))
-
-    def _usual_url(self) -> str:
-        return f"http://127.0.0.1:{self._panel.preferences.now.server.port}"

@@ -1,7 +1,7 @@
 """The dialog of preferences, and the menu that chooses the appearance. Main thread."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, get_origin
@@ -49,36 +49,31 @@ _LINE_TOP_PX = 6  # above the first line of a control of several
 
 
 class RemovableRows(QWidget):
-    """A row for each entry, with a button that removes it."""
+    """A row for each entry of a preference, with a button that removes it."""
 
-    def __init__(
-        self,
-        accessible_name: str,
-        entries: Callable[[], Sequence[tuple[str, ...]]],
-        text: Callable[[tuple[str, ...]], str],
-        change: Callable[[tuple[tuple[str, ...], ...]], None],
-    ) -> None:
+    def __init__(self, preferences: PreferencesState, preference: Declared) -> None:
         super().__init__()
-        self.setAccessibleName(accessible_name)
-        self._entries = entries
-        self._format = text
-        self._change = change
+        setting = preference.setting
+        self.setAccessibleName(setting.accessible_name or setting.label)
+        self._preferences = preferences
+        self._path = preference.path
         self.buttons: list[QPushButton] = []
         column(spacing=6, on=self)
-        self.refresh()
+        self._fill()
 
-    def refresh(self) -> None:
+    def _fill(self) -> None:
         clear_layout_of(self)
         self.buttons = []
         column = self.layout()
         assert column is not None
-        for entry in self._entries():
+        for entry in self._preferences.value_of(self._path):
             line = QWidget()
+            text = " · ".join(entry[:2])  # the later parts are only for the program
             button = QPushButton("Remove")
             button.setAutoDefault(False)
-            button.setAccessibleName(f"Remove {self._format(entry)}")
+            button.setAccessibleName(f"Remove {text}")
             button.clicked.connect(lambda _=False, removed=entry: self._remove(removed))
-            row((ElidedLabel(self._format(entry)), 1), button, on=line)
+            row((ElidedLabel(text), 1), button, on=line)
             self.buttons.append(button)
             column.addWidget(line)
         if not self.buttons:
@@ -88,8 +83,11 @@ class RemovableRows(QWidget):
             column.addWidget(none)
 
     def _remove(self, removed: tuple[str, ...]) -> None:
-        self._change(tuple(entry for entry in self._entries() if entry != removed))
-        self.refresh()
+        entries = self._preferences.value_of(self._path)
+        self._preferences.change_value(
+            self._path, tuple(entry for entry in entries if entry != removed)
+        )
+        self._fill()
         if self.buttons:
             self.buttons[0].setFocus()
 
@@ -247,17 +245,8 @@ class PreferencesDialog(QDialog):
         if preference.kind is str:
             return self._text(preference, now)
         if get_origin(preference.kind) is tuple:
-            return self._rows(preference)
+            return RemovableRows(self._preferences, preference)
         return self._number(preference, now)
-
-    def _rows(self, preference: Declared) -> RemovableRows:
-        return RemovableRows(
-            preference.setting.accessible_name or preference.setting.label,
-            lambda: self._preferences.value_of(preference.path),
-            # The later parts of an entry are only for the program.
-            lambda entry: " · ".join(entry[:2]),
-            lambda left: self._change(preference, left),
-        )
 
     def _choice(self, preference: Declared, now: Any) -> Choice:
         accessible_name = preference.setting.accessible_name or preference.setting.label
