@@ -132,13 +132,8 @@ class ConversationImports(QObject):
 
     async def _read(self, path: Path, transfer: Transfer) -> FileContents | None:
         """Return the contents of a file; None if it was cancelled or refused."""
-        loop = asyncio.get_running_loop()
-
-        def advance(count: int) -> None:
-            loop.call_soon_threadsafe(partial(transfer.advance, count))
-
         with self._reader(path, transfer) as reader:
-            contents = await asyncio.to_thread(reader.contents, advance)
+            contents = await asyncio.to_thread(reader.contents)
             if transfer.is_cancelled:
                 return None
             if contents.listed or contents.presets or contents.folders:

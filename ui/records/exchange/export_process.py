@@ -4,13 +4,11 @@ Started as ``python -m ui.records.exchange.export_process``; it answers frames a
 ``ui/records/document_process.py`` does. Each frame is a JSON object:
 
     {"path": …, "max_bytes": n, "pictures": folder or null, "cpu_s": s}
-    then {"cpu_s": s} for each further answer
-        → {"count": n}                      of the conversations that were read by now
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
            "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
            "unread": [names], "traces": {run: name}}
-    the same with "numbers": [n, …]
-        → {"conversations": […]}            as in our own archive: a few, or a long one
+    the same with "numbers": [n, …], then {"cpu_s": s} for each further answer
+        → {"conversation": …}               as in our own archive
         → {"left_out": {kind: count}}       of these conversations; there are no more
     → {"refused": words} or {"errno": n, "cause": words} instead of each
 
@@ -345,12 +343,6 @@ def _noting_damage(contents: FileContents, name: str) -> Iterator[None]:
         contents.note_damage(f"{name}: {os_cause(error)}")
 
 
-_COUNTED_EACH = 25
-# An answer takes its time on a busy computer, however small it is; a longer one than this is more
-# JSON than the standard parser may read at once.
-_MAX_BATCH_CHARS, _MESSAGE_CHARS = 1 << 17, 500
-
-
 def main() -> None:
     """Answer frames until the input ends."""
     answers: Iterator[dict[str, Any]] = iter(())
@@ -370,7 +362,10 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     pictures = None if asked["pictures"] is None else Path(asked["pictures"])
     try:
         with ExportReading(Path(asked["path"]), asked["max_bytes"], pictures, numbers) as reading:
-            yield from _contents(reading) if numbers is None else _chosen(reading, numbers)
+            if numbers is None:
+                yield _contents(reading)
+            else:
+                yield from _chosen(reading, numbers)
     except OSError as error:
         yield {"errno": error.errno, "cause": os_cause(error)}
     except DamagedFile as error:
@@ -379,23 +374,19 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"refused": "it takes too much memory to read. Export fewer conversations at once"}
 
 
-def _contents(reading: ExportReading) -> Iterator[dict[str, Any]]:
-    """Yield how many conversations were read, now and then, and at the end what there is."""
-    listed: list[tuple[str, int, float, str, str]] = []
-    for conversation in reading.conversations():
-        listed.append(
-            (
-                conversation.title,
-                len(conversation.tree),
-                conversation.updated_at,
-                conversation.origin,
-                conversation.placement.folder_id,
-            )
+def _contents(reading: ExportReading) -> dict[str, Any]:
+    listed = [
+        (
+            conversation.title,
+            len(conversation.tree),
+            conversation.updated_at,
+            conversation.origin,
+            conversation.placement.folder_id,
         )
-        if len(listed) % _COUNTED_EACH == 0:
-            yield {"count": len(listed)}
+        for conversation in reading.conversations()
+    ]
     contents = reading.contents
-    yield {
+    return {
         "program": contents.program,
         "listed": listed,
         "folders": [folder_values(folder) for folder in contents.folders],
@@ -411,22 +402,13 @@ def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[st
     """Yield the chosen conversations, then what is left out of them."""
     left_out: Counter[str] = Counter()
     contents: FileContents = reading.contents
-    batch: list[dict[str, Any]] = []
-    size = 0
     for number, conversation in enumerate(reading.conversations()):
         # What was counted since the last one belongs to this one.
         counted, contents.left_out = contents.left_out, Counter()
         if number not in numbers:
             continue
         left_out += counted
-        more = sum(_MESSAGE_CHARS + len(message.said) for message in conversation.tree)
-        if batch and size + more > _MAX_BATCH_CHARS:
-            yield {"conversations": batch}
-            batch, size = [], 0
-        batch.append(_values(conversation))
-        size += more
-    if batch:
-        yield {"conversations": batch}
+        yield {"conversation": _values(conversation)}
     yield {"left_out": left_out}
 
 

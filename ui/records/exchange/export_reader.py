@@ -5,7 +5,7 @@ Each file has its own reader, which another thread may close.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from json import dumps, loads
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ui.records.messages import runs_of
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.exchange.export_process"
 _PATIENCE_S = 600.0
-_CPU_S = 120.0
+_CPU_S = 600.0
 _TOO_SLOW = "it takes too long to read. Export fewer conversations to one file"
 _ENDED = "it takes too much memory to read, or is damaged. Export fewer conversations to one file"
 _NOT_STARTED = "the process that reads exports does not start"
@@ -42,7 +42,7 @@ class ExportReader:
         self._process = HelperProcess(_MODULE)
         self.is_ours = False
 
-    def contents(self, progress: Callable[[int], object] = lambda count: None) -> FileContents:
+    def contents(self) -> FileContents:
         """Return what is in it, with a list of its conversations.
 
         Raises:
@@ -52,9 +52,6 @@ class ExportReader:
         """
         try:
             raw = self._ask(self._question())
-            while "count" in raw:
-                progress(raw["count"])
-                raw = self._ask({})
         finally:
             self._process.stop()
         answer = Fields(raw)
@@ -82,14 +79,13 @@ class ExportReader:
         """
         question = {**self._question(), "numbers": sorted(numbers)}
         try:
-            while "conversations" in (answer := self._ask(question)):
+            while "conversation" in (answer := self._ask(question)):
                 question = {}
-                for item in Fields(answer).items("conversations"):
-                    conversation = conversation_from(item)
-                    if not self.is_ours:  # the ids of its runs are as new as the runs
-                        for run in runs_of(conversation.tree):
-                            run.copied_from = ""
-                    yield conversation
+                conversation = conversation_from(Fields(answer).inner("conversation"))
+                if not self.is_ours:  # the ids of its runs are as new as the runs
+                    for run in runs_of(conversation.tree):
+                        run.copied_from = ""
+                yield conversation
         finally:
             self._process.stop()
         left_out.update(answer["left_out"])

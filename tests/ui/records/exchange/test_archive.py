@@ -184,7 +184,7 @@ async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
     (tmp_path / "many.json").write_text(text, encoding="utf-8")
 
     def cancel() -> None:
-        if files.transfers.now is not None and files.transfers.now.done:
+        if files.transfers.now is not None and not files.transfers.now.is_cancelled:
             files.transfers.cancel()
 
     files.transfers.changed.connect(cancel)
