@@ -15,7 +15,6 @@ from tests.ui.driving import eventually
 from ui.chat.composer.composer import Composer
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, PageRange
-from ui.records.conversations import Conversation
 
 
 @pytest.fixture
@@ -94,22 +93,6 @@ async def test_pages_are_chosen_in_the_preview_of_a_chip(
     assert (row.files, row.isVisible()) == ((), False)
 
 
-async def test_a_file_that_is_still_being_read_can_be_removed(
-    composer: Composer, tmp_path: Path
-) -> None:
-    row = composer.attachments
-    slow, note = pdf(tmp_path / "slow.pdf", ["x"] * 50), tmp_path / "n.txt"
-    note.write_text("words")
-    row.attach([slow, note])
-    chip = row.chip(0)
-    assert chip is not None
-    assert chip.button.accessibleName() == "Stop reading slow.pdf"
-    chip.button.click()
-    await eventually(lambda: not row.is_reading)
-    assert [file.name for file in row.files] == ["n.txt"]
-    await row.reading.finish()
-
-
 async def test_attached_files_stay_with_their_conversation(
     engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
@@ -140,35 +123,6 @@ async def test_attached_files_stay_with_their_conversation(
         assert first.messages[0].text.startswith("note.txt:")
         assert first.attachments == ()
         await eventually(lambda: not workspace.current.is_running)
-
-
-async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
-    engine: Engine, theme: Theme
-) -> None:
-    window = main_window(engine, theme)
-    async with shown(window, quits=True):
-        composer, workspace = window.chat.composer, window.workspace
-        composer.set_text("word " * 20_000)
-        await eventually(lambda: not composer.action.isEnabled())
-        assert "Context full" in composer.meter.text()
-        reason = composer.action.toolTip()
-        assert reason.startswith("Can’t send yet. This message, with the system prompt and ")
-        assert "Shorten the message, unpin messages, or choose a model with a longer " in reason
-        QTest.keyClick(composer.input, Qt.Key.Key_Return)
-        assert not workspace.current.conversation.messages
-        # Another conversation is not the full one, and a shorter message fits.
-        full = workspace.current.conversation
-        workspace.take_in(Conversation())
-        composer.set_text("Hello")
-        await eventually(lambda: "%" in composer.meter.text())
-        assert composer.action.isEnabled()
-        workspace.open(full)
-        await eventually(lambda: not composer.action.isEnabled())
-        composer.set_text("Count from 1 to 3, one number per line")
-        await eventually(composer.action.isEnabled)
-        composer.action.click()
-        await eventually(lambda: not workspace.current.is_running)
-        assert len(full.messages) == 2
 
 
 async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_whole(

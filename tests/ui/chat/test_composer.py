@@ -45,14 +45,6 @@ def test_enter_does_not_send_while_an_input_method_composes(
         qtbot.keyClick(composer.input, Qt.Key.Key_Return)
 
 
-def test_nothing_is_sent_without_text_or_model(qtbot: QtBot, composer: Composer) -> None:
-    with qtbot.assertNotEmitted(composer.submitted):
-        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
-        composer.show_stage(is_ready=False, is_running=False, placeholder="")
-        qtbot.keyClicks(composer.input, "hi")
-        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
-
-
 def test_the_button_stops_while_an_answer_runs(qtbot: QtBot, composer: Composer) -> None:
     composer.show_stage(is_ready=True, is_running=True, placeholder="")
     with qtbot.waitSignal(composer.stop_requested):

@@ -60,21 +60,6 @@ async def test_the_continued_prompt_has_the_recorded_ids_with_those_of_the_stop(
         assert [token.token_id for token in trace.tokens][: len(ids) - recorded] == ids[recorded:]
 
 
-async def test_an_answer_goes_on_twice_from_all_of_its_tokens(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"Tea?": PIECES})
-    conversation = Conversation(settings=ConversationSettings(max_tokens=2))
-    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
-        chat = chat_of(engine, conversation)
-        await whole(chat, chat.send("Tea?"))
-        await whole(chat, chat.continue_answer(conversation.messages[-1]))
-        last = await whole(chat, chat.continue_answer(conversation.messages[-1]))
-        trace = chat._traces.get(last.id)
-        assert trace is not None
-        assert trace.request is not None
-        assert list(trace.request.begun) == [stage.id(piece) for piece in PIECES[:4]]
-        assert last.text == "".join(PIECES)
-
-
 async def test_with_another_system_prompt_an_answer_goes_on_from_its_text(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"Tea?": PIECES})
     conversation = Conversation(settings=ConversationSettings(max_tokens=2))

@@ -6,7 +6,6 @@ from pathlib import Path
 from PySide6.QtWidgets import QMenu
 
 from app.store.conversation_store import open_store
-from engine import PromptTooLong
 from engine.engine import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
@@ -27,7 +26,6 @@ from ui.records.conversations import Conversation, ConversationSettings, WhenFul
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
-from ui.words import describe_error
 
 CONTEXT = 2_048
 
@@ -148,23 +146,6 @@ async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
     assert last.left_out == run.left_out
 
 
-async def test_without_a_summary_the_oldest_messages_are_left_out_in_words(
-    scripted: ScriptedEngine,
-) -> None:
-    conversation = long_talk()
-    conversation.when_full = WhenFull.SUMMARIZE
-    chat = session(scripted, conversation)
-    run = await begun(scripted, chat)
-    scripted.say(DONE)
-    await eventually(lambda: len(scripted.generations) == 2)
-    await ended(scripted, chat)
-    assert run.left_out is not None
-    assert run.left_out.sentence.endswith(
-        "not included; no summary could be made: The model wrote nothing"
-    )
-    assert "Summary" not in scripted.requests[1].messages[0].content
-
-
 async def test_stop_ends_an_answer_whose_summary_is_being_made(scripted: ScriptedEngine) -> None:
     conversation = long_talk()
     conversation.when_full = WhenFull.SUMMARIZE
@@ -176,19 +157,6 @@ async def test_stop_ends_an_answer_whose_summary_is_being_made(scripted: Scripte
     assert run.finished is not None
     assert run.finished.stop.kind is StopKind.CANCELLED
     assert not any(message.summary for message in conversation.tree)
-
-
-async def test_a_question_that_is_too_long_by_itself_says_by_how_much(
-    scripted: ScriptedEngine,
-) -> None:
-    chat = session(scripted, long_talk())
-    run = chat.send("q" * 5_000)
-    assert run is not None
-    await eventually(lambda: bool(scripted.generations))
-    assert [len(one.content) for one in scripted.requests[0].messages] == [5_000]
-    await ended(scripted, chat)
-    refusal = describe_error(PromptTooLong("messages", 5_000, 4_096))
-    assert "905 tokens too many" in refusal
 
 
 def line_views(window: MainWindow) -> list[QuestionView]:

@@ -42,11 +42,3 @@ def test_an_edited_question_is_sent_and_an_empty_one_is_not(
     with qtbot.waitSignal(view.edited) as sent:
         view.editor.send.click()
     assert sent.args == ["How?", ()]
-
-
-def test_nothing_is_asked_while_an_answer_runs(view: QuestionView) -> None:
-    view.begin_editing()
-    assert view.editor is not None
-    view.show_busy(True)
-    assert not view.editor.send.isEnabled()
-    assert not view.edit.isEnabled()

@@ -189,12 +189,6 @@ async def test_an_extra_stop_is_in_force_for_its_answer_alone(scripted: Scripted
     assert chat.conversation.stops == STOPS
 
 
-async def test_an_answer_that_ended_by_itself_is_not_continued(scripted: ScriptedEngine) -> None:
-    chat = session(scripted, Conversation())
-    await answered(scripted, chat, lambda: chat.send("Go"), "done")
-    assert chat.continue_answer(chat.conversation.messages[1]) is None
-
-
 async def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
     scripted: ScriptedEngine,
 ) -> None:

@@ -69,24 +69,3 @@ async def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
     await eventually(lambda: row.size_label.text() == "0 bytes")
     dialog.close()
     disk.close()
-
-
-async def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
-    theme: Theme, parent: QWidget, tmp_path: Path
-) -> None:
-    import threading
-
-    disk, gate = filled(tmp_path), threading.Event()
-    disk.write("waited", lambda: gate.wait(60))
-    dialog = storage_page(theme, preferences_state(), parent, disk)
-    dialog.close()
-    gate.set()
-    disk.close()
-
-
-async def test_without_a_folder_for_cached_prompts_nothing_can_be_deleted(
-    theme: Theme, parent: QWidget
-) -> None:
-    dialog = storage_page(theme, preferences_state(), parent, None)
-    assert dialog.kept is None
-    dialog.close()

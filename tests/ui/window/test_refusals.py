@@ -72,13 +72,6 @@ async def test_a_message_that_was_not_sent_is_kept_once_where_it_can_be_sent_aga
     assert [one.typed for one in current.conversation.messages if one.run is None] == ["Short"]
 
 
-async def test_a_suggestion_leaves_what_was_written(window: MainWindow, qtbot: QtBot) -> None:
-    window.chat.composer.set_text("My own question")
-    qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
-    await eventually(lambda: last_state(window) is RunState.FINISHED)
-    assert window.chat.composer.text == "My own question"
-
-
 async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     window: MainWindow, tmp_path: Path, demo_model_path: Path
 ) -> None:

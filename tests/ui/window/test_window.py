@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
 from tests.support.answers.said import sentence_of_stop
-from tests.support.shown import main_window, shown
+from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_foot import ReasonLine
@@ -104,16 +104,3 @@ async def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
     await window.finish()
     window.deleteLater()
     fresh.close()
-
-
-async def test_a_model_whose_folder_was_opened_is_listed_from_then_on(
-    engine: Engine, theme: Theme, demo_model_path: Path, tmp_path: Path
-) -> None:
-    async with shown(main_window(engine, theme), quits=True) as window:
-        listed, chosen = window.model_library, window.preferences
-        window.choosing_model.open_folder(tmp_path)
-        window.choosing_model.open_folder(demo_model_path)
-        await eventually(lambda: [one.found.folder for one in listed.local] == [demo_model_path])
-        window.choosing_model.open_folder(demo_model_path)
-        assert chosen.now.models.folders == (str(demo_model_path),)
-        await eventually(lambda: window.workspace.models.stage == "ready")

@@ -158,18 +158,6 @@ def test_a_permission_question_hides_no_characters_of_the_arguments(
     assert cards.cards["c1"].result.toPlainText() == "‹RLO›live‹PDF›"
 
 
-def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> None:
-    run.progress.clear()
-    run.is_calling, run.paused_at = False, 20
-    cards.show_run(run)
-    assert "the limit of 20 calls for one question was reached" in cards.text()
-    assert "not run yet" in cards.cards["c1"].accessibleName()
-    wanted: list[bool] = []
-    cards.continue_requested.connect(lambda: wanted.append(True))
-    cards.paused.proceed.click()
-    assert wanted == [True]
-
-
 def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
     cards: ToolCards, run: Run
 ) -> None:

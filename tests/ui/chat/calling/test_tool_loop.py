@@ -20,7 +20,6 @@ from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
 from ui.records.tool_calls import CallResult, CallState, Decision, result_from, result_values
 from ui.records.tool_choice import approval_of
-from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
 ONCE = Decision("once")
 
@@ -167,21 +166,6 @@ async def test_a_call_that_cannot_be_run_is_told_to_the_model(
         talk.call(call)
         await talk.asked(2)
     assert scripted.requests[1].messages[-1].content.startswith(words)
-
-
-async def test_what_a_server_asks_is_answered_in_the_call(scripted: ScriptedEngine) -> None:
-    async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
-        talk.host.question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
-        talk.session.send("Go.")
-        await talk.asked(1)
-        talk.call(adding(1, 2))
-        await talk.waits_for_person()
-        [progress] = talk.run.progress.values()
-        assert progress.question is talk.host.question
-        talk.session.reply("call-1-2", QuestionReply("accept", {"way": "left"}))
-        await talk.asked(2)
-        talk.answer("Left.")
-    assert talk.host.replies == [QuestionReply("accept", {"way": "left"})]
 
 
 async def test_the_pictures_of_a_result_are_kept_with_the_call(

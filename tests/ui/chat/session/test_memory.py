@@ -1,6 +1,5 @@
 """Which conversations stay in memory."""
 
-import asyncio
 import gc
 import weakref
 
@@ -64,18 +63,3 @@ async def test_conversations_that_are_not_in_the_store_stay_in_memory(
         await show(workspace, conversation)
     await eventually(lambda: len(loaded(workspace)) <= MAX_OPEN + 1)
     assert unsaved.is_loaded
-
-
-async def test_draft_is_saved_while_text_is_typed_without_a_pause(workspace: Workspace) -> None:
-    saved: list[str] = []
-    workspace.conversations.repainted.connect(
-        lambda _: saved.append(workspace.current.conversation.draft)
-    )
-    text = ""
-    while not saved:
-        text += "a"
-        workspace.change_draft(text)
-        await asyncio.sleep(0.01)
-    workspace.change_draft(text + "b")
-    workspace.save_draft()
-    assert saved[-1] == text + "b"

@@ -1,7 +1,6 @@
 """One question with two answers: begun, shown, compared, and one of them kept."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -186,16 +185,3 @@ async def test_comparison_calls_tools_of_the_conversation(theme: Theme, engine: 
         columns(window)[1].keep.click()
         messages = window.workspace.current.conversation.messages
         assert [one.role for one in messages] == ["user", "assistant", "assistant"]
-
-
-async def test_comparison_shows_why_an_answer_was_refused(
-    window: MainWindow, tmp_path: Path
-) -> None:
-    dialog = dialog_of(window)
-    dialog.form.model.addItem("gone", tmp_path / "gone")
-    dialog.form.model.setCurrentIndex(dialog.form.model.count() - 1)
-    dialog.buttons.accepted.emit()
-    await eventually(lambda: bool(columns(window)) and columns(window)[1].has_failed)
-    refused = columns(window)[1]
-    assert refused.cause.text()
-    assert refused.view.reason.text() == "Not sent"

@@ -70,27 +70,6 @@ async def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for
     assert several.header.name.text() == "beta, not loaded"
 
 
-async def test_a_model_behind_a_link_has_one_name_in_every_conversation(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "linked").symlink_to(demo_model_path)
-    several = SeveralModels(theme, tmp_path, demo_model_path, names=("alpha",), at_once=True)
-    # The program opens the model that was used last before it has looked for others.
-    several.workspace.models.begin_to_load(demo_model_path)
-    await eventually(lambda: several.answering.state.stage == "ready")
-    assert several.answering.state.name == "demo-model"
-    async with several:
-        await eventually(lambda: several.answering.state.name == "linked")
-        assert (await several.ask()).model_id == "linked"
-        several.workspace.new_conversation()
-        assert several.answering.state.name == "linked"
-        several.workspace.new_conversation()
-        await several.load("linked")
-        assert (await several.ask()).model_id == "linked"
-        assert several.header.name.text() == "linked"
-
-
 async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answered(
     loading: SeveralModels, held: Held
 ) -> None:

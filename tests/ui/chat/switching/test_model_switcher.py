@@ -1,7 +1,6 @@
 """The list that opens from the model's name in the header."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -9,7 +8,6 @@ from PySide6.QtTest import QTest
 from engine.library.memory import Fit
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
-from ui.kit.theme import Theme
 
 
 async def test_typing_finds_a_model_and_return_loads_it(several: SeveralModels) -> None:
@@ -55,33 +53,3 @@ async def test_a_model_that_may_not_fit_is_loaded_only_after_a_question(
     QTest.keyClick(switcher.anyway, Qt.Key.Key_Space)
     assert not switcher.isVisible()
     await eventually(lambda: several.answering.state.stage == "ready")
-
-
-async def test_a_model_with_missing_files_says_so_and_is_not_loaded(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    several = SeveralModels(theme, tmp_path, demo_model_path, ("alpha", "broken"))
-    (several.folder / "broken" / "tokenizer.json").unlink()
-    several.window.preferences.change_models(folders=())
-    async with several:
-        library = several.window.model_library
-        damaged = [
-            replace(one, found=replace(one.found, problem="tokenizer.json missing"))
-            for one in library.local
-            if one.found.name == "broken"
-        ] or [
-            replace(
-                library.local[0],
-                found=replace(
-                    library.local[0].found, name="broken", problem="tokenizer.json missing"
-                ),
-            )
-        ]
-        library.local = [*[m for m in library.local if m.found.name == "alpha"], *damaged]
-        library.refresh = lambda: None  # type: ignore[method-assign]
-        switcher = several.open()
-        assert several.names == ["alpha", "broken"]
-        assert "Incomplete" in switcher.rows.at(1).facts or "Damaged" in switcher.rows.at(1).facts
-        switcher.list.clicked.emit(switcher.rows.index(1))
-        assert switcher.isVisible()
-        assert "tokenizer.json missing" in switcher.note.text()

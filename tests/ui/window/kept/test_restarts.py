@@ -84,20 +84,6 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
     assert question.text_view.found_texts == []
 
 
-async def test_versions_are_there_after_a_restart_and_so_is_the_choice(start: Start) -> None:
-    async with start() as window:
-        await ask(window, COUNT)
-        question = window.workspace.current.conversation.messages[0]
-        window.workspace.ask(ConversationController.edit, question, "What is a stop sequence?")
-        await answered(window)
-        action(window, "Earlier Version").trigger()
-        assert window.workspace.current.conversation.messages[0].text == COUNT
-    async with start() as window:
-        shown = window.workspace.current.conversation.messages
-        assert shown[0].text == COUNT
-        assert len(window.workspace.current.conversation.tree.versions(shown[0])) == 2
-
-
 async def test_an_interrupted_answer_says_so_and_can_be_continued(
     start: Start, tmp_path: Path
 ) -> None:

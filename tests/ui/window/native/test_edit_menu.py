@@ -55,18 +55,6 @@ async def test_view_menu_shows_and_hides_both_side_columns(
     assert offered() == ["Hide Sidebar", "Hide Stop Panel"]
 
 
-async def test_undo_names_the_change_of_the_stop_list_where_no_field_was_written_in(
-    window: MainWindow,
-) -> None:
-    window.workspace.current.stops.ensure("END")
-    window.chat.header.stop_panel.setFocus()
-    edit = entries(window, "Edit")
-    name = next(words for words in edit if words.startswith("Undo "))
-    assert name != "Undo Typing"
-    edit[name].trigger()
-    assert window.workspace.current.stops.entries() == []
-
-
 async def test_no_two_entries_of_a_menu_are_chosen_by_the_same_letter(window: MainWindow) -> None:
     for menu in (window.menuBar(), *window.menuBar().findChildren(QMenu)):
         if isinstance(menu, QMenu):

@@ -1,6 +1,5 @@
 """What a desktop expects of a window: shortcuts, closing and coming back, its place restored."""
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 
@@ -62,37 +61,6 @@ async def test_closing_ends_it_where_there_is_nothing_to_go_on_for(window: MainW
     window.closed.connect(lambda: ended.append(1))
     window.close()
     assert ended == [1]
-
-
-async def test_size_and_columns_are_restored(
-    window: MainWindow, engine: Engine, theme: Theme
-) -> None:
-    window.stop_panel.hide()
-    window.sidebar.hide()
-    await asyncio.sleep(0.05)  # only then may it become so narrow
-    window.resize(751, 633)
-    layout = window.save_layout()
-    other = main_window(engine, theme)
-    other.restore_layout(layout)
-    other.show()
-    assert other.size() == window.size()
-    assert other.width() < 800
-    assert not other.stop_panel.isVisible()
-    assert not other.sidebar.isVisible()
-    other.restore_layout(b"nonsense")
-    assert other.size() == window.size()
-    other.quit()
-    await other.finish()
-    other.deleteLater()
-
-
-async def test_a_new_conversation_begins_as_the_preferences_say(window: MainWindow) -> None:
-    begin = window.preferences.now.new_conversation
-    changed = type(begin)(system_prompt="Be brief.", max_tokens=33)
-    window.preferences.change(new_conversation=changed)
-    window.workspace.current.conversation.draft = "not unused"
-    window.workspace.new_conversation()
-    assert window.workspace.current.conversation.settings == changed.settings()
 
 
 async def test_entries_that_cannot_be_used_are_disabled(

@@ -174,19 +174,3 @@ async def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_s
     assert window.workspace.current.conversation is not made
     assert window.workspace.current.conversation.stops == []
     assert not source.isVisible()
-
-
-async def test_rename_shows_a_conversation_that_the_list_hides_and_edits_its_title(
-    window: MainWindow,
-) -> None:
-    sidebar, conversations = window.sidebar, window.workspace.conversations
-    folder = conversations.folders.create("Fruit")
-    bananas = one(window, "Bananas")
-    window.workspace.open(bananas)
-    sidebar.organizing.move([bananas], folder)
-    sidebar.rows.toggle(conversations.folders.all()[0])
-    sidebar.rows.show_archive(True)
-    assert "Bananas" not in listed(window)
-    sidebar.rename_current()
-    assert "Bananas" in listed(window)
-    assert sidebar.list.state() is sidebar.list.State.EditingState
