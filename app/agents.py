@@ -16,8 +16,6 @@ IMAGES = {"x-fullstop-images": "note"}
 """The header at which an image becomes a note, instead of an error that ends the conversation."""
 
 _PROVIDER = "fullstop"
-# How long Codex waits for an event of a stream: a long prompt takes minutes on a small computer.
-_SILENCE_MS = 1_800_000
 _NAME = "Fullstop"
 
 
@@ -95,7 +93,8 @@ def _codex(target: Target) -> Setup:
         f"{provider}.base_url": f"{target.url}/v1",
         f"{provider}.wire_api": "responses",
         f"{provider}.env_key": KEY_VARIABLE,
-        f"{provider}.stream_idle_timeout_ms": _SILENCE_MS,
+        # A long prompt takes minutes on a small computer.
+        f"{provider}.stream_idle_timeout_ms": 1_800_000,
         **{f"{provider}.http_headers.{name}": value for name, value in IMAGES.items()},
     }
     # Values are TOML, whose strings are written like JSON's.

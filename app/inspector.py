@@ -36,7 +36,6 @@ from ui.preferences import DEFAULT_PORT
 
 # Headers that change with every response and do not describe the answer.
 _TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
-_TIMEOUT_S = 20.0
 
 
 async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
@@ -132,7 +131,7 @@ def _view(dialect: Dialect, fields: dict[str, Any], port: int, base_url: str) ->
 
 def _sent(port: int, path: str, body: dict[str, object]) -> str:
     """Return the server's answer: status, the important headers, and the body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20.0)
     try:
         headers = {"Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(body).encode(), headers)

@@ -16,7 +16,6 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OURS = ("app", "engine", "api", "ui")
 _CLEAR_LINE = "\r\x1b[K"
 _FILE_SIZE_BYTES = 1_000_000
-_OLD_FILES = 3
 
 
 def log_to_standard_error(is_verbose: bool) -> None:
@@ -37,7 +36,7 @@ def log_as_json_lines() -> None:
 def log_to_file(path: Path) -> None:
     """Send the log records of our packages to a file that is rotated by size."""
     handler = _PrivateLog(
-        path, maxBytes=_FILE_SIZE_BYTES, backupCount=_OLD_FILES, encoding="utf-8", delay=True
+        path, maxBytes=_FILE_SIZE_BYTES, backupCount=3, encoding="utf-8", delay=True
     )
     _configure_log(handler, logging.INFO)
 

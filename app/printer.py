@@ -60,12 +60,9 @@ def columns_of(stream: TextIO) -> int:
     return columns or shutil.get_terminal_size().columns
 
 
-_MAX_CELL_CHARS = 80
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return columns of text, as wide as their widest cell."""
-    cells = [head, *([on_one_line(cell, _MAX_CELL_CHARS) for cell in row] for row in rows)]
+    cells = [head, *([on_one_line(cell, 80) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

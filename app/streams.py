@@ -17,8 +17,6 @@ from engine.files.causes import os_cause
 _log = logging.getLogger(__name__)
 # Output that waits for a terminal or a pipe that nobody reads; a burst of log records is smaller.
 _MAX_PENDING_BYTES = 256 * 1024
-# How long the end of the program waits for its last lines to be written.
-_DRAIN_TIMEOUT_S = 0.5
 
 
 class OutputError(Exception):
@@ -167,7 +165,8 @@ class _BackgroundFile(io.RawIOBase):
     def drain(self) -> None:
         """Wait until everything is written, but not long."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._pending_bytes, _DRAIN_TIMEOUT_S)
+            # The last lines of a program that ends are written unless nobody reads them.
+            self._changed.wait_for(lambda: not self._pending_bytes, 0.5)
 
     def _run(self) -> None:
         while True:

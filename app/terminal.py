@@ -139,10 +139,6 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
 #
 # Main thread; the download itself runs on a thread of its own.
 
-_SHOWN_EACH_S = 0.2
-# A stalled transfer does not notice that it was cancelled.
-_CANCELLING_LIMIT_S = 2.0
-
 
 def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     """Download a model and show its progress; return its folder.
@@ -175,10 +171,11 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     try:
         while not outcome.done():
             printer.status(meter.line(latest[0]))
-            wait([outcome], _SHOWN_EACH_S)
+            wait([outcome], 0.2)
     except KeyboardInterrupt:
         gives_up.set()
-        wait([outcome], _CANCELLING_LIMIT_S)
+        # A stalled transfer does not notice that it was cancelled.
+        wait([outcome], 2.0)
         raise DownloadCancelled from None
     finally:
         printer.status("")
@@ -209,7 +206,6 @@ class _Meter:
 
 # The output of ``fullstop serve`` for the person who started it: the addresses and the load.
 
-_EACH_S = 0.5
 _LOGGED_EACH_S = 1.0
 _CLEAR_LINE = "\r\x1b[K"
 # What is loaded, in a log that a server writes also where it writes only warnings otherwise.
@@ -322,7 +318,7 @@ async def _show(words: Callable[[], str], terminal: TextIO) -> None:
     while True:
         # Written again each time, because a log line may have replaced it.
         _write(terminal, words())
-        await asyncio.sleep(_EACH_S)
+        await asyncio.sleep(0.5)
 
 
 def _write(terminal: TextIO, line: str) -> None:

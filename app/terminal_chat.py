@@ -88,7 +88,6 @@ line after Alt-Return, and between \"\"\" and \"\"\"; what is pasted stays one m
 
 _OTHER_NAMES = {"/bye": "/quit", "/exit": "/quit", "/clear": "/new", "/?": "/help"}
 _WITH_FILES = ("/file", "/save", "/load")
-_MOST_SAVED_BYTES = 100_000_000
 
 # The names of ``/set``: for numbers the minimum, the maximum and whether they are whole, for others
 # the field of ``ConversationSettings``.
@@ -367,7 +366,7 @@ class ChatSession:
             return "/load takes the name of a file"
         file = _saved_file(rest.strip())
         try:
-            data = read_bounded(file, _MOST_SAVED_BYTES)
+            data = read_bounded(file, 100_000_000)
             conversations = conversations_from_json(data.decode("utf-8-sig"))
         except OSError as error:
             return f"not loaded: {file}: {os_cause(error)}"

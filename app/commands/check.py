@@ -54,7 +54,6 @@ from engine import (
 from ui.models.model_words import passed
 
 _ROUNDS = 3
-_GAIN = 1.05  # measurements differ by as much
 _PASSAGE = (
     "The harbour wakes before the town. Boats come in with the tide, their lamps still lit, and "
     "men in wet coats lift boxes of fish onto the stones. A cat sits on a coil of rope and waits. "
@@ -148,7 +147,8 @@ class Report:
         good = [
             measured
             for measured in self.measurements
-            if measured.accepted and measured.gain >= _GAIN
+            # Measurements differ by as much.
+            if measured.accepted and measured.gain >= 1.05
         ]
         if not good:
             return f"{self.model.id} works. Draft tokens gain nothing here, so few are used."

@@ -198,9 +198,7 @@ def _print_status(text: str) -> None:
 # A separate ``fullstop serve`` for one agent, which ends with the agent. Blocks.
 
 
-_EACH_S = 0.05
 _ENDING_S = 20.0
-_MAX_SHOWN_LINES = 12
 _LISTENS = "listening on "
 
 
@@ -245,9 +243,9 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
             if line.startswith(_LISTENS) and line.endswith("\n"):
                 return line.removeprefix(_LISTENS).strip()
         if has_ended:
-            last = "".join(output[-_MAX_SHOWN_LINES:]).strip()
+            last = "".join(output[-12:]).strip()
             raise CommandError(f"the server did not start:\n{last}")
-        time.sleep(_EACH_S)
+        time.sleep(0.05)
 
 
 def _own_environment() -> dict[str, str]:

@@ -23,15 +23,9 @@ from ui.records.tool_servers import (
     ToolServerConfig,
 )
 
-MAX_PAGES = 50
 MAX_TOOLS = 128
-MAX_RESOURCES = 500
-MAX_PROMPTS = 100
 _MAX_NAME_CHARS = 200
-_MAX_DESCRIPTION_CHARS = 4_000
-_MAX_SCHEMA_CHARS = 65_536
 _MAX_FIELDS = 30
-_MAX_PICTURES = 20
 _MAX_PICTURE_BYTES = 10 << 20
 _FORMATS = ("email", "uri", "date", "date-time")
 _UNREADABLE = ", which the model cannot read"
@@ -44,7 +38,7 @@ class BadQuestion(ValueError):
 async def list_pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
     """Yield the pages of a paginated list, up to a limit."""
     cursor: str | None = None
-    for _ in range(MAX_PAGES):
+    for _ in range(50):
         page = await request(cursor=cursor)
         yield page
         cursor = page.next_cursor
@@ -90,7 +84,7 @@ def convert_resources(listed: list[Any], server: str) -> tuple[ResourceInfo, ...
             str(resource.uri),
             printable(resource.title or resource.name or str(resource.uri), 120),
         )
-        for resource in listed[:MAX_RESOURCES]
+        for resource in listed[:500]
     )
 
 
@@ -106,7 +100,7 @@ def convert_prompts(listed: list[Any], server: str) -> tuple[PromptInfo, ...]:
                 for each in prompt.arguments or []
             ),
         )
-        for prompt in listed[:MAX_PROMPTS]
+        for prompt in listed[:100]
         if prompt.name and len(prompt.name) <= _MAX_NAME_CHARS
     )
 
@@ -118,9 +112,9 @@ def _convert_tool(tool: Any, config: ToolServerConfig) -> ToolInfo | None:
         schema = json.dumps(tool.input_schema, sort_keys=True)
     except (ValueError, RecursionError):
         return None
-    if len(schema) > _MAX_SCHEMA_CHARS:
+    if len(schema) > 65_536:
         return None
-    description = (tool.description or "")[:_MAX_DESCRIPTION_CHARS]
+    description = (tool.description or "")[:4_000]
     return ToolInfo(
         config.name,
         tool.name,
@@ -157,7 +151,7 @@ def result_pictures(result: Any) -> tuple[bytes, ...]:
         with contextlib.suppress(binascii.Error, ValueError):
             if picture_kind(picture := base64.b64decode(data)):
                 pictures.append(picture)
-    return tuple(pictures[:_MAX_PICTURES])
+    return tuple(pictures[:20])
 
 
 def resource_text(result: Any, max_bytes: int) -> str:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 MAX_RESULT_BYTES = 16_000_000
 """A longer result is shortened; the model gets less (``ToolPreferences``)."""
 _MAX_ATTACHED_BYTES = 1_000_000
-_NOTIFY_INTERVAL_S = 0.1
-_FINISH_TIMEOUT_S = 20.0
 _log = logging.getLogger(__name__)
 
 
@@ -200,7 +198,7 @@ class ToolServers:
         if self._loading is not None:
             await asyncio.wait({self._loading})
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FINISH_TIMEOUT_S):
+            async with asyncio.timeout(20.0):
                 await asyncio.gather(*(self._stop(name) for name in list(self._servers)))
         if self._notification is not None:
             self._notification.cancel()
@@ -362,7 +360,7 @@ class ToolServers:
         """Notify the listeners at most ten times a second: a log may grow quickly."""
         if self._notification is None:
             loop = asyncio.get_running_loop()
-            self._notification = loop.call_later(_NOTIFY_INTERVAL_S, self._notify)
+            self._notification = loop.call_later(0.1, self._notify)
 
     def _notify(self) -> None:
         if self._notification is not None:

@@ -44,7 +44,6 @@ from ui.records.tool_servers import (
 START_TIMEOUT_S = 60.0
 RESTART_PAUSES_S = (1.0, 5.0, 20.0)
 """The pauses before the restarts of a server that crashed; after the last the user restarts it."""
-_STEADY_S = 120.0  # a server that ran for this long gets all restarts again
 _NO_HANDSHAKE = {
     METHOD_NOT_FOUND,
     INVALID_REQUEST,
@@ -211,7 +210,8 @@ class ToolServer:
             self._problem = await self._run_once()
             if self._is_stopping:
                 return
-            if loop.time() - started_s > _STEADY_S:
+            # A server that ran for this long gets all restarts again.
+            if loop.time() - started_s > 120.0:
                 pauses = list(self._restart_pauses_s)
             _log.warning("%s", self._problem)
             if not (self._was_ready and pauses) or self._needs_sign_in:

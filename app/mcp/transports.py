@@ -33,9 +33,6 @@ from ui.records.tool_servers import ToolServerConfig
 MAX_MESSAGE_BYTES = 16 << 20
 _TOO_LARGE = f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB"
 _EXIT_GRACE_S = 2.0
-_LOG_INTERVAL_S = 0.02  # between reads of stderr: a flood slows the server down, not the window
-_CONNECT_TIMEOUT_S = 15.0
-_READ_TIMEOUT_S = 3_600.0  # a question to the user may be open; calls have a timeout of their own
 # Programs started from the desktop have a shorter PATH than those from a terminal.
 _MORE_FOLDERS = (
     "/opt/homebrew/bin",
@@ -85,7 +82,8 @@ async def stdio_transport(
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for data in process.stderr:
                 log.feed(data)
-                await anyio.sleep(_LOG_INTERVAL_S)
+                # A pause between reads of stderr: a flood slows the server down, not the window
+                await anyio.sleep(0.02)
 
     async def write_messages() -> None:
         assert process.stdin is not None
@@ -210,7 +208,8 @@ def http_transport(
     def create_client(*_: Any, **__: Any) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
             headers={**headers, "accept-encoding": "identity"},
-            timeout=httpx2.Timeout(_CONNECT_TIMEOUT_S, read=_READ_TIMEOUT_S),
+            # A question to the user may be open; calls have a timeout of their own
+            timeout=httpx2.Timeout(15.0, read=3_600.0),
             event_hooks={"response": [check_response]},
             auth=auth,
         )

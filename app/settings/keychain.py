@@ -23,7 +23,6 @@ FILE_NAME = "api-key"
 TOOL_FILE_NAME = "tool-secrets.json"
 _SERVICE = "fullstop"
 _KEY = "api-key"
-_KEY_BYTES = 32
 
 _T = TypeVar("_T")
 
@@ -196,7 +195,7 @@ class KeyStore:
         Raises:
             OSError: It cannot be stored anywhere.
         """
-        key = f"fs-{secrets.token_urlsafe(_KEY_BYTES)}"
+        key = f"fs-{secrets.token_urlsafe(32)}"
         why = await asyncio.to_thread(self._secrets.keep, _KEY, key)
         if why is not None:
             _log.warning("the API key is kept in a file: %s", why)

@@ -26,7 +26,6 @@ SERVE_FILE_NAME = "serve.toml"
 _SETTINGS = "settings"
 _COMMAND_LINE = "command line"
 _KEYS = {"api_key", "api_key_file"}
-_MAX_KEY_BYTES = 64 << 10
 _DECLARED = {option.name: option for option in declared(ServeOptions)}
 
 
@@ -85,7 +84,7 @@ def _either(source_name: str) -> str:
 def _key_of(file: Path) -> str:
     """Return the first line of a file; no error quotes it."""
     try:
-        lines = read_bounded(file, _MAX_KEY_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_bounded(file, 64 << 10).decode("utf-8-sig").splitlines()
     except OSError as error:
         cause = "it is too large for a key" if error.errno == errno.EFBIG else os_cause(error)
         raise CommandError(

@@ -20,7 +20,6 @@ from ui.preferences import Preferences, declare
 
 FILE_NAME = "settings.json"
 VERSION = 1
-_MAX_NAMES_CHARS = 300  # names in a damaged file may be very long
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,8 @@ class SettingsFile:
         settings: Settings = from_values(Settings, checked.model_dump(mode="json"))
         if not invalid:
             return LoadedSettings(settings)
-        names = on_one_line(", ".join(sorted(invalid)), _MAX_NAMES_CHARS)
+        # Names in a damaged file may be very long
+        names = on_one_line(", ".join(sorted(invalid)), 300)
         return LoadedSettings(
             settings, f"{self.path.name} contains invalid settings: {names}. The others apply."
         )

@@ -21,8 +21,6 @@ from ui.records.store import (
 )
 
 _INDEXED_CHARS = 3
-# Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
-_RANKED = 1000
 
 
 class _Index(NamedTuple):
@@ -142,7 +140,8 @@ def _matches(
         match = f"{index.text.removeprefix('w.')} : ({match})"
     matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {beside}"
     matching += f" WHERE {index.name} MATCH ?"
-    ranked = max(_RANKED, limit)
+    # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
+    ranked = max(1000, limit)
     if filter_ == EVERYWHERE:  # the index alone is faster
         newest = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
     else:

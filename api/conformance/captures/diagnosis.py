@@ -48,8 +48,6 @@ _REASONS: Mapping[WireDialect, frozenset[str]] = {
 _TOTAL_DIALECTS = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
 # Their counts of a prompt include the cached tokens.
 _CACHED_DIALECTS = (*_TOTAL_DIALECTS, WireDialect.GENERATE)
-# More characters of thinking than this have tokens.
-_THINKING_CHARS = 40
 _CONTEXT_CHARS = 40
 # An answer may have megabytes; a terminal shows its beginning and end.
 _SHOWN_CHARS = 20_000
@@ -128,7 +126,8 @@ def diagnose_usage(capture: Capture) -> Iterator[Finding]:
         if not 0 <= reasoning <= output:
             message = f"reasoning_tokens is {reasoning}, but the whole answer has {output} tokens."
             yield _error("usage_reasoning", message)
-        elif reasoning == 0 and len(capture.thinking) > _THINKING_CHARS:
+        # More characters of thinking than this have tokens.
+        elif reasoning == 0 and len(capture.thinking) > 40:
             length = len(capture.thinking)
             message = f"reasoning_tokens is 0, but there are {length} characters of it."
             yield _error("usage_reasoning", message)

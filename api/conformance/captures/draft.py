@@ -24,10 +24,6 @@ from api.conformance.captures.values import (
     excerpt,
 )
 
-# A report repeats a fault at most this often.
-_MAX_FINDINGS_PER_CODE = 3
-# An answer with more tokens than an end token and a separator has visible content.
-_CONTENT_TOKENS = 8
 # Marks with which chat templates end a turn; they belong to no answer.
 _TEMPLATE_MARK = re.compile(
     r"<(?:\|(?:im_end|eot_id|eom_id|end|endoftext|return|end_of_text)\||end_of_turn|turn\|)>\s*\Z"
@@ -189,7 +185,8 @@ class Draft(ChoiceDraft):
         severity: Severity = Severity.ERROR,
     ) -> None:
         """Record a finding; of each code only the first ones are kept."""
-        if sum(found.code == code for found in self._findings) < _MAX_FINDINGS_PER_CODE:
+        # A report repeats a fault at most this often.
+        if sum(found.code == code for found in self._findings) < 3:
             if shown is None:
                 shown = self.framed.frames[index].raw if index is not None else ""
             self._findings.append(Finding(code, severity, sentence, index, excerpt(shown)))
@@ -245,7 +242,8 @@ class Draft(ChoiceDraft):
     def check_content(self, name: str, holder: dict[str, Any]) -> None:
         """Record that an answer of many tokens has an empty array of content."""
         tokens = self.usage.output_tokens if self.usage is not None else None
-        if holder.get(name) == [] and (tokens or 0) > _CONTENT_TOKENS:
+        # An answer with more tokens than an end token and a separator has visible content.
+        if holder.get(name) == [] and (tokens or 0) > 8:
             message = f"{name} is an empty array, though {tokens} tokens are counted."
             self.find("content_empty", message)
 

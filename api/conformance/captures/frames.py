@@ -25,8 +25,6 @@ _MORE_JSON = re.compile(r"(?m)^(?:\{|\[|data:|event:)")
 # curl -v marks its own remarks and the lines sent.
 _CURL_REMARK = re.compile(r"\* |> ?|[{}] \[")
 _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
-# Requests are shorter, and shlex reads character by character.
-_MAX_COMMAND_CHARS = 256 * 1024
 
 
 class BodyForm(StrEnum):
@@ -134,7 +132,8 @@ def command_stops(text: str) -> tuple[str, ...]:
     found = COMMAND_LINE.search(text)
     if found is None:
         return ()
-    lexer = shlex.shlex(text[found.end() :][:_MAX_COMMAND_CHARS], posix=True)
+    # Requests are shorter, and shlex reads character by character.
+    lexer = shlex.shlex(text[found.end() :][: 256 * 1024], posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     option = ""
     try:

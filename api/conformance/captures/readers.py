@@ -22,12 +22,8 @@ _CHAT_ENDINGS = {
     "error": CapturedEnding.ERROR,
 }
 _OLLAMA_ENDINGS = {"stop": CapturedEnding.NATURAL_OR_STOP, "length": CapturedEnding.LIMIT}
-# Servers round.
-_LOGPROB_TOLERANCE = 0.01
 # Fields in which vLLM, SGLang and others report the stop that matched.
 _MATCHED = ("matched_stop", "stop_reason", "stopping_word")
-# No model makes a token in a microsecond.
-_MIN_DURATION_NS = 1_000
 _CHANGES = (("id", "id_changes"), ("model", "model_changes"), ("created", "created_changes"))
 _CHANGE_TEXTS = {
     "id_changes": "The chunks of one stream have different ids",
@@ -230,7 +226,8 @@ def _check_logprobs(into: ChoiceDraft, index: int, logprobs: dict[str, Any]) -> 
 def _is_near(one: object, other: object) -> bool:
     if not isinstance(one, int | float) or not isinstance(other, int | float):
         return True  # A finding about the form of the field names it.
-    return abs(one - other) <= _LOGPROB_TOLERANCE
+    # Servers round.
+    return abs(one - other) <= 0.01
 
 
 def _read_finish_reason(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
@@ -361,7 +358,8 @@ def _check_durations(draft: Draft, index: int, value: dict[str, Any]) -> None:
     parts = sum(count(value.get(name)) or 0 for name in ("prompt_eval_duration", "eval_duration"))
     if not total or total < 0:
         return
-    if total < _MIN_DURATION_NS and value.get("eval_count"):
+    # No model makes a token in a microsecond.
+    if total < 1_000 and value.get("eval_count"):
         draft.find("duration", f"total_duration is {total}, where nanoseconds are due.", index)
     elif parts > 1.01 * total:
         message = f"total_duration is {total}, but the durations of its parts are {parts}."

@@ -32,7 +32,6 @@ from api.conformance.captures.values import Capture, Finding, Severity
 
 # A file is read into memory as a whole.
 MAX_BYTES = 32 * 1024 * 1024
-_SAMPLE_BYTES = 4096
 _ARCHIVE = re.compile(r'\s*\{\s*"log"\s*:\s*\{')
 _ENTRIES = re.compile(r'"entries"\s*:\s*\[\s*')
 _SEPARATOR = re.compile(r"\s*,?\s*")
@@ -57,7 +56,7 @@ def decode(content: bytes) -> str:
     Raises:
         NotReadable: It is compressed or binary, or text of another encoding than UTF-8.
     """
-    if b"\0" in content[:_SAMPLE_BYTES] or content.startswith(b"\x1f\x8b"):
+    if b"\0" in content[:4096] or content.startswith(b"\x1f\x8b"):
         raise NotReadable(
             f"it is not UTF-8 text, but compressed or binary. Supported are {FORMATS}"
         )

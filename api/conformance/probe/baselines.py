@@ -23,8 +23,6 @@ from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 _TOKENS, _QUICK_TOKENS = 128, 40
 # Limits for a server with a small context, and for a model that thinks long.
 _MIN_TOKENS, _MAX_TOKENS = 16, 2048
-# A further prompt is sent if more kinds of stops than these have no text.
-_MAX_MISSING_KINDS = 5
 # A Fullstop server sends both vendors' names of a request's id.
 _OWN_HEADERS = frozenset({"request-id", "x-request-id"})
 _CHAT_PROMPTS = (
@@ -60,7 +58,8 @@ async def measure_baselines(client: Client, options: ProbeOptions, short_s: floa
     for prompt in () if options.is_quick else more:
         cases = plan(measuring.usable)
         thought = sum(case.is_thought for case in cases)
-        if len(missing_kinds(cases)) + thought > _MAX_MISSING_KINDS:
+        # A further prompt is sent if more kinds of stops than these have no text.
+        if len(missing_kinds(cases)) + thought > 5:
             await measuring.measure(replace(ask, prompt=prompt))
     return Baselines(
         usable=tuple(measuring.usable),

@@ -29,14 +29,8 @@ MAX_BODY_BYTES = 2 * 1024 * 1024
 _MAX_TOTAL_BYTES = 64 * 1024 * 1024
 # Too many requests, not available now, and the vendor's own "overloaded".
 _BUSY = (429, 503, 529)
-# A faulty server sends it too.
-_UNAVAILABLE = 503
 _MAX_WAITS = 6
-_FIRST_WAIT_S = 0.5
-# The wait for the end of a connection once the server is known to leave it open.
-_SHORT_GRACE_S = 0.05
 _MAX_BYTES_BEFORE_TEXT = 64 * 1024
-_SHORT_CHARS = 64 * 1024
 # The last event of a stream, by which it ends even if the connection stays open.
 _LAST_LINES: Mapping[WireDialect, re.Pattern[bytes]] = {
     WireDialect.MESSAGES: re.compile(rb'data:.*"type": ?"message_stop"'),
@@ -317,11 +311,12 @@ class Client:
             if exchange.status not in _BUSY or number == _MAX_WAITS:
                 break
             pause_s = _retry_after_s(exchange.headers.get("retry-after", ""))
-            pause_s = _FIRST_WAIT_S * 2**number if pause_s is None else pause_s
+            pause_s = 0.5 * 2**number if pause_s is None else pause_s
             pause_s = max(0.0, min(pause_s, self.access.max_wait_s))
             self._budget.spend_wait(pause_s)
             await asyncio.sleep(pause_s)
-        if exchange.status in _BUSY and exchange.status != _UNAVAILABLE:
+        # A faulty server sends it too.
+        if exchange.status in _BUSY and exchange.status != 503:
             raise LimitReached(
                 f"the server stays busy: status {exchange.status} after {_MAX_WAITS} waits"
             )
@@ -367,14 +362,12 @@ class Client:
         total_s = time.monotonic() - began_s
         if received.is_open:
             total_s -= self._grace_s
-            self._grace_s = _SHORT_GRACE_S
+            # The wait for the end of a connection once the server is known to leave it open.
+            self._grace_s = 0.05
         self._budget.received_bytes += len(received.content)
         text, dialect = received.content.decode("utf-8", "replace"), self.driver.dialect
         # Parsing a long answer must not block a window.
-        is_short = len(text) <= _SHORT_CHARS
-        capture = (
-            parse(text, dialect) if is_short else await asyncio.to_thread(parse, text, dialect)
-        )
+        capture = await asyncio.to_thread(parse, text, dialect)
         return Exchange(
             body=body,
             status=status,

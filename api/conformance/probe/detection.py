@@ -18,18 +18,11 @@ from api.terminal_text import on_one_line
 _REFUSED = (400, 404, 422)
 _ABSENT = (404, 405, 501)
 _TOO_SMALL = ("at least", "minimum", "greater", ">", "too small", "too low", "below", "less than")
-# No server requires a larger limit; a larger number in its error is the context.
-_MAX_MIN_TOKENS = 1024
 _NEW_LIMIT = "max_completion_tokens"
 _ANY_MODEL = "default"
 _NO_MODEL = ""
-# The first of several listed models may not be loaded.
-_MAX_MODELS = 2
 # One for each of the names, fields and limits below.
 _MAX_ADAPTATIONS = 6
-_MAX_NAME_CHARS = 500
-_LIST_TIMEOUT_S = 10.0
-_SHOWN_CHARS = 200
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -61,7 +54,8 @@ def adapt(driver: Driver, run: Exchange) -> tuple[Driver, str] | None:
     if any(name in error for name in names) and any(word in error for word in _TOO_SMALL):
         # The smallest number in the error that could be the minimum; else a usual minimum.
         numbers = sorted(int(number) for number in re.findall(r"\b\d{1,4}\b", error))
-        numbers = [number for number in numbers if number <= _MAX_MIN_TOKENS] + [2, 16]
+        # No server requires a larger limit; a larger number in its error is the context.
+        numbers = [number for number in numbers if number <= 1024] + [2, 16]
         larger = next((number for number in numbers if number > driver.min_tokens), None)
         if larger is not None:
             conclusion = f"Every request allows {larger} tokens or more: the server refuses fewer."
@@ -121,7 +115,8 @@ async def detect_server(
         if len(listed) == 1:
             models = [*listed, _NO_MODEL]
         else:
-            models = [_NO_MODEL, *(listed[:_MAX_MODELS] or [_ANY_MODEL])]
+            # The first of several listed models may not be loaded.
+            models = [_NO_MODEL, *(listed[:2] or [_ANY_MODEL])]
     answering: list[tuple[Client, Exchange, list[str]]] = []
     refusals: list[str] = []
     for driver in drivers:
@@ -131,7 +126,7 @@ async def detect_server(
         if _has_answered(run):
             answering.append((client, run, conclusions))
         elif dialect is not None or run.status not in _ABSENT or names_model(run):
-            error = on_one_line(error_text(run) or "an empty answer", _SHOWN_CHARS)
+            error = on_one_line(error_text(run) or "an empty answer", 200)
             cause = f"status {run.status}, {run.problem or error}"
             if run.problem and run.status < 300:
                 cause = run.problem
@@ -212,7 +207,7 @@ async def _list_models(
             async with session.get(
                 base + path,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=min(_LIST_TIMEOUT_S, options.timeout_s)),
+                timeout=aiohttp.ClientTimeout(total=min(10.0, options.timeout_s)),
                 allow_redirects=False,  # the key is for this server only
             ) as response:
                 received = Received()
@@ -237,7 +232,7 @@ def _model_names(listed: Any) -> list[str]:
 
 def _is_name(name: object) -> bool:
     """Whether this is safe as a model's name, which is sent with every request."""
-    return isinstance(name, str) and 0 < len(name) <= _MAX_NAME_CHARS and name.isprintable()
+    return isinstance(name, str) and 0 < len(name) <= 500 and name.isprintable()
 
 
 def _no_dialect(base: str, refusals: list[str], options: ProbeOptions) -> str:

@@ -15,14 +15,9 @@ from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fa
 
 STOP_ONLY_HIDDEN = "stop_only_hidden"
 NATURAL_ENDINGS = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP)
-# A stop's cost shows only if enough of the answer comes after it, and it has tokens and time.
-_MIN_CUT_SHARE = 0.35
 _MIN_TOKENS = 8
-_MIN_S = 1.0
 # A sentence quotes no longer text.
 _SHOWN_CHARS = 60
-# The comparison of two long texts takes too long.
-_MAX_COMPARED_CHARS = 5_000
 _ANSWER = "an answer"
 _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 # No model answers so by chance: the text is right but for the effect of a stop.
@@ -88,7 +83,8 @@ def compare_texts(text: str, tokens: int | None, run: Exchange) -> list[Fault]:
     got = run.capture.text
     if tokens is None or run.capture.output_tokens != tokens or tokens < _MIN_TOKENS:
         return []
-    if got.strip() == text.strip() or max(len(got), len(text)) > _MAX_COMPARED_CHARS:
+    # The comparison of two long texts takes too long.
+    if got.strip() == text.strip() or max(len(got), len(text)) > 5_000:
         return []
     if is_among(got, text):
         sentence = f"The answer has its {tokens} tokens, but a part of its text is missing."
@@ -308,7 +304,7 @@ def judge_duration(case: StopCase, run: Exchange) -> list[Fault]:
         return []
     # A queue before the first token says nothing about the generation.
     full_s, own_s = full.total_s - full.wait_s, run.total_s - full.wait_s
-    if full_s < _MIN_S or own_s < full_s * 0.9:
+    if full_s < 1.0 or own_s < full_s * 0.9:
         return []
     sentence = "The text is cut, but the answer took as long as without the stop."
     expected = f"much less than {full.total_s:.1f} s"
@@ -316,7 +312,8 @@ def judge_duration(case: StopCase, run: Exchange) -> list[Fault]:
 
 
 def _is_cut_early(case: StopCase) -> bool:
-    return case.matched is not None and case.end <= len(case.baseline.text) * (1 - _MIN_CUT_SHARE)
+    # A stop's cost shows only if enough of the answer comes after it, and it has tokens and time.
+    return case.matched is not None and case.end <= len(case.baseline.text) * 0.65
 
 
 def _has_plausible_tokens(case: StopCase, run: Exchange) -> bool:

@@ -17,10 +17,6 @@ MIN_CHARS = 12
 NEVER = "#~never~"
 # A stop begins in this part of an answer, so that text is before and after it.
 _FIRST_SHARE, _LAST_SHARE = 0.15, 0.6
-# A few large pieces of a stream do not show its tokens.
-_MIN_PIECES = 4
-_MAX_CANDIDATES = 64
-_MAX_END_CHARS = 12
 _JOINER = "\u200d"
 _NO_CHARACTER = "\ufffd"
 
@@ -185,7 +181,8 @@ def bounds(capture: Capture) -> tuple[int, ...]:
     for event in capture.events:
         if event.text:
             ends.append(len(event.text) + (ends[-1] if ends else 0))
-    return tuple(ends) if len(ends) >= _MIN_PIECES else ()
+    # A few large pieces of a stream do not show its tokens.
+    return tuple(ends) if len(ends) >= 4 else ()
 
 
 def is_plain(char: str) -> bool:
@@ -203,7 +200,7 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
         found = [
             _case(code, baseline, stops, why)
             for baseline in baselines
-            for stops in islice(choose(baseline), _MAX_CANDIDATES)
+            for stops in islice(choose(baseline), 64)
             if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
         ]
         case = min(found, key=lambda each: each.is_thought, default=None)
@@ -404,7 +401,7 @@ def _held_at_the_end(given: Baseline) -> _Candidates:
 def _last_characters(given: Baseline) -> _Candidates:
     text = given.text
     is_ended = given.is_repeatable and given.ending is not CapturedEnding.LIMIT
-    for length in range(1, min(_MAX_END_CHARS, len(text))):
+    for length in range(1, min(12, len(text))):
         is_first = text.find(text[-length:]) == len(text) - length
         if is_first and is_ended and _NO_CHARACTER not in text:
             yield (text[-length:],)

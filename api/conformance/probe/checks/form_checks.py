@@ -29,8 +29,6 @@ _JUDGED_ELSEWHERE = frozenset(
 )
 # A report has a row for each of the first malformed fields.
 _FIELD_CODES, _MAX_FIELDS = ("field_form", "field_missing"), 5
-# So many answers do not have the same id by chance.
-_MANY_ANSWERS = 8
 # The other dialects have fields without an order.
 _ORDERED_PARTS = {MESSAGES: "content", RESPONSES: "output"}
 
@@ -53,7 +51,8 @@ async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
                 fault = Fault(finding.code, finding.sentence, "the dialect's form", got)
                 faults[key] = ctx.fault(run, fault)
     ids = {run.capture.answer_id for run in answers}
-    if len(answers) >= _MANY_ANSWERS and len(ids) == 1 and None not in ids:
+    # So many answers do not have the same id by chance.
+    if len(answers) >= 8 and len(ids) == 1 and None not in ids:
         sentence = f"All {len(answers)} answers have the same id, by which clients tell them apart."
         fault = Fault("id_reused", sentence, "an id of its own", str(ids.pop()))
         faults["id_reused"] = ctx.fault(answers[-1], fault)

@@ -46,9 +46,6 @@ _LONG_CHAT = (
 )
 _LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C D E F")
 _LONG_TOKENS = 1500
-_HANG_UP_S = 0.3
-# The next answer may take so many times as long as usual.
-_USUAL_FACTOR = 4
 
 
 # Limits.
@@ -492,12 +489,13 @@ async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
     client = ctx.client
     prompts = _LONG_CHAT if ctx.driver.has_chat_template else _LONG_PLAIN
     requests = [Ask(text, max_tokens=_LONG_TOKENS, is_streamed=is_streamed) for text in prompts]
-    wait_s = min(_HANG_UP_S, ctx.main.total_s / 2)
+    wait_s = min(0.3, ctx.main.total_s / 2)
     short = ctx.body(_short_ask(ctx))
     # The machine may have become slower since the first answers.
     before = await client.send(short)
     usual_s = max(ctx.short_s, before.total_s if before.is_answer else 0.0)
-    allowed_s = ctx.options.patience_s + _USUAL_FACTOR * usual_s
+    # The next answer may take up to four times as long as usual.
+    allowed_s = ctx.options.patience_s + 4 * usual_s
     hang_ups = (client.curl(ctx.body(ask), max_time_s=1) for ask in requests)
     commands = in_sequence(in_parallel(*hang_ups), client.curl(short))
     for is_last in (False, True):

@@ -35,14 +35,11 @@ SYSTEM = "You are a helpful assistant."
 _EARLIER = ("Say hello", "Hello! How can I help you?")
 _SHORT_CHAT = "Repeat exactly: red blue"
 _SHORT_PLAIN = "<|im_start|>user\nRepeat exactly: red blue<|im_end|>\n<|im_start|>assistant\n"
-_SHORT_CHARS = 4
 # More tokens than servers keep in a window for stops.
 _LATE_TOKENS = 300
 _TEMPERATURE, _SEED = 0.7, 7
 # The limits of whole and streamed answers in a situation.
 _LIMITS = {False: 5, True: 2}
-# A token has no more characters in most texts.
-_TOKEN_CHARS = 6
 _DIFFERS = "The same question got another answer, which no stop explains."
 
 
@@ -118,7 +115,8 @@ async def _check_limit(
 ) -> None:
     limit = max(ctx.driver.min_tokens, _LIMITS[ask.is_streamed])
     # The end of a turn may count as a token, too.
-    if (given.tokens or len(given.text) // _TOKEN_CHARS) < limit + 3:
+    # A token has no more characters in most texts.
+    if (given.tokens or len(given.text) // 6) < limit + 3:
         return
     names, known = ctx.driver.reason_names, len(recorder.faults)
     judged = partial(judge_limit, given, limit, names)
@@ -233,7 +231,7 @@ async def _short(ctx: CheckContext) -> Evaluation:
     prompt = _SHORT_CHAT if ctx.driver.has_chat_template else _SHORT_PLAIN
     situation = Situation("In a short answer", CheckContext.body)
     ask = replace(ctx.main.ask, prompt=prompt)
-    return await check_situation(situation, ctx, ask, min_chars=_SHORT_CHARS)
+    return await check_situation(situation, ctx, ask, min_chars=4)
 
 
 async def _late(ctx: CheckContext) -> Evaluation:

@@ -22,9 +22,6 @@ from api.conformance.probe.judgement import no_answer
 from api.conformance.probe.values import Exchange, Fault
 
 _LONG_PROMPT, _LONG_TOKENS = "Count from 1 to 1000, one number per line", 400
-# A faster answer may arrive in one piece.
-_MIN_STREAM_S = 0.6
-_LATE_SHARE = 0.9
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
 _REFUSAL_STATUSES = (400, 413, 422)
@@ -117,10 +114,11 @@ async def _pace(ctx: CheckContext) -> Evaluation:
         # A queue before the first token is no fault: only generated tokens can be held back.
         short = await ctx.client.send_short()
         wait_s = max(ctx.short_s, short.total_s)
-        if run.total_s - wait_s < _MIN_STREAM_S:
+        # A faster answer may arrive in one piece.
+        if run.total_s - wait_s < 0.6:
             raise skipped("The server is too quick for a stream that is held back to show.")
         shown = f"the first piece after {run.first_s:.2f} of {run.total_s:.2f} s"
-        if run.first_s - wait_s < _LATE_SHARE * (run.total_s - wait_s):
+        if run.first_s - wait_s < 0.9 * (run.total_s - wait_s):
             return Evaluation(shown)
     sentence = "The whole stream comes at once, when the answer is complete."
     fault = Fault("stream_buffered", sentence, "the first piece long before the last", shown)

@@ -26,8 +26,6 @@ from api.conformance.probe.values import Exchange, Fault
 
 THINKING_TOKENS = 512
 _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
-# An end token and uncounted tokens are fewer.
-_CLEARLY_FEWER_TOKENS = 8
 
 
 async def _off(ctx: CheckContext) -> Evaluation:
@@ -303,7 +301,8 @@ def _is_below_limit(client: Client, run: Exchange) -> bool:
     if any(other.capture.thinking for other in answers) or not run.capture.text:
         return False
     longest = max(other.capture.output_tokens or 0 for other in answers)
-    return tokens + _CLEARLY_FEWER_TOKENS <= min(limit, longest)
+    # An end token and uncounted tokens are fewer.
+    return tokens + 8 <= min(limit, longest)
 
 
 REASON_CHECKS = (Check("reason.natural", _natural),)
