@@ -4,7 +4,7 @@ https://docs.claude.com/en/api/messages
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from api.dialects.anthropic.read import prompt_from_wire, request_body, requests_from_wire
 from api.dialects.anthropic.wire import (
@@ -14,10 +14,9 @@ from api.dialects.anthropic.wire import (
     MessageErrorAnswer,
     TokenCount,
 )
-from api.dialects.anthropic.write import MessageEncoder, answer_id, error_to_wire, write_message
-from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
+from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
+from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.errors import ApiError
 from api.transport.models import addressed, check_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
@@ -31,20 +30,10 @@ class MessagesRoute(AnswerRoute[MessageCreateParams]):
     summary = "Anthropic Messages"
     request = MessageCreateParams
     answer = MessageAnswer
-
-    def read(self, params: MessageCreateParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return requests_from_wire(params, strict=strict)
-
-    def write_whole(
-        self, answers: Sequence[Collected], params: MessageCreateParams, head: Head
-    ) -> MessageAnswer:
-        return write_message(answers, params, head)
-
-    def encoder(self, params: MessageCreateParams, head: Head) -> MessageEncoder:
-        return MessageEncoder(params, head)
-
-    def answer_id(self, params: MessageCreateParams, head: Head) -> str:
-        return answer_id(head)
+    id_prefix = "msg_"
+    read = staticmethod(requests_from_wire)
+    write_whole = staticmethod(write_message)
+    encoder = staticmethod(MessageEncoder)
 
 
 def read_counted(params: CountTokensParams, *, strict: bool) -> Sequence[GenerationRequest]:
@@ -88,11 +77,5 @@ class Messages(Dialect):
             answer=TokenCount,
         ),
     )
-
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
-        return error_to_wire(error, request_id)
-
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return request_body(request, model, prompt)
+    render_error = staticmethod(error_to_wire)
+    request_body = staticmethod(request_body)

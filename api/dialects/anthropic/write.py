@@ -115,15 +115,10 @@ def write_message(
     return message
 
 
-def answer_id(head: Head) -> str:
-    """Return the id of an answer."""
-    return f"msg_{head.unique}"
-
-
 def _message(head: Head, usage: MessageUsage) -> MessageAnswer:
     """Return a message as it begins, without content."""
     return {
-        "id": answer_id(head),
+        "id": f"msg_{head.unique}",
         "type": "message",
         "role": "assistant",
         "model": head.model,

@@ -6,7 +6,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from api.dialects.ollama.models import MODEL_QUERIES, checked_name, tagged
 from api.dialects.ollama.read import (
@@ -39,9 +39,9 @@ from api.dialects.ollama.write import (
     write_chat,
     write_response,
 )
-from api.dialects.shared.dialect import LINES, AnswerRoute, Collected, Dialect, Head, QueryRoute
+from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, QueryRoute
 from api.transport.answer_text import long_json_text
-from api.transport.errors import ApiError, invalid
+from api.transport.errors import invalid
 from api.transport.generations import embedded
 from api.transport.models import capabilities_of, engine_name, loaded_model
 from api.transport.record import RequestRecord
@@ -97,13 +97,8 @@ class ChatRoute(OllamaRoute[ChatParams]):
     def read(self, params: ChatParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return chat_from_wire(params)
 
-    def write_whole(
-        self, answers: Sequence[Collected], params: ChatParams, head: Head
-    ) -> OllamaChatAnswer:
-        return write_chat(answers, params, head)
-
-    def encoder(self, params: ChatParams, head: Head) -> ChatLineEncoder:
-        return ChatLineEncoder(params, head)
+    write_whole = staticmethod(write_chat)
+    encoder = staticmethod(ChatLineEncoder)
 
 
 class PromptRoute(OllamaRoute[PromptParams]):
@@ -118,13 +113,8 @@ class PromptRoute(OllamaRoute[PromptParams]):
     def read(self, params: PromptParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return prompt_from_wire(params)
 
-    def write_whole(
-        self, answers: Sequence[Collected], params: PromptParams, head: Head
-    ) -> OllamaGenerateAnswer:
-        return write_response(answers, params, head)
-
-    def encoder(self, params: PromptParams, head: Head) -> PromptLineEncoder:
-        return PromptLineEncoder(params, head)
+    write_whole = staticmethod(write_response)
+    encoder = staticmethod(PromptLineEncoder)
 
 
 def apply_keep_alive(service: Service, params: ModelParams) -> None:
@@ -232,11 +222,5 @@ class Ollama(Dialect):
         ),
         *MODEL_QUERIES,
     )
-
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, OllamaErrorAnswer]:
-        return error_to_wire(error, request_id)
-
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return request_body(request, model, prompt)
+    render_error = staticmethod(error_to_wire)
+    request_body = staticmethod(request_body)

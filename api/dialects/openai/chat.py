@@ -5,8 +5,8 @@ Queries run on the server's loop. https://platform.openai.com/docs/api-reference
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from api.dialects.openai.chat_read import (
     MAX_TOKENS,
@@ -22,19 +22,18 @@ from api.dialects.openai.chat_wire import (
     TokenizeAnswer,
     TokenizeParams,
 )
-from api.dialects.openai.chat_write import ChatEncoder, answer_id, write_completion
+from api.dialects.openai.chat_write import ChatEncoder, write_completion
 from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
-from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
+from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import long_json_text
-from api.transport.errors import ApiError
 from api.transport.generations import embedded
 from api.transport.models import addressed, check_model, engine_name, loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
-from engine import EmbeddingRequest, Embeddings, GenerationRequest
+from engine import EmbeddingRequest, Embeddings
 
 
 class ChatRoute(AnswerRoute[ChatCompletionParams]):
@@ -44,24 +43,14 @@ class ChatRoute(AnswerRoute[ChatCompletionParams]):
     summary = "OpenAI Chat Completions"
     request = ChatCompletionParams
     answer = ChatCompletion
-
-    def read(self, params: ChatCompletionParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return requests_from_wire(params, strict=strict)
-
-    def write_whole(
-        self, answers: Sequence[Collected], params: ChatCompletionParams, head: Head
-    ) -> ChatCompletion:
-        return write_completion(answers, params, head)
-
-    def encoder(self, params: ChatCompletionParams, head: Head) -> ChatEncoder:
-        return ChatEncoder(params, head)
+    id_prefix = "chatcmpl-"
+    read = staticmethod(requests_from_wire)
+    write_whole = staticmethod(write_completion)
+    encoder = staticmethod(ChatEncoder)
 
     def field_names(self, params: ChatCompletionParams) -> Mapping[str, str]:
         given = (name for name in MAX_TOKENS if getattr(params, name) is not None)
         return {**form_names(params), "max_tokens": next(given, "max_tokens")}
-
-    def answer_id(self, params: ChatCompletionParams, head: Head) -> str:
-        return answer_id(head)
 
 
 async def tokenize(
@@ -171,11 +160,5 @@ class ChatCompletions(Dialect):
             field_names={"inputs": "input"},
         ),
     )
-
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
-        return error_to_wire(error, request_id)
-
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return request_body(request, model, prompt)
+    render_error = staticmethod(error_to_wire)
+    request_body = staticmethod(request_body)

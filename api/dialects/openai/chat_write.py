@@ -65,7 +65,7 @@ def write_completion(
         for index, (events, finished) in enumerate(answers)
     ]
     completion: ChatCompletion = {
-        "id": answer_id(head),
+        "id": f"chatcmpl-{head.unique}",
         "object": "chat.completion",
         "created": int(head.created_s),
         "model": head.model,
@@ -77,11 +77,6 @@ def write_completion(
             answers[0][0], params.prompt_logprobs, head.vocabulary
         )
     return completion
-
-
-def answer_id(head: Head) -> str:
-    """Return the id of an answer."""
-    return f"chatcmpl-{head.unique}"
 
 
 def _logprobs(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> ChatLogprobs:
@@ -126,7 +121,7 @@ class ChatEncoder(ChoicesEncoder):
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
         count = params.n or 1
         empty: dict[str, object] = {
-            "id": answer_id(head),
+            "id": f"chatcmpl-{head.unique}",
             "object": "chat.completion.chunk",
             "created": int(head.created_s),
             "model": head.model,

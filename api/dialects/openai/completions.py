@@ -7,7 +7,7 @@ and by its open relatives. Pure except for the encoder's own state. Any thread.
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NotRequired
+from typing import Annotated, ClassVar, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -56,7 +56,7 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.requests import JsonObject, filled
 from api.transport.answer_text import json_text
-from api.transport.errors import ApiError, invalid, unsupported
+from api.transport.errors import invalid, unsupported
 from engine import (
     Channel,
     Event,
@@ -228,18 +228,13 @@ def write_completion(
         ]
     ends = [finished for _, finished in answers]
     return {
-        "id": answer_id(head),
+        "id": f"cmpl-{head.unique}",
         "object": "text_completion",
         "created": int(head.created_s),
         "model": head.model,
         "choices": choices if scored is None else scored,
         "usage": usage_to_wire(ends, choices_per_prompt(params)),
     }
-
-
-def answer_id(head: Head) -> str:
-    """Return the id of an answer."""
-    return f"cmpl-{head.unique}"
 
 
 def _all_logprobs(
@@ -304,7 +299,7 @@ class CompletionEncoder(ChoicesEncoder):
         per_prompt = choices_per_prompt(params)
         count = len(params.prompt) * per_prompt
         empty: dict[str, object] = {
-            "id": answer_id(head),
+            "id": f"cmpl-{head.unique}",
             "object": "text_completion",
             "created": int(head.created_s),
             "model": head.model,
@@ -534,24 +529,14 @@ class CompletionsRoute(AnswerRoute[CompletionParams]):
     summary = "OpenAI Completions"
     request = CompletionParams
     answer = Completion
+    id_prefix = "cmpl-"
     operation = "text_completion"
-
-    def read(self, params: CompletionParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return requests_from_wire(params, strict=strict)
-
-    def write_whole(
-        self, answers: Sequence[Collected], params: CompletionParams, head: Head
-    ) -> Completion:
-        return write_completion(answers, params, head)
-
-    def encoder(self, params: CompletionParams, head: Head) -> CompletionEncoder:
-        return CompletionEncoder(params, head)
+    read = staticmethod(requests_from_wire)
+    write_whole = staticmethod(write_completion)
+    encoder = staticmethod(CompletionEncoder)
 
     def field_names(self, params: CompletionParams) -> Mapping[str, str]:
         return form_names(params)
-
-    def answer_id(self, params: CompletionParams, head: Head) -> str:
-        return answer_id(head)
 
 
 class Completions(Dialect):
@@ -570,11 +555,5 @@ class Completions(Dialect):
     }
     stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
     answers = (CompletionsRoute(),)
-
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
-        return error_to_wire(error, request_id)
-
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return request_body(request, model, prompt)
+    render_error = staticmethod(error_to_wire)
+    request_body = staticmethod(request_body)

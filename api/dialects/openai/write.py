@@ -183,22 +183,20 @@ def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
     ]
 
 
-def entry_to_wire(token: TokenSpan, texts: Vocabulary | None) -> TokenLogprob:
-    """Return a token as Chat Completions and Responses describe it."""
-    stats = token.stats
-    top = stats.top if stats is not None and texts is not None else ()
-    return {
-        **_logprobs_described(token.raw, logprob_of(token)),
-        "top_logprobs": [
-            _logprobs_described(texts.bytes_of(token_id) if texts else b"", logprob)
-            for token_id, logprob in top
-        ],
-    }
-
-
 def entries_to_wire(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> list[TokenLogprob]:
     """Return tokens as Chat Completions and Responses describe them."""
-    return [entry_to_wire(token, texts) for token in tokens]
+    return [
+        {
+            **_logprobs_described(token.raw, logprob_of(token)),
+            "top_logprobs": [
+                _logprobs_described(texts.bytes_of(token_id), logprob)
+                for token_id, logprob in token.stats.top
+            ]
+            if token.stats is not None and texts is not None
+            else [],
+        }
+        for token in tokens
+    ]
 
 
 def logprob_of(token: TokenSpan) -> float:
@@ -230,18 +228,13 @@ def _logprobs_described(raw: bytes, logprob: float) -> LikelyToken:
 # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 
 
-def prompt_tokens(events: Sequence[Event]) -> list[PromptToken]:
-    """Return the scored tokens of a prompt."""
-    return [
-        token for event in events if isinstance(event, PromptScores) for token in event.tokens()
-    ]
-
-
 def prompt_logprobs_to_wire(
     events: Sequence[Event], count: int, texts: Vocabulary | None
 ) -> PromptLogprobs:
     """Return ``prompt_logprobs`` from the events of an answer."""
-    return [_prompt_logprobs_described(token, count, texts) for token in prompt_tokens(events)]
+    scores = [event for event in events if isinstance(event, PromptScores)]
+    tokens = [token for event in scores for token in event.tokens()]
+    return [_prompt_logprobs_described(token, count, texts) for token in tokens]
 
 
 def _prompt_logprobs_described(

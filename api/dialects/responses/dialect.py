@@ -31,13 +31,11 @@ from api.dialects.responses.wire import (
     ResponseParams,
     SummaryItem,
 )
-from api.dialects.responses.write import ResponseEncoder, answer_id, usage_to_wire, write_response
+from api.dialects.responses.write import ResponseEncoder, usage_to_wire, write_response
 from api.dialects.shared.answers import text_of
 from api.dialects.shared.dialect import (
     AnswerRoute,
-    Collected,
     Dialect,
-    Head,
     QueryRoute,
     StoreAnswer,
     UrlParameters,
@@ -50,7 +48,6 @@ from api.transport.models import addressed, check_model
 from api.transport.record import RequestRecord
 from api.transport.response_store import StoredResponse
 from api.transport.service import Service, new_id
-from engine import GenerationRequest
 
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 _DEFAULT_LISTED = 20
@@ -64,17 +61,10 @@ class ResponsesRoute(AnswerRoute[ResponseParams]):
     summary = "OpenAI Responses"
     request = ResponseParams
     answer = ResponseAnswer
-
-    def read(self, params: ResponseParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return requests_from_wire(params, strict=strict)
-
-    def write_whole(
-        self, answers: Sequence[Collected], params: ResponseParams, head: Head
-    ) -> ResponseAnswer:
-        return write_response(answers, params, head)
-
-    def encoder(self, params: ResponseParams, head: Head) -> ResponseEncoder:
-        return ResponseEncoder(params, head)
+    id_prefix = "resp_"
+    read = staticmethod(requests_from_wire)
+    write_whole = staticmethod(write_response)
+    encoder = staticmethod(ResponseEncoder)
 
     def field_names(self, params: ResponseParams) -> Mapping[str, str]:
         return form_names(params)
@@ -101,9 +91,6 @@ class ResponsesRoute(AnswerRoute[ResponseParams]):
             )
 
         return store
-
-    def answer_id(self, params: ResponseParams, head: Head) -> str:
-        return answer_id(head)
 
 
 # -- stored answers ----------------------------------------------------------------------------
@@ -326,11 +313,5 @@ class Responses(Dialect):
             answer=ItemList,
         ),
     )
-
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
-        return error_to_wire(error, request_id)
-
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return request_body(request, model, prompt)
+    render_error = staticmethod(error_to_wire)
+    request_body = staticmethod(request_body)

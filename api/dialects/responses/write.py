@@ -65,11 +65,6 @@ def item_id(head: Head, prefix: str, index: int) -> str:
     return f"{prefix}_{head.unique}{index:02d}"
 
 
-def answer_id(head: Head) -> str:
-    """Return the id of an answer."""
-    return f"resp_{head.unique}"
-
-
 # -- the response object ----------------------------------------------------------------------
 
 
@@ -82,7 +77,7 @@ def response_object(
 ) -> ResponseAnswer:
     """Return a response in one of its states."""
     response: ResponseAnswer = {
-        "id": answer_id(head),
+        "id": f"resp_{head.unique}",
         "object": "response",
         "created_at": int(head.created_s),
         "completed_at": (

@@ -3,8 +3,8 @@
 https://docs.sglang.ai/basic_usage/native_api.html
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
@@ -14,12 +14,10 @@ from api.dialects.sglang.wire import (
     SglangModel,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
-from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
-from api.transport.errors import ApiError
+from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, QueryRoute
 from api.transport.models import loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
-from engine import GenerationRequest
 
 
 class GenerateRoute(AnswerRoute[GenerateParams]):
@@ -30,17 +28,9 @@ class GenerateRoute(AnswerRoute[GenerateParams]):
     request = GenerateParams
     answer = GenerateAnswers
     operation = "text_completion"
-
-    def read(self, params: GenerateParams, *, strict: bool) -> Sequence[GenerationRequest]:
-        return requests_from_wire(params, strict=strict)
-
-    def write_whole(
-        self, answers: Sequence[Collected], params: GenerateParams, head: Head
-    ) -> GenerateAnswers:
-        return write_answers(answers, params, head)
-
-    def encoder(self, params: GenerateParams, head: Head) -> GenerateEncoder:
-        return GenerateEncoder(params, head)
+    read = staticmethod(requests_from_wire)
+    write_whole = staticmethod(write_answers)
+    encoder = staticmethod(GenerateEncoder)
 
     async def admit(self, service: Service, params: GenerateParams) -> None:
         """Accept every request: requests name no model."""
@@ -100,11 +90,5 @@ class Generate(Dialect):
             answer=SglangModel,
         ),
     )
-
-    def render_error(self, error: ApiError, request_id: str) -> tuple[int, SglangErrorAnswer]:
-        return error_to_wire(error, request_id)
-
-    def request_body(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        return request_body(request, model, prompt)
+    render_error = staticmethod(error_to_wire)
+    request_body = staticmethod(request_body)

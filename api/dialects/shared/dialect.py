@@ -62,6 +62,7 @@ class AnswerRoute(ABC, Generic[_Params]):
     summary: ClassVar[str]
     request: type[_Params]
     answer: Any
+    id_prefix: ClassVar[str] = ""
     media_type: ClassVar[str] = EVENTS
     operation: ClassVar[Literal["chat", "text_completion"]] = "chat"
 
@@ -112,7 +113,7 @@ class AnswerRoute(ABC, Generic[_Params]):
 
     def answer_id(self, params: _Params, head: Head) -> str:
         """Return the answer's id as the client gets it; empty if answers have none."""
-        return ""
+        return f"{self.id_prefix}{head.unique}" if self.id_prefix else ""
 
 
 @dataclass(frozen=True, slots=True)
