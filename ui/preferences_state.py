@@ -33,19 +33,17 @@ class PreferencesState(QObject):
         self._store = store
         self._keeping: asyncio.Task[None] | None = None
         self._is_unkept = False
-        # Saving is retried until it succeeds.
-        self._again: asyncio.TimerHandle | None = None
-        self._is_ending = False
 
     @property
     def now(self) -> Preferences:
         return self._now
 
     async def finish(self) -> None:
-        self._is_ending = True
-        if self._again is not None:
-            self._try_again()
+        """Wait until all changes are saved; try again what could not be."""
         await finish_tasks(self)
+        if self._is_unkept:
+            self._begin()
+            await finish_tasks(self)
 
     def change(self, **fields: Any) -> None:
         """Change fields of ``Preferences``."""
@@ -96,31 +94,18 @@ class PreferencesState(QObject):
         self._begin()
         self.changed.emit(before)
 
-    def _begin(self, *, is_again: bool = False) -> None:
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
+    def _begin(self) -> None:
         if self._keeping is None:
-            self._keeping = start_task(self, self._keep(is_again), "keep the preferences")
+            self._keeping = start_task(self, self._keep(), "keep the preferences")
 
-    def _try_again(self) -> None:
-        self._is_unkept = True
-        self._begin(is_again=True)
-
-    async def _keep(self, is_again: bool) -> None:
+    async def _keep(self) -> None:
         """Save the newest values; a slow disk must not block the window."""
-        failed = ""
         try:
             while self._is_unkept:
-                self._is_unkept, failed = False, ""
-                try:
-                    await asyncio.to_thread(self._store.keep, self._now)
-                except OSError as error:
-                    failed = os_cause(error)
-                    if not is_again:  # report the failure once, and not at every retry
-                        self.keeping_failed.emit(f"Your settings could not be saved: {failed}.")
-            if failed and not self._is_ending:
-                loop = asyncio.get_running_loop()
-                self._again = loop.call_later(5.0, self._try_again)
+                self._is_unkept = False
+                await asyncio.to_thread(self._store.keep, self._now)
+        except OSError as error:
+            self._is_unkept = True
+            self.keeping_failed.emit(f"Your settings could not be saved: {os_cause(error)}.")
         finally:
             self._keeping = None
