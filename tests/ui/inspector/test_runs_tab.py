@@ -39,6 +39,7 @@ async def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_ke
     window.workspace.new_conversation()
     await ask(window, COUNT)
     await listed(inspector, 2)
+    assert inspector.runs.table.selected_rows() == [0]  # the shown run
     own, other = rows(inspector)
     assert own[:2] == ["This conversation", COUNT]
     assert other[:2] == [first.title, COUNT]

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu
+from PySide6.QtGui import QAction, QColor, QPalette
+from PySide6.QtWidgets import QMenu, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
@@ -282,3 +282,26 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
     running = (Running(), Running())
     running[1].request = running[0].request
     assert cell(began(1, running=running), RequestColumn.TOKENS) == "20 → 14"
+
+
+def test_the_status_of_a_failed_request_has_the_color_of_faults(theme: Theme, qtbot: QtBot) -> None:
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    log.take([began(1), began(2), ended(began(1), status=404), ended(began(2))])
+    panel.show()
+    panel.table.refresh()
+    table = panel.view
+    assert table.model().rowCount() == 2
+
+    def color(row: int) -> QColor:
+        option = QStyleOptionViewItem()
+        index = table.model().index(row, RequestColumn.STATUS)
+        table.itemDelegate().initStyleOption(option, index)
+        return option.palette.color(QPalette.ColorRole.Text)
+
+    found = {
+        str(table.model().index(row, RequestColumn.STATUS).data()): color(row) for row in (0, 1)
+    }
+    assert found["404"] == QColor(theme.colors.fault)
+    assert found["200"] == QColor(theme.colors.done)

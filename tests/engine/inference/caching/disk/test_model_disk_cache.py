@@ -136,6 +136,17 @@ def test_what_another_owner_keeps_is_not_found(room: Room) -> None:
     assert room.tokens([*range(200), 1], YOU) == 200
 
 
+def test_the_same_tokens_of_two_owners_are_found_by_each_alone(room: Room, model: Path) -> None:
+    other = CacheOwner("another", ME.kept_with)
+    room.keep(list(range(600)), ME)
+    room.keep(list(range(500)), other)
+    room.close()
+    later = again(room, model)
+    assert later.tokens([*range(600), 1], other) == 500
+    assert later.tokens([*range(600), 1], ME) == 600
+    later.close()
+
+
 def test_a_conversation_is_forgotten_and_others_are_not(room: Room) -> None:
     room.keep(list(range(200)), ME)
     room.keep(list(range(1000, 1200)), YOU)
