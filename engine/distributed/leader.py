@@ -77,6 +77,10 @@ class LeadingBatch(RunningBatch):
         self.sequences.clear()
         return super().reset()
 
+    def fault(self) -> str:
+        """Return why a rank is lost; empty while none is. Any thread."""
+        return self._ranks.fault()
+
     def close(self) -> None:
         """Free the model everywhere."""
         if not self._ranks.lost:

@@ -8,6 +8,7 @@ enforces by ending the others. Engine thread, except for ``end``.
 import contextlib
 import hmac
 import json
+import os
 import secrets
 import socket
 from multiprocessing.connection import Connection, wait
@@ -108,6 +109,22 @@ class Ranks:
                 except (EOFError, OSError):
                     return self._end_of(rank)
         return self._lose(f"a step failed on rank 0 ({type(error).__name__}: {error})")
+
+    def fault(self) -> str:
+        """Return why a rank is lost, also while the engine thread waits for it. Any thread."""
+        for rank, connection in self._connections.items():
+            if self.lost:
+                break
+            with socket.socket(fileno=os.dup(connection.fileno())) as peer:
+                try:
+                    has_ended = not peer.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    has_ended = True
+            if has_ended:
+                self._end_of(rank)
+        return self.lost
 
     def end(self) -> None:
         """End all ranks. Any thread; the engine must have been shut down."""

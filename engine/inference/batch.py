@@ -351,6 +351,10 @@ class RunningBatch:
         self._drafting.clear()
         return list(self.sequences.by_number)
 
+    def fault(self) -> str:
+        """Return why no step can finish any more; empty where one can. Any thread."""
+        return ""
+
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
         self.sequences.clear()

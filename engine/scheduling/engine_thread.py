@@ -93,7 +93,7 @@ class EngineThread:
         set_switch_interval()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
         self._watchdog = Watchdog(
-            self._context.heartbeat, limits.stuck_after_s, self._check_deadlines, self._on_hang
+            self._context.heartbeat, limits.stuck_after_s, self._on_tick, self._on_hang
         )
         self._thread.start()
 
@@ -228,10 +228,15 @@ class EngineThread:
 
     # -- the watchdog's thread -------------------------------------------------------------
 
-    def _check_deadlines(self) -> None:
+    def _on_tick(self, stalled_s: float) -> None:
         context = self._context
         for pool in (context.prompts, context.long_prompts, context.questions):
             pool.check_deadline()
+        model = context.heartbeat.model
+        backend = model.backend if stalled_s and isinstance(model, LoadedModel) else None
+        # MLX may wait forever for a rank that is lost.
+        if backend is not None and (fault := backend.batch.fault()):
+            self._fail(fault, is_stuck=True)
 
     def _on_hang(self) -> None:
         limit_s = self._context.limits.stuck_after_s

@@ -48,7 +48,7 @@ class Watchdog:
     Args:
         heartbeat: The progress of the watched thread.
         limit_s: How long one piece of work may take.
-        on_tick: Called at each tick.
+        on_tick: Called at each tick with the seconds since the last progress.
         on_hang: Called on the watchdog's thread, which ends afterwards.
     """
 
@@ -56,7 +56,7 @@ class Watchdog:
         self,
         heartbeat: Heartbeat,
         limit_s: float,
-        on_tick: Callable[[], None],
+        on_tick: Callable[[float], None],
         on_hang: Callable[[], None],
     ) -> None:
         self._heartbeat = heartbeat
@@ -74,15 +74,15 @@ class Watchdog:
         tick_s = min(_TICK_S, self._limit_s / 4)
         count, stalled_s = -1, 0.0
         while not self._stopped.wait(tick_s):
-            try:
-                self._on_tick()
-            except Exception:
-                _log.exception("the watchdog failed")
             heartbeat = self._heartbeat
             stalled_s = (
                 stalled_s + tick_s if heartbeat.is_busy and heartbeat.count == count else 0.0
             )
             count = heartbeat.count
+            try:
+                self._on_tick(stalled_s)
+            except Exception:
+                _log.exception("the watchdog failed")
             if stalled_s >= self._limit_s:
                 self._on_hang()
                 return
