@@ -60,7 +60,6 @@ class Together(NamedTuple):
 def together(model: Any) -> Together:
     """Return what mlx-lm computes rightly for a model.
 
-    ``tests/engine/inference/test_architectures_of_mlx_lm.py`` finds these models.
     Upstream: the modules of ``mlx_lm/models``.
     """
     inside = getattr(model, "modules", lambda: [model])()

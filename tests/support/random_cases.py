@@ -1,6 +1,6 @@
 """How many cases a test tries: few in every run, many in the slow suite.
 
-FULLSTOP_RANDOM_CASES multiplies them; ``tests/lab/endurance/test_random_cases.py`` sets it.
+FULLSTOP_RANDOM_CASES multiplies them.
 """
 
 import os

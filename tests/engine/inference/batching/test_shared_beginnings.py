@@ -61,30 +61,6 @@ def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) ->
         stepped.check(row)
 
 
-def test_a_waiting_row_has_the_progress_of_its_reader(stepped: Stepped) -> None:
-    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(2)]
-    seen = [0]
-    while stepped.batch.sequences.by_number[rows[1]].reader is not None:
-        stepped.step()
-        seen.append(stepped.read.get(rows[1], 0))
-        assert seen[-1] in (min(stepped.read[rows[0]], len(SYSTEM)), seen[-2])
-    assert seen == sorted(seen)
-    assert seen[2] > 0
-
-
-def test_a_waiting_row_can_leave(stepped: Stepped) -> None:
-    rows = [stepped.insert([*SYSTEM, 10 + n]) for n in range(3)]
-    stepped.step()
-    stepped.leave(rows[1])
-    stepped.answer(rows[0], rows[2])
-    stepped.check(rows[0])
-    stepped.check(rows[2])
-    for row in (rows[0], rows[2]):
-        stepped.leave(row)
-    # The one that left kept nothing and left nothing behind.
-    assert stepped.answers[rows[1]] == []
-
-
 def test_when_a_step_fails_the_waiting_rows_continue(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n]) for n in range(3)]
     stepped.step()

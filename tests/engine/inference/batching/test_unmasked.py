@@ -4,7 +4,7 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache
+from mlx_lm.models.cache import BatchKVCache, KVCache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
@@ -28,12 +28,6 @@ def batch_of(*lengths: int) -> Any:
 def test_a_row_alone_and_rows_of_one_length_need_no_mask() -> None:
     assert batch_of(5).make_mask(1) is None
     assert batch_of(5, 5, 5).make_mask(1) is None
-
-
-def test_caches_inside_of_others_are_found() -> None:
-    inner = BatchKVCache([0])
-    prepare_to_run([CacheList(inner, KVCache())])
-    assert isinstance(inner, RunningKVCache)
 
 
 class Masks:

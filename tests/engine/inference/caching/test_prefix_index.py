@@ -257,8 +257,9 @@ def test_a_cache_of_another_model_is_not_stored() -> None:
     assert index.fetch(ME, [1, 2, 4, 5])[1] == 2
 
 
-@pytest.mark.parametrize("heads", [1, 4])
-def test_reported_bytes_are_the_bytes_held(heads: int) -> None:
+def test_reported_bytes_are_the_bytes_held() -> None:
+    heads = 4
+
     def cache_with(count: int) -> list[Any]:
         part = KVCache()
         keys = mx.zeros((1, heads, count, 128))
@@ -315,13 +316,6 @@ def test_of_too_many_snapshots_the_last_two_and_some_all_along_a_conversation_ar
     assert index.usage[ME] == (4, 4 * STATE_BYTES, 4 * STATE_BYTES)
     found = [index.fetch(ME, [*range(end), 999])[1] for end in (105, 150, 250, 305, 315, 325)]
     assert found == [100, 100, 200, 200, 310, 320]
-
-
-def test_snapshots_of_another_branch_do_not_count_for_the_limit_of_one() -> None:
-    index = conversation(100, 200)
-    branch = list(range(1000, 1200))
-    stored(index, branch[:100], branch, [*branch, 7], kind="recurrent")
-    assert len(index) == 5
 
 
 def test_cache_miss_names_its_reason() -> None:

@@ -1,8 +1,6 @@
 """Gemma 4's assistants: what they draft from the model's cache, and that answers stay the same."""
 
-import gc
 import random
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +14,6 @@ from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.head_drafts import HeadDrafts, attach
 from engine.inference.speculation.heads import DrafterUnusable
-from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import VOCABULARY, architecture_model
 from tests.support.models.assistants import (
     TARGETS,
@@ -165,40 +162,6 @@ def test_every_draft_of_an_assistant_that_knows_the_answer_is_accepted() -> None
     outcome = RandomBatches(model, 1, drafts=False, head=True).run(cases(4))
     assert outcome.faults == []
     assert outcome.head_accepted == outcome.head_drafts > outcome.tokens // 3
-
-
-def test_what_an_assistant_drafts_counts_as_a_draft_models() -> None:
-    model, assistant = right_pair()
-    attach(model, assistant)
-    batch = RunningBatch(model, BatchLimits(16, 1 << 24, 8), Eager(4))
-    assert batch.own_head is not None
-    number = batch.insert(BatchSequence([5, 9, 2], sources=[HeadDrafts(batch.own_head)]))
-    origins: set[TokenOrigin] = set()
-    while TokenOrigin.DRAFT not in origins:
-        checked = batch.step().checked.get(number)
-        origins |= set() if checked is None else set(checked.guesses)
-    assert origins == {TokenOrigin.DRAFT}
-    # What is kept for the next turn is the model's own.
-    batch.remove({number: 0})
-    batch.close()
-
-
-def test_a_closed_model_with_an_assistant_is_freed_at_once() -> None:
-    model, assistant = _with_assistant("small")
-    batch = RunningBatch(model, BatchLimits(16, 0, 8), Eager(4))
-    assert batch.own_head is not None
-    batch.insert(BatchSequence([5, 9, 2], sources=[HeadDrafts(batch.own_head)]))
-    for _ in range(12):
-        batch.step()
-    gone = [weakref.ref(model), weakref.ref(assistant)]
-    gc.collect()
-    gc.disable()
-    try:
-        batch.close()
-        del model, assistant, batch
-        assert [reference() for reference in gone] == [None, None]
-    finally:
-        gc.enable()
 
 
 def test_a_model_of_another_family_or_size_is_refused() -> None:

@@ -111,18 +111,6 @@ def test_answers_are_the_same_whatever_the_cache_is(kind: str, rows: int, dtype:
     assert total > 0
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_tokens_are_taken_back_from_full_windows(rows: int) -> None:
-    model = model_of("windows", mx.float32)
-    # The first window is full after the prompt, the last one becomes full in the answer.
-    prompts = [[n * 7 % 61 for n in range(WINDOW + 20 - 30 * row)] for row in range(rows)]
-    expected, _ = answers(model, prompts)
-    for seed, width in ((1, 4), (2, 8), (3, 32)):
-        found, checks = answers(model, prompts, foreseen(expected, seed), width)
-        assert found == expected
-        assert checks
-
-
 class _Watched:
     """A model that notes the largest id that it was given."""
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
-from engine.grammar.compilation import new_matcher
 from engine.grammar.form_compiler import FormCompiler
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
@@ -242,8 +241,3 @@ def test_forced_tokens_are_marked_and_certain(engine: Engine) -> None:
     # White space as before is a guess like any other.
     assert origins.count(TokenOrigin.LOOKUP) == found.finished.speculation.lookup_accepted > 0
     assert {"width", "height"} == set(json.loads(found.text.removesuffix("<|im_end|>"))[0])
-
-
-def test_a_matcher_is_asked_through_the_library(constraints: FormCompiler) -> None:
-    matcher = new_matcher(constraints.grammar_vocabulary.adapter, 'start: "one text alone"\n')
-    assert constraints.tokens.forced(matcher)

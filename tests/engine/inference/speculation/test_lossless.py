@@ -63,7 +63,7 @@ def test_right_guesses_give_several_tokens_for_each_pass(tmp_path: Path) -> None
     assert last.speculation.passes <= 7
 
 
-@pytest.mark.parametrize("place", [2, 5, 6, 7, 8, 9, 10, 16, 17])
+@pytest.mark.parametrize("place", [2, 8, 17])
 def test_a_wrong_guess_costs_no_token_wherever_it_is(tmp_path: Path, place: int) -> None:
     # One of two neighbours is guessed; the other may be known before the pass.
     stage = GuessingStage(tmp_path, {"go": WORDS}, wrong=[place, place + 1])

@@ -75,12 +75,6 @@ def test_prediction_is_found_again_by_three_tokens(answer: list[int]) -> None:
     assert proposed(source) == [16, 17]
 
 
-def test_prediction_is_found_again_behind_the_edit_first() -> None:
-    source = predicted([1, 2, 3, 4, 5, 1, 2, 3, 6, 7, 1, 2, 3, 8, 9])
-    source.extend([1, 2, 3, 4, 99, 1, 2, 3])
-    assert proposed(source) == [6, 7]
-
-
 @given(st.lists(st.integers(0, 300), max_size=80), st.lists(st.integers(0, 3), max_size=40))
 def test_draft_follows_a_passage_that_ends_like_the_answer(
     prompt: list[int], answer: list[int]

@@ -46,7 +46,7 @@ def _next_logits(model: Any, cache: list[Any], rows: int) -> mx.array:
     return logits
 
 
-@pytest.mark.parametrize("kept", [(2, 2, 2), (0, 0, 0), (4, 1, 3), (0, 4, 2), (4, 4, 4)])
+@pytest.mark.parametrize("kept", [(0, 0, 0), (4, 1, 3), (4, 4, 4)])
 @pytest.mark.parametrize("name", _MODELS)
 def test_each_sequence_goes_on_behind_its_last_token_that_stays(
     name: str, kept: tuple[int, ...]
@@ -66,7 +66,7 @@ def test_each_sequence_goes_on_behind_its_last_token_that_stays(
     assert mx.allclose(_next_logits(model, cache, 3), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("kept", range(5))
+@pytest.mark.parametrize("kept", [0, 1, 4])
 @pytest.mark.parametrize("tokens", few_of(range(1, 3 * WINDOW), 8))
 def test_a_lone_sequence_goes_on_behind_its_last_token_across_the_borders_of_its_chunks(
     tokens: int, kept: int

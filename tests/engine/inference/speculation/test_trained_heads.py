@@ -17,7 +17,7 @@ from engine.inference.loader import compare_with_plain_loop
 from engine.values.events import Finished, TokenTrace
 from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 from engine.values.tokens import TokenOrigin
-from tests.support.asking import ask, loaded_engine
+from tests.support.asking import loaded_engine
 from tests.support.models.guessing import verify_all_drafts
 from tests.support.models.hybrid_model import write_trained_hybrid
 
@@ -116,9 +116,3 @@ async def test_a_second_turn_goes_on_from_the_first_and_an_edit_from_before_it(
     assert second.finished.speculation.guessed > 0
     assert edited.finished.speculation.guessed > 0
     assert await are_as_the_plain_loop(folder, [first, second, edited])
-
-
-async def test_the_trained_hybrid_counts_and_repeats(hybrid_path: Path) -> None:
-    async with loaded_engine(hybrid_path) as engine:
-        assert (await ask(engine, "Count from 2 to 9.")).text == "2, 3, 4, 5, 6, 7, 8, 9"
-        assert (await ask(engine, "Repeat exactly: good morning")).text == "good morning"

@@ -1,6 +1,5 @@
 """The folder of kept caches: names, permissions, sizes, and what others do in it."""
 
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -44,18 +43,6 @@ def test_a_folder_that_others_could_open_is_closed_to_them(folder: CacheFolder) 
     folder.path.chmod(0o755)
     write(folder)
     assert mode(folder.path) == 0o700
-
-
-def test_a_file_is_named_by_the_digest_of_its_content(folder: CacheFolder) -> None:
-    name = write(folder, b"content")
-    assert name.endswith(f"-{hashlib.sha256(b'content').hexdigest()}.safetensors")
-    assert folder.is_intact(name)
-
-
-def test_a_file_that_is_not_committed_leaves_nothing(folder: CacheFolder) -> None:
-    with folder.unfinished(3) as file:
-        file.write(b"abc")
-    assert list(folder.path.iterdir()) == []
 
 
 def test_a_failed_write_is_raised_when_the_file_is_to_be_put_in_its_place(
@@ -110,10 +97,3 @@ def test_the_last_room_on_a_disk_is_left_free(
     monkeypatch.setattr(cache_files, "MIN_FREE_BYTES", 1 << 60)
     with pytest.raises(OSError, match="nearly full"):
         write(folder)
-
-
-def test_a_folder_that_is_not_there_is_empty(folder: CacheFolder) -> None:
-    assert folder.files() == []
-    assert folder.size_bytes == 0
-    assert folder.shrink_to(0) == []
-    folder.delete_abandoned()

@@ -119,7 +119,7 @@ def test_the_parts_that_are_kept_whole_find_their_places_again(kind: str) -> Non
                 snapshot_from(layout, wrong, 300)
 
 
-@pytest.mark.parametrize("layout", [7, [1.5], ["a"], [{}], [[[0]], 0], [1, 0]])
+@pytest.mark.parametrize("layout", [7, ["a"], [1, 0]])
 def test_a_layout_of_other_parts_is_refused(layout: Any) -> None:
     with pytest.raises(DamagedFile):
         snapshot_from(layout, [recurrent(), recurrent()], 300)
@@ -132,19 +132,3 @@ def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
             cache[0].maybe_trim_front()
         evaluate(cache)
         assert cache_prefix(cache, 300, 250) is None
-
-
-def test_a_chunk_that_has_forgotten_nothing_is_trimmed() -> None:
-    cache = KINDS["short chunked"]()
-    beginning = cache_prefix(cache, 300, 250)
-    assert beginning is not None
-    for part, whole_part in zip(
-        beginning[0].keys_and_values(), cache[0].keys_and_values(), strict=True
-    ):
-        assert mx.array_equal(part, whole_part[..., :250, :])
-
-
-def test_a_snapshot_of_chunks_takes_no_more_memory_than_its_tokens() -> None:
-    cache = [filled(ChunkedKVCache(128)), filled(ChunkedKVCache(512))]
-    _, snapshot = split_cache(cache, 300)
-    assert snapshot.compact().size_bytes == (128 + 300) * 2 * 2 * 64 * 4

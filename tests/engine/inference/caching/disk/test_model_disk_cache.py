@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -14,7 +13,6 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache import disk as cache_files
-from engine.inference.cache import prompt_cache
 from engine.inference.cache.fingerprint import stamps_of
 from engine.inference.cache.index import DiskPrefix
 from engine.inference.cache.prompt_cache import PromptCache
@@ -59,11 +57,6 @@ def test_a_short_prompt_is_neither_kept_nor_looked_for(room: Room) -> None:
     assert room.tokens(list(range(64))) == 0
 
 
-def test_a_cache_of_other_tokens_is_not_stored(room: Room) -> None:
-    room.keep(list(range(100)), cache=kv_cache(list(range(90))))
-    assert room.names == []
-
-
 def test_caches_of_another_model_are_not_found(room: Room, model: Path) -> None:
     ids = list(range(100))
     room.keep(ids)
@@ -72,18 +65,6 @@ def test_caches_of_another_model_are_not_found(room: Room, model: Path) -> None:
     assert later.tokens([*ids, 1]) == 0
     assert len(later.names) == 1
     later.close()
-
-
-def test_caches_of_a_model_that_was_away_are_found_when_it_is_back(room: Room, model: Path) -> None:
-    ids = list(range(100))
-    room.keep(ids)
-    config = (model / "config.json").read_text()
-    (model / "config.json").write_text("{}")
-    room.load(model)
-    assert room.tokens([*ids, 1]) == 0
-    (model / "config.json").write_text(config)
-    room.load(model)
-    assert room.tokens([*ids, 1]) == 100
 
 
 def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
@@ -163,13 +144,6 @@ def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> N
     assert room.names == []
 
 
-def test_an_owner_can_keep_caches_again_after_being_forgotten(room: Room) -> None:
-    room.keep(list(range(200)))
-    room.disk.forget(ME).result(60)
-    room.keep(list(range(300)))
-    assert room.tokens([*range(300), 1]) == 300
-
-
 def test_everything_is_forgotten_at_once(room: Room) -> None:
     room.keep(list(range(200)), ME)
     room.keep(list(range(1000, 1200)), YOU)
@@ -221,18 +195,6 @@ def test_a_full_disk_is_logged_once_and_disturbs_no_answer(
     monkeypatch.undo()
     room.keep(list(range(200)))
     assert len(room.names) == 1
-
-
-def test_a_folder_that_cannot_be_made_is_logged_once(
-    tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "in the way").write_text("a file")
-    room = Room(tmp_path / "in the way" / "kept", model)
-    room.keep(list(range(200)))
-    room.keep(list(range(300)))
-    assert room.tokens([*range(200), 1]) == 0
-    room.close()
-    assert len(warnings_of(caplog)) == 1
 
 
 def test_a_file_that_vanishes_causes_no_error(room: Room) -> None:
@@ -291,43 +253,6 @@ def test_racing_writers_in_one_folder_never_give_a_wrong_token(tmp_path: Path, m
     for history in histories:
         later.tokens([*history, 1])
     later.close()
-
-
-# -- a list that takes long -----------------------------------------------------------------
-
-
-class Clock:
-    """A clock that only waiting moves on."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.waits_s: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def exception(self, timeout_s: float) -> None:
-        """Wait in vain, as for a list that takes long."""
-        self.waits_s.append(timeout_s)
-        self.now_s += timeout_s
-        raise TimeoutError
-
-
-def test_a_long_list_holds_up_the_prompts_after_a_load_once_and_not_each_of_them(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(prompt_cache, "time", SimpleNamespace(monotonic=clock.monotonic))
-    room = Room(tmp_path / "kept", model)
-    try:
-        monkeypatch.setattr(room.model, "_is_listed", clock)
-        clock.now_s += 2
-        for _ in range(3):
-            room.model.wait_for_files()
-    finally:
-        room.close()
-
-    assert clock.waits_s == [3.0, 0.0, 0.0]
 
 
 # -- models of every kind of cache ---------------------------------------------------------
