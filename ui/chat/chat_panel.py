@@ -140,7 +140,6 @@ class ToolsInChat(QObject):
         """Connect the cards of an answer's calls with their actions."""
         message = view.message
         session = session or self._workspace.current
-        view.calls.decided.connect(partial(self._decide, session))
         view.calls.replied.connect(partial(self._reply, session))
         view.calls.picture_requested.connect(view.picture_requested)
         view.calls.show_pictures(self._workspace.store.pictures_folder)
@@ -150,12 +149,10 @@ class ToolsInChat(QObject):
         view.calls.show_lost(self._lost)
         self.lost_changed.connect(view.calls.show_lost)
 
-    def _decide(self, session: ConversationController, call_id: str, decision: Decision) -> None:
-        """Allow or deny a call, and focus the composer, because the buttons disappear."""
-        session.decide(call_id, decision)
-        self._composer.input.setFocus()
-
-    def _reply(self, session: ConversationController, call_id: str, reply: QuestionReply) -> None:
+    def _reply(
+        self, session: ConversationController, call_id: str, reply: Decision | QuestionReply
+    ) -> None:
+        """Pass a reply on, and focus the composer, because the buttons disappear."""
         session.reply(call_id, reply)
         self._composer.input.setFocus()
 
@@ -266,15 +263,15 @@ class ChatPanel(QWidget):
         self.handling = MessageHandling(workspace, self.column, self.composer, self)
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(workspace, workspace.toolbox, self.composer, self)
-        self._stack = QStackedWidget(self)
+        self.messages = QStackedWidget(self)  # or two answers, or the greeting
         # In a low window it gives way: the parts of the message field would lie on each other.
-        self._stack.setMinimumHeight(1)
+        self.messages.setMinimumHeight(1)
         self._loading = QWidget()
-        self._stack.addWidget(self._loading)
-        self._stack.addWidget(self.welcome)
-        self._stack.addWidget(self.column)
+        self.messages.addWidget(self._loading)
+        self.messages.addWidget(self.welcome)
+        self.messages.addWidget(self.column)
         self.sides = SidesPage()
-        self._stack.addWidget(self.sides)
+        self.messages.addWidget(self.sides)
         self._lay_out()
         self._connect_signals()
         self._show(workspace.current)
@@ -283,15 +280,10 @@ class ChatPanel(QWidget):
         """Put the caret into the message field."""
         self.composer.input.setFocus()
 
-    @property
-    def messages(self) -> QWidget:
-        """The pane above the composer: the messages, two answers, or the greeting."""
-        return self._stack
-
     def focus_messages(self) -> None:
         """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
-        shown = self._stack.currentWidget()
-        targets = [self.column] if shown is self.column else in_reading_order(self._stack)
+        shown = self.messages.currentWidget()
+        targets = [self.column] if shown is self.column else in_reading_order(self.messages)
         for target in targets[:1]:
             target.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -304,7 +296,7 @@ class ChatPanel(QWidget):
         """On Escape close the find bar, or else stop the answer; buttons of the header do not."""
         focused = QApplication.focusWidget()
         is_near = focused is not None and any(
-            part.isAncestorOf(focused) for part in (self._stack, self.composer)
+            part.isAncestorOf(focused) for part in (self.messages, self.composer)
         )
         if event.key() == Qt.Key.Key_Escape and is_near and self.finding.bar.isVisible():
             self.finding.bar.put_away()
@@ -400,7 +392,7 @@ class ChatPanel(QWidget):
             self.model_problem,
             self.missing_model,
             self.finding.bar,
-            (self._stack, 1),
+            (self.messages, 1),
             row(STRETCH, (middle, 1000), STRETCH),
             spacing=0,
             on=self,
@@ -498,7 +490,7 @@ class ChatPanel(QWidget):
         page: QWidget = self.column if conversation.messages else self.welcome
         if is_removed and target is not conversation:
             page = self._loading  # it was deleted, and the next one is still being read
-        self._stack.setCurrentWidget(page if not current.sides else self.sides)
+        self.messages.setCurrentWidget(page if not current.sides else self.sides)
         placeholder = {
             "none": "Load a model to start chatting",
             "loading": f"Message {model.name} (loading…)",

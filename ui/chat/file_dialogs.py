@@ -29,6 +29,7 @@ class FileDialogs(QObject):
         self._window = window
         self._files = workspace.files
         self._recovery = workspace.recovery
+        self._store = workspace.store
         workspace.files.refused.connect(self._report)
         workspace.presets.refused.connect(self._report)
         workspace.files.imports.looked.connect(self._choose_imported)
@@ -61,8 +62,8 @@ class FileDialogs(QObject):
     def restore_backup(self) -> None:
         """Ask for a backup, and add the conversations in it."""
         dialog = choose_file(self._window, "Restore Backup", self._recovery.begin, [_BACKUPS])
-        if self._recovery.backups_folder is not None:
-            dialog.setDirectory(str(self._recovery.backups_folder))
+        if self._store.backups_folder is not None:
+            dialog.setDirectory(str(self._store.backups_folder))
 
     async def _export_all(self) -> None:
         """Ask for a file; it has pictures and tokens unless the user chooses otherwise."""

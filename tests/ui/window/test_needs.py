@@ -72,7 +72,7 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     assert badges == [1]
     assert conversation.model is not None
     assert window.model_library.waiting == {conversation.model.folder}
-    session.decide(CALL.id, Decision("once"))
+    session.reply(CALL.id, Decision("once"))
     await eventually(lambda: len(scripted.generations) == 2)
     assert not conversation.needs_person
     assert badges == [1, 0]
@@ -101,7 +101,7 @@ async def test_who_works_elsewhere_is_told_what_is_asked(
     host.question = question
     session = await asking(window, scripted)
     if question is not None:
-        session.decide(CALL.id, Decision("once"))
+        session.reply(CALL.id, Decision("once"))
         await eventually(lambda: len(told) == 2)
     title, text, chosen = told[-1]
     assert title == window.workspace.current.conversation.title

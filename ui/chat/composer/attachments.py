@@ -206,10 +206,6 @@ class FileChip(QFrame):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.setCursor(Qt.CursorShape.ArrowCursor)
 
-    def show_button(self, icon: str, accessible_name: str) -> None:
-        """Show another icon on the button."""
-        self.button.show_icon(icon, accessible_name)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Open or remove the file."""
         if event.key() in _OPENING:
@@ -656,7 +652,7 @@ class AttachedFile(QWidget):
             self.text_view = self._made_view()
         self.text_view.setVisible(is_shown)
         icon, verb = ("chevron-down", "Hide") if is_shown else ("chevron-right", "Show")
-        self.chip.show_button(icon, f"{verb} the text of {self._file.name}")
+        self.chip.button.show_icon(icon, f"{verb} the text of {self._file.name}")
         self.unfolded.emit(is_shown)
 
     def _made_view(self) -> FlowText:

@@ -77,12 +77,7 @@ class Speech(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._process: QProcess | None = None
-
-    @property
-    def is_speaking(self) -> bool:
-        """Whether a text is being read."""
-        return self._process is not None
+        self.process: QProcess | None = None  # while a text is read
 
     def speak(self, text: str) -> None:
         """Read a text; a text that is being read is stopped."""
@@ -92,7 +87,7 @@ class Speech(QObject):
             self.failed.emit("This computer has no program that reads text aloud.", _INSTALL)
             return
         program, *options = command
-        process = self._process = QProcess(self)
+        process = self.process = QProcess(self)
         process.setStandardOutputFile(QProcess.nullDevice())
         process.finished.connect(lambda code, status: self._finish(process, code, status))
         process.errorOccurred.connect(lambda error: self._notice(process, error))
@@ -102,7 +97,7 @@ class Speech(QObject):
 
     def stop(self) -> None:
         """Stop reading."""
-        process = self._process
+        process = self.process
         if process is not None:
             self._end(process)
             process.terminate()
@@ -117,7 +112,7 @@ class Speech(QObject):
 
     def _finish(self, process: QProcess, code: int, status: QProcess.ExitStatus) -> None:
         """Report a failure of the program, unless it was stopped."""
-        if self._process is process:
+        if self.process is process:
             program = Path(process.program()).name
             error_output = (
                 bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
@@ -129,8 +124,8 @@ class Speech(QObject):
                 self.failed.emit(why, cause or f"{program} ended with code {code}. {_SERVICE}")
 
     def _end(self, process: QProcess) -> None:
-        if self._process is process:
-            self._process = None
+        if self.process is process:
+            self.process = None
             process.deleteLater()
 
 
@@ -394,7 +389,7 @@ class MessageMenu(QObject):
         copied = chosen or shown
         add = _adder(menu)
         add("Copy", lambda: copy_text(copied), bool(copied))
-        add("Copy as Markdown", lambda: copy_text(markdown_of(view)), bool(message.said))
+        add("Copy as Markdown", lambda: copy_text(message.said), bool(message.said))
         codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
         for button in codes:
             of_many = f" {codes.index(button) + 1}" if len(codes) > 1 else ""
@@ -412,7 +407,7 @@ class MessageMenu(QObject):
         is_pinned = message.is_pinned
         add("Unpin" if is_pinned else "Pin", lambda: self._changes.pin(message, not is_pinned))
         add("Branch to a New Conversation", lambda: self._changes.branch(message), is_over)
-        if self.speech.is_speaking:
+        if self.speech.process is not None:
             add("Stop Speaking", self.speech.stop)
         else:
             spoken = chosen or shown
@@ -441,11 +436,6 @@ def plain_text_of(view: MessageView) -> str:
     if isinstance(view, QuestionView):
         return view.message.typed
     return view.text_view.shown_text()
-
-
-def markdown_of(view: MessageView) -> str:
-    """Return the text of a message as it was written, with its files."""
-    return view.message.said
 
 
 def selection_of(view: MessageView) -> str:

@@ -236,14 +236,12 @@ class ToolCard(QFrame):
     """Shows one tool call; changed in place, which keeps the focus and typed text.
 
     Signals:
-        decided: Carries the ``Decision`` whether the call may run.
-        replied: Carries the ``QuestionReply`` to the server's question.
+        replied: Carries the ``Decision`` whether the call may run, or the ``QuestionReply``.
         restart_requested: Carries the name of the server to restart.
         picture_requested: Carries the ``Attachment`` to open.
         cut_requested: Carries how many characters of the result the model gets; None for all.
     """
 
-    decided = Signal(object)
     replied = Signal(object)
     restart_requested = Signal(str)
     picture_requested = Signal(object)
@@ -333,7 +331,7 @@ class ToolCard(QFrame):
             self.permission = PermissionRow(
                 progress.server, progress.tool, self.arguments is not None
             )
-            self.permission.decided.connect(self.decided)
+            self.permission.decided.connect(self.replied)
             self._column.insertWidget(self._column.indexOf(self._bar), self.permission)
         elif not needs_approval and self.permission is not None:
             self.permission.hide()
@@ -507,15 +505,13 @@ class ToolCards(QWidget):
     A call that is being written has a card that grows.
 
     Signals:
-        decided: Carries the id of a call and the ``Decision``.
-        replied: The user answered a server's question; carries the call's id and the reply.
+        replied: Carries a call's id, and the ``Decision`` or the ``QuestionReply``.
         restart_requested: Carries the name of the server to restart.
         picture_requested: Carries the ``Attachment`` to open.
         cut_requested: The model shall get only the beginning of a result, or all of it; carries the
             call's id, and the number of characters or None.
     """
 
-    decided = Signal(str, object)
     replied = Signal(str, object)
     continue_requested = Signal()
     restart_requested = Signal(str)
@@ -551,7 +547,6 @@ class ToolCards(QWidget):
             card = self.cards.get(call.id)
             if card is None:
                 card = self.cards[call.id] = ToolCard(call.name, pretty(call.arguments))
-                card.decided.connect(lambda status, name=call.id: self._pass_on(name, status))
                 card.replied.connect(partial(self.replied.emit, call.id))
                 card.restart_requested.connect(self.restart_requested)
                 card.picture_requested.connect(self.picture_requested)
@@ -615,6 +610,3 @@ class ToolCards(QWidget):
     def _add(self, card: QWidget) -> None:
         # Above the row about the limit, which is there once a call was made.
         self._column.insertWidget(self._column.indexOf(self.paused), card)
-
-    def _pass_on(self, call_id: str, decision: Decision) -> None:
-        self.decided.emit(call_id, decision)

@@ -257,13 +257,8 @@ class ConversationController(QObject):
         self.run_changed.emit(run)
         return True
 
-    def decide(self, call_id: str, decision: Decision) -> None:
-        """Allow or deny a call that waits for permission."""
-        if self._tools is not None:
-            self._tools.reply(call_id, decision)
-
-    def reply(self, call_id: str, reply: QuestionReply) -> None:
-        """Answer what a server asks during a call."""
+    def reply(self, call_id: str, reply: Decision | QuestionReply) -> None:
+        """Allow or deny a call that waits for permission, or answer its server's question."""
         if self._tools is not None:
             self._tools.reply(call_id, reply)
 

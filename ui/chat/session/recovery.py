@@ -25,11 +25,6 @@ class Recovery(QObject):
         self._store = store
         self._transfers = transfers
 
-    @property
-    def backups_folder(self) -> Path | None:
-        """The folder of the daily backups; None if there are none."""
-        return self._store.backups_folder
-
     def begin(self, path: Path) -> None:
         """Recover the readable conversations of a file, once earlier transfers have ended."""
 

@@ -39,7 +39,7 @@ def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
 
 def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
     decided: list[tuple[str, Decision]] = []
-    cards.decided.connect(lambda call_id, decision: decided.append((call_id, decision)))
+    cards.replied.connect(lambda call_id, decision: decided.append((call_id, decision)))
     permission = cards.cards["c1"].permission
     assert permission is not None
     names = [button.accessibleName() for button in permission.buttons.values()]

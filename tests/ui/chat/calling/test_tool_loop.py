@@ -38,7 +38,7 @@ async def test_an_allowed_call_is_run_and_the_model_goes_on_with_its_result(
         await talk.waits_for_person()
         assert talk.host.calls == []
         assert talk.session.is_running
-        talk.session.decide("call-2-3", ONCE)
+        talk.session.reply("call-2-3", ONCE)
         await talk.asked(2)
         question, called, result = scripted.requests[1].messages
         assert (question.role, called.tool_calls) == ("user", (adding(2, 3),))
@@ -58,7 +58,7 @@ async def test_a_denied_call_is_not_run_and_the_model_sees_the_reason(
 ) -> None:
     async with Talk(scripted) as talk:
         await talk.asks_for(adding(1, 1))
-        talk.session.decide("call-1-1", Decision("denied", "I can do that myself."))
+        talk.session.reply("call-1-1", Decision("denied", "I can do that myself."))
         await talk.asked(2)
     assert talk.host.calls == []
     assert scripted.requests[1].messages[-1].content == (
@@ -71,7 +71,7 @@ async def test_a_tool_allowed_for_the_conversation_is_not_asked_about_there_agai
 ) -> None:
     async with Talk(scripted) as talk:
         await talk.asks_for(adding(1, 1))
-        talk.session.decide("call-1-1", Decision("conversation"))
+        talk.session.reply("call-1-1", Decision("conversation"))
         await talk.asked(2)
         talk.call(adding(2, 2))
         await talk.asked(3)
@@ -85,7 +85,7 @@ async def test_allowed_always_asks_no_more_until_the_tool_changes_or_it_is_taken
 ) -> None:
     async with Talk(scripted, allowed=(("sums", "add", "an earlier tool of that name"),)) as talk:
         await talk.asks_for(adding(1, 1))
-        talk.session.decide("call-1-1", Decision("always"))
+        talk.session.reply("call-1-1", Decision("always"))
         await talk.asked(2)
         assert talk.preferences.now.tools.allowed == (approval_of(ADD),)
         talk.call(adding(2, 2))
@@ -139,7 +139,7 @@ async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine)
     async with Talk(scripted) as talk:
         talk.host.answers = asyncio.Event()
         await talk.asks_for(adding(1, 1), adding(2, 2))
-        talk.session.decide("call-1-1", ONCE)
+        talk.session.reply("call-1-1", ONCE)
         await eventually(lambda: talk.host.calls != [])
         await eventually(lambda: any(one.done == 1 for one in talk.run.progress.values()))
         talk.session.cancel()

@@ -178,9 +178,9 @@ async def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stoppe
     choose(window, answer, "Speak")
     await eventually(said.exists)
     assert said.read_text().startswith("Answer 2: bold words.")
-    assert speech.is_speaking
+    assert speech.process is not None
     choose(window, answer, "Stop Speaking")
-    assert not speech.is_speaking
+    assert speech.process is None
 
 
 def spoken_failure(window: MainWindow) -> str:
@@ -213,4 +213,4 @@ async def test_a_text_that_cannot_be_read_aloud_says_why(
     monkeypatch.setattr("ui.chat.messages.message_menu._MAC", (("espeak-ng", "--stdin"),))
     choose(window, (await talk(window))[-1], "Speak")
     await eventually(lambda: said in spoken_failure(window))
-    assert not window.chat.handling.menu.speech.is_speaking
+    assert window.chat.handling.menu.speech.process is None
