@@ -62,7 +62,6 @@ from ui.records.tool_servers import (
 )
 from ui.tools.toolbox import Toolbox
 
-_WIDEST_PX = 812
 _KEEP_ONE = "Choose an answer to continue"
 
 
@@ -376,7 +375,7 @@ class ChatPanel(QWidget):
 
     def _lay_out(self) -> None:
         middle = QWidget()
-        middle.setMaximumWidth(_WIDEST_PX)
+        middle.setMaximumWidth(812)
         column(
             (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
             self.queue,

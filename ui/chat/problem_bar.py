@@ -26,7 +26,6 @@ _DETAIL = (
 )
 # A shorter transfer shows no bar, which would only flicker.
 _SHOWN_AFTER_MS = 400
-_OUTCOME_MS = 8_000
 
 
 class UnsavedText(QObject):
@@ -175,7 +174,7 @@ class TransferBar(QStatusBar):
         self.cancel.setAccessibleName("Cancel the export or import")
         self._delay = QTimer(self, singleShot=True, interval=_SHOWN_AFTER_MS)
         self._delay.timeout.connect(self._appear)
-        self._outcome = QTimer(self, singleShot=True, interval=_OUTCOME_MS)
+        self._outcome = QTimer(self, singleShot=True, interval=8_000)
         self._outcome.timeout.connect(self._refresh)
         self.setSizeGripEnabled(False)
         self.setContentsMargins(14, 4, 10, 4)

@@ -55,11 +55,8 @@ from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
 _LOW_PX = 560
-_PROMPT_PX = 96
-_WIDTH_PX = 460
 _KEYS = Qt.Key
 _SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
-_MIN_PX = 190
 
 
 class ArchiveHead(QWidget):
@@ -156,8 +153,8 @@ class FolderDialog(QDialog):
         return move_focus(self, is_next)
 
     def _fit(self) -> None:
-        self.setMinimumWidth(_WIDTH_PX)
-        self.prompt.setFixedHeight(_PROMPT_PX)
+        self.setMinimumWidth(460)
+        self.prompt.setFixedHeight(96)
 
 
 class ConversationView(QListView):
@@ -397,7 +394,7 @@ class Sidebar(QFrame):
         self.server.set_compact_height(self.height() < _LOW_PX)
 
     def minimumSizeHint(self) -> QSize:
-        return super().minimumSizeHint().expandedTo(QSize(_MIN_PX, 0))
+        return super().minimumSizeHint().expandedTo(QSize(190, 0))
 
     def search(self) -> None:
         """Begin a search: put the caret into the search field."""

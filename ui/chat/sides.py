@@ -41,8 +41,6 @@ from ui.stops.stop_list import refusal
 from ui.words import Spans, Tone, unescaped, word_differences
 
 _MIN_COLUMN_PX = 300
-_NEAR_END_PX = 12
-_FIELD_PX = 76
 _DIALOG_PX = 500, 560
 _MAX_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
@@ -373,7 +371,7 @@ class SidesPage(QWidget):
             self.compare_requested.emit(*runs)
 
     def _note_scroll(self, value: int) -> None:
-        self._is_at_end = value >= self.area.verticalScrollBar().maximum() - _NEAR_END_PX
+        self._is_at_end = value >= self.area.verticalScrollBar().maximum() - 12
 
     def _follow_end(self, _minimum: int, maximum: int) -> None:
         if self._is_at_end and any(side.is_running for side in self._sides):
@@ -416,7 +414,7 @@ class VariantForm(QWidget):
         for text in (self.stops, self.system_prompt):
             text.setTabChangesFocus(True)
             disable_horizontal_scrolling(text)
-            text.setFixedHeight(_FIELD_PX)
+            text.setFixedHeight(76)
         hint = label(
             r"One on each line; \n stands for a line break", "faint", 0.92, is_wrapped=True
         )

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 # What most connections at home reach.
 _USUAL_BYTES_PER_S = 50_000_000 / 8
 _MB = 1_000_000
-_CARD_PX = 84
-_NARROW_CARD_PX = 210
 _TWO_COLUMNS_PX = 520
 
 
@@ -377,10 +375,10 @@ class _SuggestionButton(QPushButton):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
             layout.addWidget(part)
         layout.addStretch(1)
-        self.setMinimumHeight(_CARD_PX)
+        self.setMinimumHeight(84)
 
     def sizeHint(self) -> QSize:
         return QSize(280, self.minimumHeight())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(_NARROW_CARD_PX, self.minimumHeight())
+        return QSize(210, self.minimumHeight())

@@ -45,7 +45,6 @@ ORDERS = {
     ListOrder.TITLE: "By &Title",
 }
 _KEYS = QKeySequence.StandardKey
-_MAX_NUMBERED = 9
 _ADD_MESSAGE = "&Add Message Without Reply"
 # On a Mac, Qt's "Ctrl" is the Command key, and Command-Tab belongs to the system.
 _CONTROL = "Meta" if sys.platform == "darwin" else "Ctrl"
@@ -356,7 +355,7 @@ class MainMenus(QObject):
                 (f"{_CONTROL}+Shift+Tab",),
                 has_others,
             ),
-            Submenu("&Go to Conversation", [self._numbered(n + 1) for n in range(_MAX_NUMBERED)]),
+            Submenu("&Go to Conversation", [self._numbered(n + 1) for n in range(9)]),
             None,
             Command("Next Pan&e", lambda: navigation.step_pane(1), ("F6",)),
             Command("Previo&us Pane", lambda: navigation.step_pane(-1), ("Shift+F6",)),

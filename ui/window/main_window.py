@@ -47,8 +47,6 @@ from ui.window.comparing import ComparingAnswers
 from ui.window.main_menus import MainMenus, WindowParts
 from ui.window.other_windows import NO_HELP_FILES, HelpFiles, OtherWindows
 
-_SIDEBAR_PX = 250
-_MIN_CHAT_PX = 410
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
 
 
@@ -242,8 +240,8 @@ class MainWindow(QMainWindow):
         splitter.setStretchFactor(0, 0)
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
-        self.chat.setMinimumWidth(_MIN_CHAT_PX)
-        splitter.setSizes([_SIDEBAR_PX, 1000])
+        self.chat.setMinimumWidth(410)
+        splitter.setSizes([250, 1000])
         self.transfer_bar = TransferBar(self.workspace.files.transfers)
         self.setStatusBar(self.transfer_bar)
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)

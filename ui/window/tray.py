@@ -14,8 +14,6 @@ from ui.kit.menus import add_entry, copy_text
 from ui.kit.theme import current_theme
 from ui.server.server_switch import WINDOW_TITLE, ServerSwitch, pill_of
 
-_SIZE = 22
-
 
 def has_tray() -> bool:
     """Whether this system has a tray."""
@@ -95,6 +93,6 @@ class Tray(QObject):
         waiting = f"{counted(self._waiting, 'conversation')} {need} you, " if self._waiting else ""
         self.icon.setToolTip(f"Fullstop – {waiting}server {word}")
         name = "warning" if self._waiting else "stop-match"
-        picture = icons.icon(name, current_theme().colors.text, _SIZE)
+        picture = icons.icon(name, current_theme().colors.text, 22)
         picture.setIsMask(True)  # macOS tints it for light and dark menu bars
         self.icon.setIcon(picture)

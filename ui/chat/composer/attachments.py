@@ -34,13 +34,10 @@ from ui.records.attachments import Attachment, AttachmentRefused, cut_words
 from ui.records.documents import FileReader, ReadingEnded
 from ui.words import lines_of
 
-_WIDEST_NAME_PX = 220
-_ICON = 15
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
 _WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
-_PAD_PX = 14
 _PICTURE = (
     "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
     "its text."
@@ -227,13 +224,13 @@ class FileChip(QFrame):
 
     def sizeHint(self) -> QSize:
         name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
-        target = min(name, _WIDEST_NAME_PX)
+        target = min(name, 220)
         hint = super().sizeHint()
         return QSize(hint.width() - self.name.sizeHint().width() + target, hint.height())
 
     def _tint(self) -> None:
         theme = current_theme()
-        size = _ICON
+        size = 15
         self._picture.setPixmap(icons.pixmap("report", theme.colors.muted, size))
         self.updateGeometry()
 
@@ -345,7 +342,7 @@ class FilePreview(Popover):
             self.text,
             row(self.remove, STRETCH, self.close_button),
             spacing=8,
-            margins=_PAD_PX,
+            margins=14,
             on=self,
         )
 

@@ -36,11 +36,8 @@ from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_a
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 
-_ARROW = 12
 _FILTERS = ["Presets (*.json)"]
-_MAX_ROWS = 8
 _GAP_PX = 6
-_WIDEST_PX = 380
 _KEYS_OF_LIST = (Qt.Key.Key_Up, Qt.Key.Key_Down)
 _KEYS_OF_CHOICE = (Qt.Key.Key_Tab, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
@@ -83,7 +80,7 @@ class PresetButton(QPushButton):
 
     def _tint(self) -> None:
         theme = current_theme()
-        size = _ARROW
+        size = 12
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("chevron-down", theme.colors.muted, size))
 
@@ -233,10 +230,10 @@ class PresetOffers(QListWidget):
         around = self.parentWidget()
         if around is None:
             return
-        rows = max(1, min(self.count(), _MAX_ROWS))
+        rows = max(1, min(self.count(), 8))
         around_px = self.height() - self.viewport().height()  # the frame and the padding
         height = rows * max(1, self.sizeHintForRow(0)) + around_px
-        width = min(self._composer.width(), _WIDEST_PX)
+        width = min(self._composer.width(), 380)
         corner = self._composer.mapTo(around, QPoint(0, 0))
         self.setGeometry(corner.x(), max(0, corner.y() - height - _GAP_PX), width, height)
 

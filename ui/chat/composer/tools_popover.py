@@ -30,7 +30,6 @@ from ui.tools.toolbox import Toolbox
 
 # The list keeps its height while it is open, so it needs room for tools from the start.
 _MIN_HEIGHT_PX, _MAX_HEIGHT_PX = 220, 340
-_WIDTH_PX = 360
 _INDENT_PX = 24
 # The width of the card's edges and the scroll bar.
 _SIDES_PX = 46
@@ -104,7 +103,7 @@ class ToolsPopover(Popover):
     # -- inside ----------------------------------------------------------------------------
 
     def _move_above(self, above: QPoint, anchor: QWidget) -> None:
-        width = _WIDTH_PX
+        width = 360
         self.setFixedWidth(width)
         column = self._list.layout()
         assert column is not None

@@ -28,8 +28,6 @@ _BUTTONS = {
     WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
     WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
 }
-_MAX_CARDS = 3
-_MAX_PROMPTS = 200
 # A shorter message without files is sent without waiting for its count.
 _SHORT_CHARS = 2_000
 _COUNTING = "Counting the tokens before sending…"
@@ -206,7 +204,7 @@ class QueueCards(QWidget):
             self._cards.removeWidget(card)
             card.hide()
             card.deleteLater()
-        shown = self._messages[:_MAX_CARDS]
+        shown = self._messages[:3]
         self.cards = [QueueCard(message, number) for number, message in enumerate(shown)]
         for number, card in enumerate(self.cards):
             self._cards.addWidget(card)
@@ -398,7 +396,7 @@ class Writing(QObject):
         self._composer.input.setFocus()
 
     def _note_prompt(self, typed: str) -> None:
-        self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-_MAX_PROMPTS:]
+        self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-200:]
 
     def _prompts(self) -> list[str]:
         """Return earlier questions, oldest first: those of other conversations, then this one's."""

@@ -38,7 +38,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 from ui.words import Tone
 
-_TICK_MS = 1000
 _LINE_CHARS = 240
 _CONTINUE = "Ctrl+Shift+Return"
 _NAME_CHARS = 60
@@ -53,7 +52,7 @@ class PromptProgressBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._run: Run | None = None
-        self._ticks = QTimer(self, interval=_TICK_MS)
+        self._ticks = QTimer(self, interval=1000)
         self._ticks.timeout.connect(self._show_progress)
         self._caption = label("", "muted", 0.95)
         self._bar = QProgressBar()

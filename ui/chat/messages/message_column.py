@@ -23,7 +23,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
 
-_ICON_PX = 15
 # A place is noted once the user stays there.
 _READ_MS = 600
 _ABOVE_FOOT_PX = 12
@@ -162,7 +161,7 @@ class JumpButton(QPushButton):
         self.setText(f"\u2009{text}")
         self.setAccessibleName("New text below: jump to the latest" if self.has_news else text)
         self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
-        colors, size = theme.colors, _ICON_PX
+        colors, size = theme.colors, 15
         color = colors.on_accent if self.has_news else colors.muted
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("down", color, size))

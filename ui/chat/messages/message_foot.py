@@ -17,7 +17,6 @@ _GAP = 8
 _PAD = 9
 _ICON = 15
 _ELIDE = Qt.TextElideMode.ElideRight
-_SIZE = 16
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 PINNED = "Pinned: sent with every question. Unpin"
 
@@ -250,7 +249,7 @@ class _ActionButton(IconButton):
     ) -> None:
         self._row = row
         self._is_always_drawn = is_always_drawn
-        super().__init__(icon, accessible_name, size=_SIZE, keys=keys)
+        super().__init__(icon, accessible_name, size=16, keys=keys)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         is_switch = self in (self._row.earlier, self._row.later)

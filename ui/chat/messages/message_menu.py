@@ -47,7 +47,6 @@ _OTHERS = (
 )
 _ENDED_WITHIN_MS = 1_000
 _BROKEN = -1
-_MAX_ERROR_CHARS = 300
 _INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
 _SERVICE = "Check that the system’s speech service is running and has a voice."
 # The text does not depend on the width of the view.
@@ -119,7 +118,7 @@ class Speech(QObject):
             )
             self._end(process)
             if code or status != QProcess.ExitStatus.NormalExit:
-                cause = f"{program} says: {error_output[:_MAX_ERROR_CHARS]}" if error_output else ""
+                cause = f"{program} says: {error_output[:300]}" if error_output else ""
                 why = f"{program} could not read the text aloud."
                 self.failed.emit(why, cause or f"{program} ended with code {code}. {_SERVICE}")
 

@@ -21,19 +21,15 @@ from ui.records.runs import Run
 _CHARS_A_LINE = 88
 # The height around the text: the edge of a bubble; the line below an answer.
 _QUESTION_PX, _ANSWER_PX = 22, 54
-_WIDEST_PX = 760
 _MIN_SIDE_PX = 26
 _ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
-_MARKED_MS = 1600
 # A view needs a round of layouts for each level of widgets whose height follows from their width.
 _MAX_ROUNDS = 8
 # In heights of the screen: views nearer than this are created, and views beyond are dropped.
 _MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
-_NEAR_END_PX = 12
 # A reader nearer to the end than this sees the last lines.
 _END_SEEN_PX = 80
 _ABOVE_TARGET_PX = 40
-_ARRIVING_MS = 500
 
 
 class MessageSlot:
@@ -109,7 +105,7 @@ class MessageList(QWidget):
         self._side_px = _MIN_SIDE_PX
         self._inner_px = 0
         self._visible_px = 0
-        self._unmarking = QTimer(self, singleShot=True, interval=_MARKED_MS)
+        self._unmarking = QTimer(self, singleShot=True, interval=1600)
         self._unmarking.timeout.connect(lambda: self.mark(None))
         current_theme().changed.connect(self._zoom)
 
@@ -177,7 +173,7 @@ class MessageList(QWidget):
     def fit(self, width: int, height: int, bar_px: int = 0) -> None:
         """Center the slots in the visible part of the column, no wider than is readable."""
         available_px = width + bar_px
-        self._inner_px = min(_WIDEST_PX, max(0, available_px - 2 * _MIN_SIDE_PX))
+        self._inner_px = min(760, max(0, available_px - 2 * _MIN_SIDE_PX))
         # Where the room has an odd pixel, it is at the left, as beside the message field.
         self._side_px = max(_MIN_SIDE_PX, (available_px - self._inner_px + 1) // 2)
         self._visible_px = height
@@ -372,7 +368,7 @@ class ScrollAnchor(QObject):
         self._is_scrolling = False
         # Where the column has to be scrolled to, as long as heights are not settled.
         self._target: Callable[[], int] | None = None
-        self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
+        self._arriving = QTimer(self, singleShot=True, interval=500)
         self._arriving.timeout.connect(self.release)
         self._bar = area.verticalScrollBar()
         self._bar.valueChanged.connect(self._on_scroll)
@@ -468,7 +464,7 @@ class ScrollAnchor(QObject):
         """Follow a reader who scrolls."""
         if not self._is_scrolling and not self._stack.is_changing:
             self.release()
-            self._is_at_end = value >= self._bar.maximum() - _NEAR_END_PX
+            self._is_at_end = value >= self._bar.maximum() - 12
             self.moved.emit()
 
     def _keep_anchor(self, top: int) -> None:

@@ -26,7 +26,6 @@ from ui.records.runs import LeftOut
 
 _PAD_X, _PAD_Y = 15, 10
 _GAP_PX = 8
-_MIN_PX = 100
 
 
 class PromptLine(QWidget):
@@ -160,7 +159,7 @@ class PlainBubble(QWidget):
 
     def _fit(self) -> None:
         available = self.width() - self._beside.sizeHint().width() - _GAP_PX
-        limit = max(_MIN_PX, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
+        limit = max(100, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
         widths = [_text_px(self.text_view)]
         for file in self.files:
             widths.append(file.chip.sizeHint().width())

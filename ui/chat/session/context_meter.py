@@ -20,7 +20,6 @@ from ui.records.runs import LeftOut
 
 # The engine's thread counts, a moment after the last key and not while it answers.
 
-_COUNTED_AFTER_MS = 250
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A
 # word that is cut may count as one token more.
 _PART_CHARS = 100_000
@@ -85,7 +84,7 @@ class ContextMeter(QObject):
         self._ask: Callable[[], Counted | None] = lambda: None
         # A file is counted once, however often the typed text changes.
         self._files: dict[tuple[str, Attachment], int] = {}
-        self._timer = QTimer(self, singleShot=True, interval=_COUNTED_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=250)
         self._timer.timeout.connect(self._begin)
 
     def watch(self, ask: Callable[[], Counted | None]) -> None:

@@ -24,7 +24,6 @@ from ui.records.store import (
     words_of,
 )
 
-_WAIT_MS = 60
 # How many hits of a conversation are shown before the user wants more of them.
 _MAX_OF_ONE = 3
 _ROLES = {
@@ -92,7 +91,7 @@ class Search(QAbstractListModel):
         self.query = ""
         self.filter = EVERYWHERE
         self.is_searching = False
-        self._wait = QTimer(self, singleShot=True, interval=_WAIT_MS)
+        self._wait = QTimer(self, singleShot=True, interval=60)
         self._wait.timeout.connect(self._begin)
 
     @property

@@ -15,7 +15,6 @@ from ui.records.conversations import Conversation, plain_words, title_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
-_MAX_TOKENS = 24
 _MAX_WORDS, _MAX_CHARS = 8, 60
 _READ_CHARS = 1_200
 _LABEL = re.compile(r"^(?:title|titel|titre|título)\s*[:：]\s*", re.IGNORECASE)
@@ -81,7 +80,7 @@ class Titles(QObject):
             f"User: {questions.typed[:_READ_CHARS].strip() or first_title(questions)}\n\n"
             f"Assistant: {run.text[:_READ_CHARS].strip()}"
         )
-        request = background_request(question, info, _MAX_TOKENS)
+        request = background_request(question, info, 24)
         text, finished = await answer_text(self._engine, request)
         return "" if finished.stop.kind is not StopKind.EOS else written_title(text)
 

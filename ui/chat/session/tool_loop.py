@@ -32,8 +32,6 @@ from ui.records.tool_servers import (
 )
 from ui.tools.toolbox import Toolbox
 
-_UPDATE_INTERVAL_S = 0.5
-_MAX_NAMES_CHARS = 400
 _log = logging.getLogger(__name__)
 
 
@@ -206,7 +204,7 @@ class ToolLoop(QObject):
             if server.name in self._conversation.tools.servers
             and server.stage is ServerStage.FAILED
         ]
-        names = ", ".join(known)[:_MAX_NAMES_CHARS] or "none"
+        names = ", ".join(known)[:400] or "none"
         return " ".join(failed) or (f"There is no tool called {name[:80]}. The tools are: {names}.")
 
     async def _decision(self, run: Run, call: ToolCall, tool: ToolInfo) -> Decision:
@@ -263,7 +261,7 @@ class ToolLoop(QObject):
             )
         )
         try:
-            while not (await asyncio.wait({calling}, timeout=_UPDATE_INTERVAL_S))[0]:
+            while not (await asyncio.wait({calling}, timeout=0.5))[0]:
                 update(running_s=time.monotonic() - started_s)
                 self.changed.emit(run)
             answer = calling.result()

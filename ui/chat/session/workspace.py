@@ -40,8 +40,6 @@ from ui.records.tool_choice import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 
-_SAVE_DRAFT_MS = 400
-
 
 class Workspace(QObject):
     """The state behind the main window.
@@ -86,7 +84,7 @@ class Workspace(QObject):
         self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
         self.recovery = Recovery(store, self.files.transfers, self)
         self._edited: Conversation | None = None  # with a draft that is not saved yet
-        self._save_draft = QTimer(self, singleShot=True, interval=_SAVE_DRAFT_MS)
+        self._save_draft = QTimer(self, singleShot=True, interval=400)
         self._save_draft.timeout.connect(self.save_draft)
         self.in_memory = OpenConversations(self.context, self.conversations, self)
         self.titles = Titles(engine, self.in_memory, self.conversations, self.models, self)
