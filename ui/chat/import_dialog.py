@@ -23,7 +23,6 @@ from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation
 
 _WIDTH_PX, _LIST_PX = 480, 220
-_MAX_DAMAGED = 5
 Take = Callable[[Sequence[ListedConversation], str], object]
 
 
@@ -51,7 +50,6 @@ class CheckedConversations(QAbstractListModel):
             self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
 
     def checked(self) -> list[ListedConversation]:
-        """Return the checked conversations."""
         return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
 
     @property
@@ -111,7 +109,7 @@ class ImportDialog(QDialog):
         self.copies.setVisible(bool(preview.here))
         self.folder = QCheckBox(f"Import into folder “{contents.program}”")
         self.folder.setVisible(contents.program != OURS)
-        self.damage = label(_damage(contents.damaged), "fault", 0.95, is_wrapped=True)
+        self.damage = label(contents.damage_sentence, "fault", 0.95, is_wrapped=True)
         self.damage.setVisible(bool(contents.damaged))
         self.left_out = label(contents.left_out_sentence, "muted", 0.95, is_wrapped=True)
         self.left_out.setVisible(bool(contents.left_out_sentence))
@@ -195,15 +193,3 @@ def _summary(preview: ImportPreview) -> str:
         is_one = here == 1
         text += f" {here:,} of them {'is' if is_one else 'are'} here already."
     return text
-
-
-def _damage(damaged: Sequence[str]) -> str:
-    """Return the parts that cannot be read as a list, the first few by name."""
-    if not damaged:
-        return ""
-    verb = "is" if len(damaged) == 1 else "are"
-    lines = [f"{counted(len(damaged), 'part')} {verb} damaged and left out:"]
-    lines += [f"• {part}" for part in damaged[:_MAX_DAMAGED]]
-    if (more := len(damaged) - _MAX_DAMAGED) > 0:
-        lines.append(f"• and {counted(more, 'more part')}")
-    return "\n".join(lines)

@@ -190,7 +190,6 @@ class Downloads(QObject):
         return next((item for item in items if item.stage != "done"), None)
 
     def is_running(self, repository: str) -> bool:
-        """Whether a repository is being downloaded."""
         return any(item.repository == repository and item.stage == "running" for item in self.items)
 
     def forget_all(self, repository: str) -> None:
@@ -199,7 +198,6 @@ class Downloads(QObject):
             self.forget(item)
 
     def cancel_all(self) -> None:
-        """Cancel all running downloads."""
         for item in self.items:
             item.cancel()
 

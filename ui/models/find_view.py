@@ -195,7 +195,6 @@ class _OfferDelegate(RowDelegate):
         self._offers = view.offers
 
     def content(self, index: Index) -> RowContent | None:
-        """Return the content of a row."""
         offer = index.data(_OFFER)
         if not isinstance(offer, HubResult):
             return None

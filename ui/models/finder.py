@@ -384,7 +384,6 @@ class Finder(QObject):
         self.cards.try_again()
 
     def cancel(self) -> None:
-        """Cancel the search."""
         if self.stage == "asking":
             self._hub.gives_up.set()
             self._fail("The search was cancelled.")

@@ -126,7 +126,6 @@ class ModelLibrary(QObject):
         self.refresh()
 
     def in_folder(self, folder: Path) -> list[FoundModel]:
-        """Return the models that are in an added folder."""
         return [
             model.found
             for model in self.local
@@ -172,7 +171,6 @@ class ModelLibrary(QObject):
         return (info is not None and info.path == folder) or folder in self.models.loaded_folders()
 
     def is_loading(self, model: FoundModel) -> bool:
-        """Whether a model is being loaded."""
         return self.models.stage == "loading" and self.models.is_at(model.folder)
 
     def is_in_use(self, folder: Path) -> bool:

@@ -199,7 +199,6 @@ class Models(QObject):
         return status.running + status.waiting
 
     def loaded_folders(self) -> set[Path]:
-        """Return the folders of the models that are in memory."""
         if self.may_be_several:
             return {model.folder for model in self.in_memory}
         info = self.info

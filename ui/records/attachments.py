@@ -54,7 +54,6 @@ class PageRange:
     total: int
 
     def __str__(self) -> str:
-        """Return the range in words."""
         if self.first == self.last:
             return f"page {self.first} of {self.total}"
         return f"pages {self.first}–{self.last} of {self.total}"
@@ -84,7 +83,6 @@ class Attachment:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is a sound recording."""
         return self.kept_file.rpartition(".")[2] in _SOUND_KINDS
 
     def with_pages(self, first: int, last: int) -> "Attachment":

@@ -39,7 +39,6 @@ class ChosenModel:
 
     @staticmethod
     def of(folder: Path) -> "ChosenModel":
-        """Return the choice of the model in a folder."""
         return ChosenModel(model_name(folder), folder.resolve())
 
 

@@ -143,8 +143,6 @@ MOST_TEXT_BYTES = 1_000_000
 MOST_DOCUMENT_BYTES = 100_000_000
 MOST_PAGES = 2_000
 MOST_CHARS = 4_000_000
-# The process computes for about half a second at most before each answer.
-_MOST_ANSWERS = 200
 _PAGES_AT_ONCE = 100
 _PATIENCE_S = 120.0
 _MOST_CPU_S = 20.0
@@ -271,7 +269,7 @@ class FileReader:
         """Return the texts of the pages, the number of all pages, and remarks on those left out."""
         pages: list[str] = []
         total, chars, most = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
-        for _ in range(_MOST_ANSWERS):
+        while True:
             try:
                 answer = self._ask(kind, len(pages), most)
             except HelperDied as death:
@@ -302,7 +300,6 @@ class FileReader:
             self._on_page(len(pages), total)
             if len(pages) >= total:
                 return pages, total, []
-        return pages, total, [_only(pages, total, "the others take too long to read")]
 
     def _ask(self, kind: Kind, first: int, most: int) -> dict[str, Any]:
         question = {

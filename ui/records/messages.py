@@ -79,7 +79,6 @@ class ConversationMessage:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the message is complete."""
         return self.run is None or (self.run.is_over and not self.run.is_calling)
 
 
@@ -196,7 +195,6 @@ class MessageTree:
         return copied_below(shown[shown.index(message) + 1 :], parent)
 
     def path_to(self, message: ConversationMessage | None) -> list[ConversationMessage]:
-        """Return the messages from the first one to this one."""
         path: list[ConversationMessage] = []
         while message is not None:
             path.append(message)

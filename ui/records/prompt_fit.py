@@ -153,7 +153,6 @@ class _Fitting:
         self._last = len(exchanges(sent)) - 1
 
     async def fit(self, left_out: LeftOut | None) -> PromptFit:
-        """Return the prompt."""
         context, room = self._counts.context, int(self._counts.context * _FULL)
         must, is_least = await self._size(self._last)
         if must > room or is_least:

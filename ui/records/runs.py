@@ -232,7 +232,6 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
         return self.state in _OVER
 
     @property

@@ -27,7 +27,6 @@ class Toolbox(QObject):
 
     @property
     def servers(self) -> tuple[ServerState, ...]:
-        """All servers in their present state."""
         return self.host.servers
 
     @property
@@ -45,7 +44,6 @@ class Toolbox(QObject):
         return engine_tools(enabled_tools(self.servers, conversation.tools))
 
     def is_in_new_conversations(self, server: str) -> bool:
-        """Return whether new conversations use the tools of a server."""
         return server in self._preferences.now.tools.in_new_conversations
 
     def use_in_new_conversations(self, server: str, is_on: bool) -> None:

@@ -102,7 +102,6 @@ class ConversationImports(QObject):
     # -- inside ----------------------------------------------------------------------------
 
     def _list(self, arrived: list[Conversation]) -> None:
-        """Add saved conversations to the list."""
         self._conversations.add(*arrived)
         arrived.clear()
         self.grown.emit()

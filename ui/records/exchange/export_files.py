@@ -102,7 +102,6 @@ class ExportFiles:
         return json_value(_joined(self.text(name), MAX_ITEM_BYTES))
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield a file in pieces."""
         if self.archive is None:
             with open_regular(self.folder / name) as file:
                 while piece := file.read(_PIECE_BYTES):

@@ -18,7 +18,6 @@ Everything is read as a stream: one conversation at a time, each with a limit.
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -47,14 +46,10 @@ from ui.records.exchange.lm_studio import (
 )
 from ui.records.exchange.pictures import ArchivedPictures
 
-# More than any person has, but few enough to show.
-MAX_CONVERSATIONS = 50_000
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
 # LM Studio's folders.
 _CHATS, _SENT = "conversations", "user-files"
-# Deeper than LM Studio's folders are nested, and more files than an export has.
-_MAX_DEPTH, _MAX_BESIDE = 16, 50_000
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
@@ -104,12 +99,8 @@ class ExportReading:
         self._want_pictures_of(count)
         for _ in self._steps():
             read, contents.conversations = contents.conversations, []
-            for conversation in read:
-                count += 1
-                if count > MAX_CONVERSATIONS:
-                    contents.left_out["more conversation"] += 1
-                else:
-                    yield conversation
+            yield from read
+            count += len(read)
             self._want_pictures_of(count)
         if not contents.program:
             raise DamagedFile(_UNKNOWN)
@@ -162,11 +153,11 @@ def _files_beside(path: Path) -> list[str]:
     if _is_list(path.name) and path.is_file():
         folders = [path.parent, *(entry for entry in _entries(path.parent) if entry.is_dir())]
     if path.is_dir() or path.name.endswith(SUFFIX):
-        above = [folder for folder in (path, *path.parents)[:_MAX_DEPTH] if folder.name == _CHATS]
+        above = [folder for folder in (path, *path.parents) if folder.name == _CHATS]
         sent = [folder.with_name(_SENT) for folder in above[:1]]
         folders += [folder for folder in sent if not folder.is_symlink()]
     files = (entry for folder in folders for entry in _entries(folder) if entry.is_file())
-    return [str(file.absolute()) for file in islice(files, _MAX_BESIDE)]
+    return [str(file.absolute()) for file in files]
 
 
 def _entries(folder: Path) -> Iterator[Path]:

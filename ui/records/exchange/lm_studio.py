@@ -215,7 +215,6 @@ class _Answer:
         self._contents = contents
 
     def take_step(self, step: Fields) -> None:
-        """Add one step of an answer."""
         began = text_field(step, "stepIdentifier").partition("-")[0]  # a time, and a random number
         if began.isdigit() and not self.when:
             self.when = seconds(int(began))

@@ -53,7 +53,6 @@ class Reason:
     error: str = ""
 
     def end(self, text: str) -> Finished:
-        """Return the end of an answer with this text."""
         stop = StopInfo(self.kind, self.value, text_offset=len(text))
         return Finished(stop, Usage(0, 0, 0), Timing(), error=self.error or None)
 
