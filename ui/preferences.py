@@ -34,11 +34,9 @@ KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
 SERVER_WINDOW, MODELS_WINDOW = "the Local Server window", "the Models window"
 TOOLS_WINDOW = "the Tool Servers window"
 
-
 T = TypeVar("T")
 
 _KEY = "setting"
-
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
 KeyLocation = Literal["none", "keychain", "file"]

@@ -39,7 +39,6 @@ from engine.files.causes import os_cause
 
 TRACES_DELETED = "Answers stay, but their tokens can no longer be shown, saved or replayed."
 
-
 # The names of a request's fields in the window.
 _NAMES = {
     "max_tokens": "the longest answer",

@@ -64,12 +64,7 @@ class LocalServer:
         return self._url
 
     async def apply(self) -> str:
-        """Serve with the preferences and the key of now; running answers go on.
-
-        Raises:
-            AddressRefused: The server goes on at its earlier address.
-            OSError: It cannot serve with these settings.
-        """
+        """Serve with the preferences and the key of now; running answers continue."""
         thread = self._thread
         if thread is None:
             raise OSError("The server is off.")
@@ -126,11 +121,7 @@ class LocalServer:
         return address
 
     async def _config(self) -> ServerConfig:
-        """Return what the preferences want of the server.
-
-        Raises:
-            OSError: It cannot be; the message says why.
-        """
+        """Return the configuration that the preferences ask for; ``OSError`` if it cannot be."""
         preferences = self._preferences()
         needs_key = preferences.is_on_network or preferences.is_key_required
         key = await self._ask_for_key() if needs_key else None

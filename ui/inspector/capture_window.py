@@ -55,7 +55,6 @@ _DIALECTS = {WireDialect.CHAT: "Chat Completions"}
 _LABELS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
-
 # A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
 SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000

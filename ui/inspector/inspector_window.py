@@ -61,7 +61,6 @@ _LEVELS = (
 )
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 
-
 _Kind = TypeVar("_Kind", bound=InspectorTab)
 _NO_TOKENS = "The tokens of this run were not recorded."
 _HINT = "Point at a token, or use the arrow keys, to see its details."

@@ -78,7 +78,6 @@ _GROUPS = {
     "held": ("Passed", (CheckOutcome.HELD,)),
 }
 
-
 # What an empty list says: before a probe, during one, and where nothing is of its group.
 _HINTS = {
     "idle": "Enter a server address and click Probe. Each check appears here as it ends, "
@@ -91,7 +90,6 @@ _NONE_OF = {
     "silent": "Every check that has ended is judged.",
     "held": "No check has passed.",
 }
-
 
 _OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]

@@ -27,7 +27,6 @@ from ui.words import describe_error
 
 MAX_TOKENS = 20_000
 
-
 _MISSES = {
     CacheMiss.NOTHING_STORED: "no earlier prompt was stored",
     CacheMiss.OTHER_BEGINNING: "the stored prompts begin with other tokens",
@@ -38,7 +37,6 @@ _MISSES = {
     CacheMiss.ON_DISK: "the rest was on disk, and was not read from there",
     CacheMiss.SCORED: "the model had to read these tokens to score them",
 }
-
 
 # A text view lays this much out within a frame.
 MAX_SHOWN_CHARS = 300_000

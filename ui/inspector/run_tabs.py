@@ -35,7 +35,6 @@ from ui.words import draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
 
-
 _BAR_PERCENT = 99
 _AROUND_CHARS = 160
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")

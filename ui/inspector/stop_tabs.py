@@ -47,7 +47,6 @@ from ui.stops.stop_list_editor import StopListEditor
 MAX_MISSES = 20
 _AROUND_CHARS = 24
 
-
 MAX_SHOWN_CHARS = 20_000
 _REPLAYING = "Replaying the run…"
 LIKELY = 0.2

@@ -31,7 +31,6 @@ from ui.words import ORIGIN_DESCRIPTIONS
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 
-
 _LINES = QTextCharFormat.UnderlineStyle
 
 

@@ -10,7 +10,6 @@ from ui.words import Tone
 
 ThemeMode = Literal["system", "light", "dark"]
 
-
 _INKS_ON_WHITE: dict[str, Any] = {
     "accent_soft": "#8379ea",
     "match": "#0d0760",

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLabel, Q
 
 _PROGRAM = "Fullstop"
 
-
 _ALL_FILES = "All files (*)"
 _LAST_FOLDER = "last_chosen_folder"
 _NAMES = {"darwin": "Finder", "win32": "Explorer"}
@@ -35,7 +34,9 @@ def show_message(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
     """Show a message that needs no answer."""
-    return _open_box(_box(parent, text, detail, title))
+    box = _box(parent, text, detail, title)
+    box.open()
+    return box
 
 
 def show_error(
@@ -44,7 +45,8 @@ def show_error(
     """Show an error."""
     box = _box(parent, text, detail, title)
     box.setIcon(QMessageBox.Icon.Warning)
-    return _open_box(box)
+    box.open()
+    return box
 
 
 def confirm(
@@ -71,7 +73,8 @@ def confirm(
         button.clicked.connect(lambda _=False, act=answer.act: act())
         if position == 0 and not prefers_cancel:
             box.setDefaultButton(button)
-    return _open_box(box)
+    box.open()
+    return box
 
 
 def prompt_text(
@@ -129,11 +132,6 @@ def _box(parent: QWidget, text: str, detail: str, title: str) -> QMessageBox:
     box.setText(text)
     box.setInformativeText(detail)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    return box
-
-
-def _open_box(box: QMessageBox) -> QMessageBox:
-    box.open()
     return box
 
 

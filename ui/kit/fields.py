@@ -36,7 +36,6 @@ _HARMLESS = (
 # On a Mac, Option types letters; elsewhere Alt opens menus.
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
-
 _MAX_LINES = 10
 _ICON_PX = 16
 # A longer text that is pasted would fill the field with what no user reads there.

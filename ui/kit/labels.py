@@ -26,7 +26,6 @@ _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
 _PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
-
 _LONGEST_TOOL_TIP = 1_000
 _ICON = 14
 _PAD = 9

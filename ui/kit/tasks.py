@@ -11,7 +11,6 @@ from engine.files.safe_files import read_bounded, write_whole
 
 _log = logging.getLogger(__name__)
 
-
 # Every unfinished task, with the object that started it: asyncio itself keeps only weak references.
 _open: dict[asyncio.Task[None], object] = {}
 

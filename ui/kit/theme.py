@@ -19,7 +19,6 @@ from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 
 HEAD_PX = 52  # the height of the three columns' heads
 
-
 _SHEET = """
 * { outline: none; }
 QWidget { color: $text; }

@@ -38,7 +38,6 @@ _WHOLE = (
     QTextBrowser,
 )
 
-
 _GAP_PX = 8
 
 

@@ -38,7 +38,6 @@ INTERVAL_MS = 250
 STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 
-
 _ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
 _TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
 _SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)

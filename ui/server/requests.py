@@ -24,7 +24,6 @@ MAX_BYTES = 24 * 1024 * 1024
 
 Headers = tuple[tuple[str, str], ...]
 
-
 # Programs that call themselves otherwise than they are known.
 _KNOWN_AS = {
     "claude-cli": "claude-code",

@@ -23,7 +23,6 @@ _log = logging.getLogger(__name__)
 
 ServerStage = Literal["off", "starting", "on", "stopping", "failed"]
 
-
 WINDOW_TITLE = "Local Server"
 
 

@@ -16,7 +16,6 @@ from ui.words import unescaped
 
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
-
 Show = Callable[[Sequence[StopEntry], int], None]
 MAX_BYTES = 1_000_000
 

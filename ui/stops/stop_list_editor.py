@@ -55,7 +55,6 @@ _SCOPE_ICONS = {
     StopScope.ALL: "tool",
 }
 
-
 _ROW_PX = 34
 _WIDTHS_PX = {
     StopColumn.ENABLED: 30,

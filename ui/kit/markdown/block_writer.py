@@ -36,7 +36,6 @@ from ui.kit.markdown.style import Decoration, MarkdownStyle, Runs, highlighted_l
 _QUOTE_PX = 18
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
 
-
 TAB_CHARS = 4
 # What the languages of changes are called.
 DIFFS = ("diff", "patch", "udiff")
@@ -116,7 +115,8 @@ class BlockWriter:
         form.setTopMargin(self.top_margin(top_px))
         form.setLineHeight(line_percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if self.mark is not None:
-            width = self.style.em if self.mark.is_done is not None else self._width(self.mark.text)
+            is_box = self.mark.is_done is not None
+            width = self.style.em if is_box else self.style.width(self.mark.text)
             # The mark is left of its item's text, also if that begins with a quote.
             hang = width + self.style.em * 0.5 + self.indent_px - self.mark.text_px
             form.setTextIndent(-hang)
@@ -217,9 +217,6 @@ class BlockWriter:
         else:
             self.inline.write_box(mark.is_done)
             self.cursor.insertText(gap, form)
-
-    def _width(self, text: str) -> float:
-        return self.style.width(text)
 
 
 def is_right_to_left(text: str) -> bool:

@@ -45,7 +45,6 @@ from engine.files.safe_files import read_bounded
 
 _log = logging.getLogger(__name__)
 
-
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.

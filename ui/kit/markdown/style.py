@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Runs = tuple[tuple[str, str | None], ...]
 
-
 _NUMBER = "999"
 
 

@@ -34,7 +34,6 @@ from ui.kit.theme import current_theme
 
 _log = logging.getLogger(__name__)
 
-
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
 # More of a text than this is rendered piece by piece, with other events in between.
