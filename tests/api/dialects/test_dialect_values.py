@@ -2,80 +2,18 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from api.dialects.shared.dialect import AnswerRoute, Dialect, Head
+from api.dialects.shared.dialect import Dialect
 from api.server import openapi
 from api.server.routes import DIALECTS, ROUTES
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from engine import (
-    Event,
-    Finished,
-    GenerationRequest,
-    Message,
-    PromptProgress,
-    StopInfo,
-    StopKind,
-    TextDelta,
-    Timing,
-    Usage,
-)
-
-HEAD = Head("1", 1, "m", "req_1")
-ASKED = GenerationRequest(messages=(Message("user", "Hi"),), max_tokens=5)
-VALUES: dict[StopKind, str | int] = {StopKind.STOP_STRING: "END", StopKind.STOP_TOKEN: 21}
-NORMAL = [kind for kind in StopKind if kind not in (StopKind.ERROR, StopKind.CANCELLED)]
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-
-
-def params_of(dialect: Dialect) -> tuple[AnswerRoute[Any], Any]:
-    """Return the parameters of a dialect: its first route, and a request for it."""
-    route = dialect.answers[0]
-    return route, route.request.model_validate(dialect.request_body(ASKED, "m", "Hi"))
-
-
-def ended(kind: StopKind) -> Finished:
-    return Finished(
-        StopInfo(kind, VALUES.get(kind)), Usage(3, 0, 2, 0), Timing(), error="the device was lost"
-    )
-
-
-def sent(dialect: Dialect, kind: StopKind) -> Iterator[str]:
-    route, params = params_of(dialect)
-    encoder = route.encoder(params, HEAD)
-    batches: list[list[Event]] = [[PromptProgress(3, 3, 0)], [TextDelta("Ho")], [ended(kind)]]
-    for batch in batches:
-        yield from (frame.frame() for frame in encoder.encode(batch))
-
-
-@each_dialect
-@pytest.mark.parametrize("kind", NORMAL)
-def test_every_normal_end_can_be_written_whole_and_streamed(
-    dialect: Dialect, kind: StopKind
-) -> None:
-    route, params = params_of(dialect)
-    whole = route.write_whole([([TextDelta("Ho")], ended(kind))], params, HEAD)
-
-    assert "Ho" in json_text(whole)
-    assert any("Ho" in frame for frame in sent(dialect, kind))
-
-
-@each_dialect
-@pytest.mark.parametrize("kind", [StopKind.ERROR, StopKind.CANCELLED])
-def test_a_failure_is_reported_in_the_stream_and_closes_it(
-    dialect: Dialect, kind: StopKind
-) -> None:
-    route, params = params_of(dialect)
-    encoder = route.encoder(params, HEAD)
-    frames = encoder.encode([TextDelta("Ho"), ended(kind)])
-
-    assert encoder.failure is not None
-    assert any(encoder.failure.message in frame.frame() for frame in frames)
 
 
 @each_dialect

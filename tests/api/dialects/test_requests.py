@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from engine.stopping.rules import StopScope
 from engine.values.request import Effort, OutputConstraint, Tool, ToolChoice, TraceLevel
 from engine.values.tokens import PromptScoring
 from tests.api.dialects.asking import (
@@ -26,61 +25,6 @@ WITH_TOOLS = pytest.mark.parametrize("api", TOOLS)
 
 
 # -- sampling and stops ------------------------------------------------------------------------
-
-SAMPLED = {
-    "temperature": 0.5, "top_p": 0.9, "top_k": 20, "min_p": 0.1, "seed": 7,
-    "repetition_penalty": 1.1, "presence_penalty": 0.2, "frequency_penalty": 0.1,
-}  # fmt: skip
-STOPPED = {"stop_token_ids": [5, 5, 6], "ignore_eos": True}
-# For each API: a request with all its parameters, and those of ``SAMPLED`` that it has.
-PARAMETERS: dict[str, tuple[dict[str, Any], set[str]]] = {
-    "chat": (
-        SAMPLED
-        | STOPPED
-        | {"logit_bias": {"21": -100}, "min_tokens": 3, "include_stop_str_in_output": True},
-        set(SAMPLED),
-    ),
-    "messages": (
-        SAMPLED | {"fullstop": {"stop_scope": "all"}},
-        set(SAMPLED),
-    ),
-    "generate": (
-        {"sampling_params": SAMPLED | STOPPED | {"min_new_tokens": 3, "no_stop_trim": True}},
-        set(SAMPLED),
-    ),
-    "ollama_chat": (
-        {
-            "options": {
-                **{
-                    name: SAMPLED[name]
-                    for name in ("temperature", "top_p", "top_k", "min_p", "seed")
-                },
-                "repeat_penalty": 1.1,
-                "num_ctx": 8192,
-                "num_gpu": 1,
-            }
-        },
-        set(SAMPLED) - {"presence_penalty", "frequency_penalty"},
-    ),
-}
-
-
-@pytest.mark.parametrize("api", PARAMETERS)
-def test_sampling_and_stops_arrive_as_they_were_sent(api: str) -> None:
-    fields, known = PARAMETERS[api]
-    found = request(api, **fields)
-
-    assert {name: getattr(found.sampling, name) for name in known} == {
-        name: SAMPLED[name] for name in known
-    }
-    if api in ("chat", "generate"):
-        stops = found.stops
-        assert (stops.token_ids, stops.ignore_eos, stops.min_tokens) == ((5, 6), True, 3)
-        assert stops.include_stop
-    if api == "chat":
-        assert found.sampling.logit_bias == ((21, -100.0),)
-    if api == "messages":
-        assert found.stops.scope is StopScope.ALL
 
 
 @pytest.mark.parametrize(

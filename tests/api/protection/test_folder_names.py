@@ -40,42 +40,18 @@ def _config(folder: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_bytes()), **values}))
 
 
-def _cut(folder: Path) -> None:
-    (weights,) = folder.glob("*.safetensors")
-    weights.write_bytes(weights.read_bytes()[:-1])
-
-
-def _file_for_a_folder(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.write_text("")
-
-
-def _folder_for_a_file(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    (folder / "config.json").mkdir()
-
-
 INDEX = "model.safetensors.index.json"
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "gone": shutil.rmtree,
-    "a-file": _file_for_a_folder,
     "no-config": lambda folder: (folder / "config.json").unlink(),
-    "folder-config": _folder_for_a_file,
     "broken-config": lambda folder: (folder / "config.json").write_text("{"),
-    "listed-config": lambda folder: (folder / "config.json").write_text("[]"),
     "no-weights": lambda folder: [one.unlink() for one in folder.glob("*.safetensors")],
-    "short-weights": _cut,
     "broken-weights": lambda folder: [
         one.write_bytes(b"\x02" + bytes(7) + b"{]") for one in folder.glob("*.safetensors")
     ],
-    "missing-weights": lambda folder: (folder / INDEX).write_text('{"weight_map": {"a": "b"}}'),
     "broken-index": lambda folder: (folder / INDEX).write_text('{"weight_map": [1]}'),
     "other-shapes": lambda folder: _config(folder, hidden_size=8),
-    "no-tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
     "broken-tokenizer": lambda folder: (folder / "tokenizer.json").write_text("{}"),
-    "broken-tokenizer-config": lambda folder: (folder / "tokenizer_config.json").write_text("["),
-    "broken-generation": lambda folder: (folder / "generation_config.json").write_text("["),
-    "no-kind": lambda folder: _config(folder, model_type=None),
     "unknown-kind": lambda folder: _config(folder, model_type="unheard_of"),
     "own-code": lambda folder: _config(folder, model_file="mine.py"),
 }

@@ -1,17 +1,9 @@
-from typing import Any
-
 import pytest
 
 from api.dialects.anthropic.dialect import error_to_wire as messages_error
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from engine.errors import (
-    EngineClosed,
     InvalidRequest,
-    MemoryShort,
-    ModelLoadFailed,
-    NoModel,
-    QueueFull,
-    UnknownModel,
 )
 
 
@@ -64,21 +56,3 @@ def test_the_engines_names_of_fields_become_those_of_the_client(
     names = {"stops.token_ids": "stop_token_ids"}
 
     assert from_engine(InvalidRequest(field, "is wrong"), names).field == path
-
-
-@pytest.mark.parametrize(
-    ("refusal", "kind"),
-    [
-        (NoModel(), ErrorKind.NO_MODEL),
-        (QueueFull(3), ErrorKind.RATE_LIMITED),
-        (MemoryShort("2.0 GB", "1.0 GB"), ErrorKind.OVERLOADED),
-        (EngineClosed(), ErrorKind.UNAVAILABLE),
-        (ModelLoadFailed("no such folder"), ErrorKind.INTERNAL),
-        (UnknownModel("gpt-4o", ["gpt-oss-20b"]), ErrorKind.NOT_FOUND),
-    ],
-)
-def test_each_refusal_of_the_engine_has_its_kind_of_error(refusal: Any, kind: ErrorKind) -> None:
-    error = from_engine(refusal, {})
-
-    assert error.kind is kind
-    assert error.message

@@ -139,36 +139,6 @@ def test_the_counted_tokens_of_an_input_include_the_earlier_conversation(
     assert reply.json == {"object": "response.input_tokens", "input_tokens": alone.input_tokens}
 
 
-FOREIGN = [
-    ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, []),
-    (
-        {"type": "program", "id": "p_1", "call_id": "c", "code": "1", "fingerprint": "x"},
-        [("assistant", "1\n\n")],
-    ),
-    (
-        {"type": "program_output", "id": "p_2", "call_id": "c", "result": "1"},
-        [("assistant", "1\n\n")],
-    ),
-    ({"type": "compaction", "encrypted_content": "x"}, []),
-    (
-        {"type": "mcp_call", "id": "c", "name": "find", "arguments": "{}", "output": "here"},
-        [("assistant", ""), ("tool", "here")],
-    ),
-    (
-        {"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"]}},
-        [("assistant", "")],
-    ),
-]
-
-
-@pytest.mark.parametrize(("item", "turns"), FOREIGN, ids=[item["type"] for item, _ in FOREIGN])
-def test_items_of_unknown_tools_are_accepted(
-    site: Any, asked: list[Any], item: dict[str, Any], turns: Any
-) -> None:
-    ask(site, input=[{"role": "user", "content": "Hi"}, item, {"role": "user", "content": "On"}])
-    assert said(asked[0])[1:-1] == turns
-
-
 @pytest.mark.parametrize("other", [None, "another key"])
 def test_the_responses_of_one_key_are_not_there_for_others(site: Any, other: str | None) -> None:
     mine = {"Authorization": "Bearer my key"}
