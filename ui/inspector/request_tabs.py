@@ -122,7 +122,7 @@ class PromptTab(InspectorTab):
         self.page.clear()
         if pieces is None:
             if prompt.problem:
-                self.note.setText(f"It cannot be shown now: {prompt.problem}.")
+                self.note.setText(f"It cannot be shown now. {prompt.problem}")
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0

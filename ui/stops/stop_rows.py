@@ -232,7 +232,7 @@ def _white_space(sequence: str) -> list[Remark]:
 def _backslash(sequence: str) -> Remark:
     text = (
         "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
-        "“Escapes”."
+        "with “Escapes”."
     )
     try:
         meant = unescaped(sequence)
