@@ -231,9 +231,6 @@ class _Light(QWidget):
         painter.end()
 
 
-# Reads no disk: the library was listed on another thread.
-
-
 @dataclass(frozen=True, slots=True)
 class ModelRow:
     """One model of the list."""

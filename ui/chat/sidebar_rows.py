@@ -27,8 +27,6 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowP
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder, preview_of
 
-# Filters ``ConversationList`` by the archive.
-
 MIME = "application/x-fullstop-conversations"
 _FOLDER_PX = 14
 NEEDS_YOU = "● Needs Approval"

@@ -121,9 +121,6 @@ class PresetButton(QPushButton):
         )
 
 
-# The focus stays in the field; further typing filters the list.
-
-
 class PresetOffers(QListWidget):
     """Offers presets above the message field.
 

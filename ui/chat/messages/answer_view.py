@@ -198,9 +198,6 @@ def last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]
 
 
-# A signal of the session leads to one edit of the document, at most 30 times a second.
-
-
 class AnswerView(QWidget):
     """Shows the thinking, the text, and the line that says why the answer stopped.
 
@@ -343,8 +340,7 @@ class AnswerView(QWidget):
     def end_editing(self) -> None:
         """Show the text again."""
         if self.editor is not None:
-            self.editor.hide()
-            self.editor.deleteLater()
+            self.editor.discard()
             self.editor = None
         self._show_text()
         self.left.emit()

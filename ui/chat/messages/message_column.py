@@ -54,10 +54,6 @@ class Query:
         )
 
 
-# The search of all conversations highlights words in one message; the find bar highlights a text
-# in all messages, with one current place.
-
-
 class SearchHighlights:
     """Highlights words in the messages that have views."""
 

@@ -128,10 +128,6 @@ class Speech(QObject):
             process.deleteLater()
 
 
-# Markdown is written into a hidden document; the texts are kept, so that each message is written
-# only once.
-
-
 class MessageTexts:
     """Returns the lines, paragraphs and cells of messages."""
 
@@ -180,9 +176,6 @@ def _question_lines(message: ConversationMessage) -> list[str]:
         text = [] if file.kept_file else lines_of(shown_text(file.text))
         lines += [file.name, *text]
     return [*lines, *lines_of(message.typed)]
-
-
-# Nothing here generates an answer; the session does that.
 
 
 class MessageChanges(QObject):

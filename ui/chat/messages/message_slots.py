@@ -79,10 +79,6 @@ def estimated_height(message: ConversationMessage, line_px: int) -> int:
     return round(lines * line_px * 1.2) + around_px
 
 
-# Knows the place of each message, but nothing about its content. Only views are laid out; a slot
-# without one is a number in a sum.
-
-
 class MessageList(QWidget):
     """The column of slots.
 

@@ -91,8 +91,7 @@ class PromptLine(QWidget):
 
     def _end_editing(self) -> None:
         if self._editor is not None:
-            self._editor.hide()
-            self._editor.deleteLater()
+            self._editor.discard()
             self._editor = None
         self.text.setVisible(self.fold.isChecked())
         self.left.emit()

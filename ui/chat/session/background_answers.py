@@ -52,9 +52,6 @@ async def answer_text(
     return "".join(texts), generation.finished
 
 
-# A summary is made of what is left out and of the summary before, in parts if they are long.
-
-
 async def summary_of(
     messages: Sequence[ConversationMessage],
     before: str,

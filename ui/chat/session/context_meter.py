@@ -18,8 +18,6 @@ from ui.records.prompt_fit import Counts, PromptFit, fitted_prompt, last_left_ou
 from ui.records.requests import fitted, prompt_messages, request_for, sent_messages
 from ui.records.runs import LeftOut
 
-# The engine's thread counts, a moment after the last key and not while it answers.
-
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A
 # word that is cut may count as one token more.
 _PART_CHARS = 100_000
