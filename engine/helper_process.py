@@ -65,11 +65,7 @@ class HelperDied(Exception):
 
 
 class HelperProcess:
-    """At most one process, started for the first frame, and again after it has ended.
-
-    Args:
-        module: The name of the module that it runs.
-    """
+    """At most one process, started for the first frame, and again after it has ended."""
 
     def __init__(self, module: str) -> None:
         self._module = module

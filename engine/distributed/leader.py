@@ -92,9 +92,6 @@ class Leader:
     """Loads models on all processes of a world. See ``engine.inference.loader.Loader``.
 
     Engine thread, except for ``end``.
-
-    Args:
-        meeting: This process, rank 0, and its peers.
     """
 
     def __init__(self, meeting: Meeting) -> None:

@@ -21,11 +21,7 @@ class Prompt:
     """A request as the model reads it.
 
     Attributes:
-        tokens: Its token ids, at least one.
-        beginning: Where the answer begins: in the text, in reasoning, or in a header.
         prediction: The tokens of the text that the answer is expected to repeat; empty for none.
-        owner: Whose caches it may use.
-        loaded: Its first tokens as they were read from disk.
         not_applied: Parts of the request that this model's template or grammar cannot apply.
     """
 
@@ -44,15 +40,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of the batch of one model.
-
-    Attributes:
-        prefill_chunk: Most tokens of a prompt read in one step.
-        cache_bytes: Most bytes of caches kept for earlier prompts.
-        rows: Most sequences at once.
-        drafts: Whether the batch verifies draft tokens.
-        disk: Keeps caches on disk after the model is unloaded; None if they are not kept.
-    """
+    """Limits of the batch of one model."""
 
     prefill_chunk: int
     cache_bytes: int
@@ -98,15 +86,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PromptCacheUse:
-    """The prompt cache: its size, and its hits since the model was loaded.
-
-    Attributes:
-        entries: The number of stored prompts and snapshots.
-        size_bytes: The memory that they take.
-        hits: Requests that found a part of their prompt in it.
-        hit_tokens: Tokens that those requests did not have to read.
-        shares: Entries and bytes by owner.
-    """
+    """The prompt cache: its size, and its hits since the model was loaded."""
 
     entries: int = 0
     size_bytes: int = 0

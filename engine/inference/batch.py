@@ -37,16 +37,8 @@ _CLEAR_EVERY = 512
 class RunningBatch:
     """The rows that a model decodes together.
 
-    Args:
-        model: The model; called as mlx-lm calls it.
-        limits: The limits of the batch.
-        costs: What passes of the model cost; None for nothing measured.
-
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
-        prompts: The prompt cache.
-        can_draft: Whether it checks guesses; if not, it ignores all sources.
-        own_head: The model's own draft head, a source for every answer; None where it has none.
     """
 
     # Whether no other process decodes the same batch.
@@ -212,11 +204,7 @@ class RunningBatch:
         self._stepped_at_s = time.perf_counter()
 
     def read_beside(self, read: Callable[[float], object]) -> None:
-        """Let something else be read, unless the streams are behind their pace.
-
-        Args:
-            read: Reads for about the given number of seconds.
-        """
+        """Let something else be read, unless the streams are behind their pace."""
         decoding = len(self._batch.decoding)
         max_s = self._budget.available_s(decoding)
         if not max_s:
@@ -232,10 +220,6 @@ class RunningBatch:
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
         """Return what reads texts that become vectors, through ``read_texts``.
-
-        Args:
-            texts: The tokens of each text.
-            options: The other arguments of ``TextReader``.
 
         Raises:
             InvalidRequest: The model shows no hidden states.

@@ -29,20 +29,7 @@ _NO_LIMIT = 1 << 40
 
 
 class ContinuousBatch:
-    """The prompts that one model reads, and the rows that it decodes.
-
-    Args:
-        model: The model; called as mlx-lm calls it.
-        max_rows: The maximum number of rows that are read and decoded together.
-        pads_prompts: Whether the model reads prompts of different lengths together.
-        sequences: All sequences by number.
-
-    Attributes:
-        decoding: The rows that decode.
-        waiting: The sequences whose prompts have not been begun.
-        groups: The prompts that are being read.
-        stream: The stream on which MLX works.
-    """
+    """The prompts that one model reads, and the rows that it decodes."""
 
     def __init__(
         self,

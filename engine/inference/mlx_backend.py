@@ -57,14 +57,7 @@ from engine.values.tokens import TokenOrigin, TokenStats
 
 
 class MlxBackend:
-    """One loaded model.
-
-    Attributes:
-        info: Its figures and capabilities.
-        vocabulary: The texts of its token ids.
-        family: How it marks the channels of its answers.
-        batch: The sequences that it decodes together.
-    """
+    """One loaded model."""
 
     def __init__(
         self,
@@ -370,11 +363,6 @@ class MlxBackend:
 
         A part takes no longer than the answers in the batch allow, and is empty where they allow
         none. Raises ``InvalidRequest`` where the model has no such vectors.
-
-        Args:
-            texts: The tokens of each text.
-            dimensions: The length of the vectors; None for all that the model has.
-            max_tokens: The length of a text for which there is memory.
         """
         longest = max(map(len, texts))
         if longest > max_tokens:

@@ -23,11 +23,6 @@ _MIN_TOKENS = 16
 class PromptScorer:
     """Scores the tokens of one prompt.
 
-    Args:
-        tokens: The prompt.
-        scoring: Which tokens are scored, and with which figures.
-        vocabulary_size: How many ids the model can produce.
-
     Attributes:
         begins: The first token whose logits are needed. The tokens before it may come from a cache.
     """
@@ -41,11 +36,7 @@ class PromptScorer:
         self._size = vocabulary_size
 
     def max_tokens(self, prompts: int) -> int:
-        """Return how many tokens may be read in one step.
-
-        Args:
-            prompts: How many prompts are read together.
-        """
+        """Return how many tokens may be read in one step."""
         return max(_MIN_TOKENS, _LOGITS_BYTES // (self._size * _BYTES_EACH * max(1, prompts)))
 
     def score(self, logits: mx.array, at: int) -> PromptScores | None:

@@ -45,41 +45,19 @@ class Sequence:
     """One request in the batch.
 
     Attributes:
-        tokens: Its prompt, at least one token.
         turn_end: The number of tokens up to the end of the prompt's last turn, where that is near
             the prompt's end; 0 where it is not known.
         message_ends: Where messages of the prompt end, in order, as numbers of tokens.
-        sampler: Draws its tokens; None for the likeliest.
-        processors: Change its logits before that.
-        owner: The owner of the caches that it uses and leaves.
-        loaded: The cache of its first tokens that was read from disk.
         scorer: Scores the prompt's tokens while they are read. A cache is used only up to the first
             token whose logits the scorer needs, and nothing is taken from other sequences.
-        sources: Where its draft tokens come from, the draft model included.
-        draft: The draft model's part of it.
-        constraint: What its tokens must meet.
-        budget: Ends its reasoning.
         number: The number by which mlx-lm and the scheduler know it; -1 while it waits.
-        ticket: The right to store its cache on disk.
         cache: The cache with which it joins, of its first ``cached`` tokens; once it has left the
             batch, that of the tokens that were ``held`` there.
         held: These tokens.
-        from_disk: How many of these came from disk.
-        cache_miss: Why no more of them came from a cache; None where nothing is missing.
         read: How many tokens of its prompt it has.
-        is_reading: Whether its prompt is read or waits to be read.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
         reader: The sequence that reads for it what both share; None where it reads itself.
         waiting: The sequences that wait for it, each with how many tokens both share.
-        is_joined: Whether it is in the batch: waiting, read or decoding.
-        last_token: The token that the batch returned last; -1 before the first.
-        is_invalid: Whether its logits are not numbers, so that its cache must not be used again.
-        key: Its tokens as a key of the prefix index, once it is in the batch.
-        generation: The reader's handle. This and the next ones: set by ``begin_answer``.
-        prompt: The prompt as it was rendered.
-        builder: Decodes the answer.
-        submitted_at: When the request arrived.
-        budget_end: Where a budget has ended its reasoning.
     """
 
     tokens: list[int]

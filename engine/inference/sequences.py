@@ -28,14 +28,7 @@ WORTH_TOKENS = 256
 
 
 class Sequences:
-    """The sequences of one batch: waiting, being read, decoding.
-
-    Attributes:
-        by_number: All of them.
-        reading: Those whose prompts are read or wait to be read, in the order in which they joined.
-        hits: How many have begun with cached tokens.
-        hit_tokens: How many cached tokens these were.
-    """
+    """The sequences of one batch: waiting, being read, decoding."""
 
     def __init__(
         self, by_number: "dict[int, Sequence]", batch: ContinuousBatch, *, is_cut_anywhere: bool

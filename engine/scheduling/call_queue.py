@@ -23,9 +23,6 @@ class CallQueue:
     """Calls and cancels that were sent to the engine thread; cancels overtake. Any thread.
 
     A call gets the ``Models`` of the thread.
-
-    Attributes:
-        is_closing: Whether the thread is to end.
     """
 
     def __init__(self) -> None:
@@ -60,9 +57,6 @@ class CallQueue:
 
     def next(self, timeout_s: float | None) -> Callable[[Any], object] | None:
         """Return the next call, None for a wake-up.
-
-        Args:
-            timeout_s: How long to wait for one; None without limit, 0 not at all.
 
         Raises:
             queue.Empty: None came in time.

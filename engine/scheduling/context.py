@@ -16,12 +16,6 @@ class EngineContext:
     """What the models of one engine thread share.
 
     Attributes:
-        limits: The limits of the engine.
-        loader: Loads a model folder.
-        queue: Calls and cancels for the thread.
-        outbox: Wakes the readers.
-        statuses: The published statuses.
-        heartbeat: The progress of the thread.
         prompts: Renders short prompts, in the order of arrival.
         long_prompts: Renders long ones, so that no short one waits for them.
         questions: Counts tokens, and tokenises texts for vectors; no answer waits for it.

@@ -46,19 +46,7 @@ _FREEING_S = 10.0
 
 
 class EngineThread:
-    """One run of the engine thread: until it is closed, fails, or hangs.
-
-    Args:
-        limits: The limits of the engine.
-        loader: Loads the models.
-        statuses: Where they are published.
-        previous: The thread before this one, which failed or hung.
-
-    Attributes:
-        is_open: Whether it takes jobs.
-        models: Its models.
-        stuck: The model in which it hung, and why.
-    """
+    """One run of the engine thread: until it is closed, fails, or hangs."""
 
     def __init__(
         self,
@@ -176,13 +164,7 @@ class EngineThread:
         self._context.queue.wake()
 
     def _end_callers(self, kind: StopKind, why: EngineError, model: str | None = None) -> None:
-        """End all answers as far as their readers have them, and refuse all jobs.
-
-        Args:
-            kind: The reason of the answers.
-            why: The error of the jobs, and of the answers that end with an error.
-            model: The model that failed; answers of others end with another error.
-        """
+        """End all answers as far as their readers have them, and refuse all jobs."""
         context = self._context
         for generation in context.outbox.running.copy():
             error = None if kind is StopKind.CANCELLED else str(why)

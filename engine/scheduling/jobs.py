@@ -22,8 +22,6 @@ class Job:
 
     Attributes:
         run: Gets the model's scheduler and the future, which is settled at once or later.
-        future: Gets the result; the caller may cancel it.
-        choices: The answers that it starts.
     """
 
     run: "Callable[[Scheduler, Future[Any]], None]"
@@ -36,10 +34,6 @@ class Transition:
     """A load or an unload, due once running answers have ended or were cancelled.
 
     Attributes:
-        source: The folders to load; None unloads the model.
-        future: Gets the ``ModelInfo`` of a load, or None.
-        cancels_running: Whether running answers are ended now.
-        keeps_default: Whether the default one of several models stays the default.
         cancel_requested: Whether a load is to be cancelled. Any thread may set it.
     """
 

@@ -98,12 +98,7 @@ class LoadedModel:
         self._set_status(previous.ended_status(cause, is_stuck=stuck is not None))
 
     def ended_status(self, cause: str = "", *, is_stuck: bool = False) -> ModelStatus:
-        """Return the status after the end of the thread. Any thread.
-
-        Args:
-            cause: Why the model has failed; empty if it has not.
-            is_stuck: Whether the thread hung in it.
-        """
+        """Return the status after the end of the thread. Any thread."""
         return replace(
             self.status,
             state="failed" if cause else "unloaded",

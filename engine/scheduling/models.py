@@ -29,13 +29,7 @@ _CHECK_IDLE_EVERY_S = 0.25
 
 
 class Models:
-    """The models of the engine thread. With one model, all requests are for it.
-
-    Args:
-        context: What the models share.
-        previous: The models of the thread before this one, if there was one.
-        stuck: The one of them in which that thread hung, and why.
-    """
+    """The models of the engine thread. With one model, all requests are for it."""
 
     def __init__(
         self,

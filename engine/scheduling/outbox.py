@@ -21,12 +21,7 @@ def wake_up_interval_s(readers: int) -> float:
 
 
 class Outbox:
-    """Collects the readers to be woken and wakes them together.
-
-    Attributes:
-        is_urgent: Whether the next delivery is due at once.
-        running: The accepted answers that have not ended.
-    """
+    """Collects the readers to be woken and wakes them together."""
 
     def __init__(self) -> None:
         self.is_urgent = False

@@ -155,11 +155,7 @@ class Forms:
         self._compilers: dict[str | None, weakref.ref[FormCompiler]] = {}
 
     def compiler(self, model: str | None = None) -> "FormCompiler | None":
-        """Return the compiler of a model's forms; None if the model is not loaded.
-
-        Args:
-            model: Its name among several; None for the default one.
-        """
+        """Return the compiler of a model's forms; None if the model is not loaded."""
         known = self._compilers.get(model)
         return None if known is None else known()
 

@@ -56,15 +56,7 @@ class _Submission:
 
 
 class Scheduler:
-    """The requests of one loaded model.
-
-    Attributes:
-        backend: The model.
-        plan: The memory for its answers, set by ``Models``.
-        running: The sequences in the batch, by their numbers.
-        waiting: The sequences that wait for a place in it, in order.
-        is_admission_paused: Whether no answer joins running ones.
-    """
+    """The requests of one loaded model."""
 
     def __init__(self, backend: "MlxBackend", context: EngineContext) -> None:
         self.backend = backend
@@ -140,13 +132,7 @@ class Scheduler:
         submitted_at: float,
         future: "Future[Any]",
     ) -> None:
-        """Render the choices of a request on another thread; accept all of them, or none.
-
-        Args:
-            generations: The choices.
-            submitted_at: When the request arrived.
-            future: Gets None once they are accepted, or the error.
-        """
+        """Render the choices of a request on another thread; accept all of them, or none."""
         requests = [generation.request for generation in generations]
         submission = _Submission(generations, submitted_at, prompts_size(requests), future)
         try:
@@ -319,11 +305,7 @@ class Scheduler:
     # -- the batch and its queue -----------------------------------------------------------
 
     def fill(self, *, is_forced: bool = False) -> None:
-        """Move waiting requests into the batch, in order, while there is memory.
-
-        Args:
-            is_forced: Whether the first one joins an empty batch however little memory there is.
-        """
+        """Move waiting requests into the batch, in order, while there is memory."""
         self._unchecked_steps += 1
         if self._unchecked_steps >= _CHECK_MEMORY_EVERY:
             self._unchecked_steps = 0

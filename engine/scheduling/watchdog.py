@@ -13,15 +13,7 @@ class ThreadAbandoned(BaseException):
 
 
 class Heartbeat:
-    """Progress of the engine thread. The thread writes it; any thread may stop it.
-
-    Attributes:
-        count: Rises with each piece of work.
-        model: The model that is worked on; None for none.
-        is_loading: Whether it is being loaded.
-        is_busy: Whether the thread works; if not, it waits for jobs.
-        is_stopped: Whether the thread was abandoned.
-    """
+    """Progress of the engine thread. The thread writes it; any thread may stop it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -46,10 +38,7 @@ class Watchdog:
     Time is counted in ticks: the clock jumps when the computer sleeps.
 
     Args:
-        heartbeat: The progress of the watched thread.
-        limit_s: How long one piece of work may take.
         on_tick: Called at each tick with the seconds since the last progress.
-        on_hang: Called on the watchdog's thread, which ends afterwards.
     """
 
     def __init__(
