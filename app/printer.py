@@ -46,7 +46,7 @@ def _exit_code(program: str, work: Callable[[], int]) -> int:
 def takes_controls(stream: TextIO) -> bool:
     """Return whether a stream is a terminal that carries out control sequences.
 
-    One that is ``dumb``, as in some editors, would show them as text.
+    A ``dumb`` terminal, as in some editors, would show them as text.
     """
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 

@@ -114,23 +114,23 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
     Raises:
         CommandError: One cannot be read; the message says which, why, and what to do instead.
     """
-    said = Printer() if printer is None else printer
+    printer = printer or Printer()
     files = []
     for path in paths:
-        place = Path(path).expanduser()
-        if not place.exists():
-            raise CommandError(f"there is no file {place}")
-        reader = FileReader(place)
-        said.status(f"reading {reader.name} …")
+        file_path = Path(path).expanduser()
+        if not file_path.exists():
+            raise CommandError(f"there is no file {file_path}")
+        reader = FileReader(file_path)
+        printer.status(f"reading {reader.name} …")
         try:
             file = reader.read()
         except AttachmentRefused as error:
             raise CommandError(str(error)) from error
         finally:
             reader.close()
-            said.status("")
+            printer.status("")
         if file.remark:
-            said.remark(f"{file.title}: {file.remark}")
+            printer.remark(f"{file.title}: {file.remark}")
         files.append(file)
     return tuple(files)
 
@@ -198,17 +198,17 @@ class _Meter:
             if passed_s >= 1 and arrived > 0:
                 rate = arrived / passed_s
                 left = (progress.total_bytes - progress.done_bytes) / rate
-        words = download_text(progress, rate, left)
+        text = download_text(progress, rate, left)
         if progress.total_bytes:
-            words = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {words}"
-        return words[: columns_of(sys.stderr) - 1]
+            text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
+        return text[: columns_of(sys.stderr) - 1]
 
 
 # The output of ``fullstop serve`` for the person who started it: the addresses and the load.
 
 _LOGGED_EACH_S = 1.0
 _CLEAR_LINE = "\r\x1b[K"
-# What is loaded, in a log that a server writes also where it writes only warnings otherwise.
+# Loads are logged even by a server that otherwise logs only warnings.
 LOADS = logging.getLogger("app.loads")
 
 
@@ -216,7 +216,7 @@ def server_banner(url: str, model: ModelInfo | None, config: "ServerConfig") -> 
     """Return what a person needs to use a server that has started."""
     key = "required" if config.api_key is not None else "none; programs may send any"
     return [
-        f"  model    {_model_words(model)}",
+        f"  model    {_model_text(model)}",
         f"  API key  {key}",
         f"  OpenAI   {url}/v1",
         f"  others   {url} (Anthropic, Ollama, /generate; GET {url}/openapi.json lists all routes)",
@@ -241,7 +241,7 @@ class LoadMeter:
         self._statuses = statuses
         self._began_s: dict[str, float] = {}
 
-    def words(self) -> str:
+    def text(self) -> str:
         """Return the progress in one line; empty while nothing is loaded."""
         return "  ·  ".join(filter(None, map(self._progress, self._statuses())))
 
@@ -261,11 +261,11 @@ class LoadMeter:
         while True:
             await asyncio.sleep(_LOGGED_EACH_S)
             for status in self._statuses():
-                if words := self._progress(status):
+                if text := self._progress(status):
                     progress = (
                         None if status.loading is None else dataclasses.asdict(status.loading)
                     )
-                    LOADS.info("%s", words, extra={"fields": progress or {}})
+                    LOADS.info("%s", text, extra={"fields": progress or {}})
                     loading.add(status.id)
                 elif status.id in loading:
                     loading.discard(status.id)
@@ -279,9 +279,7 @@ class LoadMeter:
             LOADS.warning("not loaded: %s", status.message)
 
 
-def load_words(
-    statuses: Sequence[ModelStatus], metrics: "Metrics | None", loading: str = ""
-) -> str:
+def load_text(statuses: Sequence[ModelStatus], metrics: "Metrics | None", loading: str = "") -> str:
     """Return the current load of all models in one line."""
     running = sum(status.running for status in statuses)
     waiting = sum(status.waiting for status in statuses)
@@ -299,12 +297,12 @@ def load_words(
 
 
 @contextlib.asynccontextmanager
-async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator[None]:
+async def live_line(text: Callable[[], str], terminal: TextIO) -> AsyncIterator[None]:
     """Show the load in a line on a terminal during the block; nothing in a pipe."""
     if not takes_controls(terminal):
         yield
         return
-    showing = asyncio.create_task(_show(words, terminal))
+    showing = asyncio.create_task(_show(text, terminal))
     try:
         yield
     finally:
@@ -314,10 +312,10 @@ async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator
         _write(terminal, "")
 
 
-async def _show(words: Callable[[], str], terminal: TextIO) -> None:
+async def _show(text: Callable[[], str], terminal: TextIO) -> None:
     while True:
         # Written again each time, because a log line may have replaced it.
-        _write(terminal, words())
+        _write(terminal, text())
         await asyncio.sleep(0.5)
 
 
@@ -327,7 +325,7 @@ def _write(terminal: TextIO, line: str) -> None:
     terminal.flush()
 
 
-def _model_words(model: ModelInfo | None) -> str:
+def _model_text(model: ModelInfo | None) -> str:
     if model is None:
         return "none"
     draft = "" if model.draft is None else f", draft {model.draft.id}"

@@ -19,7 +19,7 @@ from app.printer import Printer
 from app.settings.options import AnswerOptions, ModelOptions
 from app.signals import Interrupts
 from app.terminal import LoadMeter, answer, files_at, live_line
-from app.terminal_tools import MOST_CALLS, ChatTools
+from app.terminal_tools import MAX_CALLS, ChatTools
 from engine import (
     SAMPLING_OPTIONS,
     Answer,
@@ -111,8 +111,8 @@ class ChatSession:
     def __init__(self, options: AnswerOptions) -> None:
         self.has_ended = False
         self.model: ModelInfo | None = None
-        self.wanted: Path | None = None
-        self.wanted_tools: str | None = None
+        self.requested_model: Path | None = None
+        self.requested_tools: str | None = None
         self.conversation = options.new_conversation()
         self._file: Path | None = None
         self._commands: dict[str, Callable[[str], str]] = {
@@ -158,23 +158,23 @@ class ChatSession:
         return message, request_for(self.conversation, self.model, message)
 
     async def fitted(
-        self, asked: ConversationMessage, request: GenerationRequest, engine: Engine
+        self, turn: ConversationMessage, request: GenerationRequest, engine: Engine
     ) -> tuple[GenerationRequest, LeftOut | None]:
-        """Return a request that fits into the context, and what is left out of it."""
+        """Return a request that fits into the context, and the messages omitted from it."""
         conversation, model = self.conversation, self.model
         if model is None:
             return request, None
-        path = conversation.tree.path_to(asked)
+        path = conversation.tree.path_to(turn)
         settings = conversation.settings
 
         def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
-            told = prompt_messages(messages, settings.system_prompt)
-            return adapted(replace(request, messages=told), settings, model)
+            complete = prompt_messages(messages, settings.system_prompt)
+            return adapted(replace(request, messages=complete), settings, model)
 
         async def count_tokens(text: str) -> int:
             return len(await engine.tokenize(text, model.id))
 
-        sent = sent_messages(conversation, asked)
+        sent = sent_messages(conversation, turn)
         counts = Counts(model.context_length, engine.count_tokens, count_tokens)
         fit = await fitted_prompt(path, sent, make, counts, before=last_left_out(path))
         for message in path:
@@ -184,14 +184,14 @@ class ChatSession:
                 message.run.results = cut.run.results
         return fit.request, fit.left_out
 
-    def withdraw(self, asked: ConversationMessage) -> None:
+    def withdraw(self, turn: ConversationMessage) -> None:
         """Remove a question that was not answered; its files go with the next one."""
-        if asked.run is None:
-            self.conversation.tree.remove(asked)
+        if turn.run is None:
+            self.conversation.tree.remove(turn)
 
     def record(
         self,
-        asked: ConversationMessage,
+        turn: ConversationMessage,
         request: GenerationRequest,
         given: Answer,
         left_out: LeftOut | None = None,
@@ -202,7 +202,7 @@ class ChatSession:
         """
         is_empty = not (given.text or given.thinking or given.tool_calls)
         if given.finished.stop.kind is StopKind.ERROR or is_empty:
-            self.withdraw(asked)
+            self.withdraw(turn)
             return None
         run = new_run(request, self.model, None, NO_CHANGE)
         run.left_out = left_out
@@ -213,7 +213,7 @@ class ChatSession:
         self.conversation.attachments = ()
         self.conversation.updated_at = answered.created_at
         if self.conversation.title == UNTITLED:
-            self.conversation.title = title_of(asked.typed)
+            self.conversation.title = title_of(turn.typed)
         return answered
 
     def obey(self, line: str) -> str:
@@ -240,7 +240,7 @@ class ChatSession:
             case "remove":
                 return self._remove_stop(value)
             case "" | "list":
-                # As they are typed: what is listed here can be added again.
+                # In the form in which /stop add takes them.
                 typed = (escaped(stop).replace('"', '\\"') for stop in self.stops)
                 lines = [f'{number}. "{stop}"' for number, stop in enumerate(typed, 1)]
                 return "\n".join(lines) if lines else "no stops; /stop add S adds one"
@@ -264,10 +264,10 @@ class ChatSession:
         stops = self.stops
         if not value.strip().isdecimal() or not 1 <= int(value) <= len(stops):
             return f"/stop remove takes the number of a stop; there are {len(stops)} (/stop list)"
-        gone = stops[int(value) - 1]
-        kept = [entry for entry in self.conversation.stops if entry.stop.text != gone]
+        removed = stops[int(value) - 1]
+        kept = [entry for entry in self.conversation.stops if entry.stop.text != removed]
         self.conversation.stops = kept
-        return f"removed {quoted(gone)}"
+        return f"removed {quoted(removed)}"
 
     def _set(self, rest: str) -> str:
         # Ollama's chat has the word between.
@@ -321,13 +321,13 @@ class ChatSession:
         if not folder.exists():
             near = did_you_mean(name, names)
             return f"there is no model {name} on this computer.{near} /model lists them."
-        self.wanted = folder
+        self.requested_model = folder
         return ""
 
     def _tools(self, rest: str) -> str:
         if rest.strip() and self.model is not None and not self.model.can_call_tools:
             return f"{self.model.id} cannot call tools"
-        self.wanted_tools = rest.strip()
+        self.requested_tools = rest.strip()
         return ""
 
     def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
@@ -402,7 +402,7 @@ class ChatSession:
 
 
 def _parts(line: str) -> tuple[str, str]:
-    """Return the command that a line begins with, by our name for it, and what comes after it."""
+    """Return the command of a line, by our name for it, and its arguments."""
     word = line.split(maxsplit=1)[0]
     return _OTHER_NAMES.get(word, word), line.lstrip()[len(word) + 1 :]
 
@@ -476,7 +476,7 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
 
 
 async def _loaded(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
-    async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
+    async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
         return await load(engine, folder, draft)
 
 
@@ -506,15 +506,15 @@ async def _converse(
             question = session.question(line)
             if question is not None:
                 await _answer(engine, session, question, printer, interrupts, tools)
-            elif told := await asyncio.to_thread(session.obey, line):
-                printer.remark(told)
-            if session.wanted_tools is not None:
-                name, session.wanted_tools = session.wanted_tools, None
+            elif reply := await asyncio.to_thread(session.obey, line):
+                printer.remark(reply)
+            if session.requested_tools is not None:
+                name, session.requested_tools = session.requested_tools, None
                 try:
                     printer.remark(await tools.switch(session.conversation, name))
                 except ToolsRefused as error:
                     printer.remark(str(error))
-            if session.wanted is not None:
+            if session.requested_model is not None:
                 await _change_model(engine, session, printer, interrupts)
     finally:
         await tools.finish()
@@ -545,22 +545,22 @@ async def _answer(
     tools: ChatTools,
 ) -> None:
     """Answer a question; as long as the model calls tools, run them and let it go on."""
-    asked, request = session.ask(question)
-    allowed_calls = MOST_CALLS
+    turn, request = session.ask(question)
+    allowed_calls = MAX_CALLS
     while True:
         try:
             if session.model is not None and session.model.can_call_tools:
                 request = replace(request, tools=await tools.offered(session.conversation))
-            before = last_left_out(session.conversation.tree.path_to(asked))
-            request, left_out = await session.fitted(asked, request, engine)
+            before = last_left_out(session.conversation.tree.path_to(turn))
+            request, left_out = await session.fitted(turn, request, engine)
             if left_out is not None and left_out != before:
                 printer.remark(left_out.sentence)
             given = await answer(engine, request, printer, interrupts)
         except EngineError as error:
-            session.withdraw(asked)
+            session.withdraw(turn)
             printer.remark(f"not answered: {describe_error(error)}")
             return
-        answered = session.record(asked, request, given, left_out)
+        answered = session.record(turn, request, given, left_out)
         printer.end_line()
         printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
         run = None if answered is None else answered.run
@@ -569,7 +569,7 @@ async def _answer(
         if not await tools.carry_out(session.conversation, run, interrupts, allowed_calls):
             return
         allowed_calls -= len(run.results)
-        asked = answered
+        turn = answered
         request = request_for(session.conversation, session.model, answered)
 
 
@@ -577,8 +577,8 @@ async def _change_model(
     engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
 ) -> None:
     """Load the model that the person chose; the present one stays if that fails or is cancelled."""
-    assert session.wanted is not None
-    folder, session.wanted = session.wanted, None
+    assert session.requested_model is not None
+    folder, session.requested_model = session.requested_model, None
     loading = asyncio.ensure_future(_loaded(engine, folder))
     with interrupts.calling(loading.cancel):
         await asyncio.wait([loading])
@@ -595,7 +595,7 @@ async def _change_model(
 
 
 def completer() -> "Completer":
-    """Return what completes slash commands with Tab, and what comes after them."""
+    """Return the completer of slash commands and their arguments."""
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
     from prompt_toolkit.document import Document
 

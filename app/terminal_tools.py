@@ -33,7 +33,7 @@ from ui.records.tool_servers import (
 )
 
 _USUAL = ToolPreferences()
-MOST_CALLS = _USUAL.most_calls
+MAX_CALLS = _USUAL.most_calls
 
 
 class ChatTools:
@@ -91,15 +91,15 @@ class ChatTools:
             with interrupts.calling(working.cancel):
                 await asyncio.wait([working])
             if working.cancelled():
-                words = "The user stopped this call."
-                run.results.append(CallResult(call.id, CallState.CANCELLED, words))
+                text = "The user stopped this call."
+                run.results.append(CallResult(call.id, CallState.CANCELLED, text))
                 self._printer.remark("the call was stopped")
                 return False
             result = working.result()
             run.results.append(result)
             self._printer.remark(on_one_line(result.text, 200))
         if len(run.tool_calls) > allowed_calls:
-            self._printer.remark(f"paused after {MOST_CALLS} calls; ask to go on")
+            self._printer.remark(f"paused after {MAX_CALLS} calls; ask to go on")
         return len(run.tool_calls) <= allowed_calls
 
     async def finish(self) -> None:
@@ -110,15 +110,15 @@ class ChatTools:
         tools = self._named(conversation)
         tool = tools.get(call.name)
         if tool is None:
-            words = f"There is no tool called {call.name[:80]}. The tools are: {', '.join(tools)}."
-            return CallResult(call.id, CallState.FAILED, words)
+            text = f"There is no tool called {call.name[:80]}. The tools are: {', '.join(tools)}."
+            return CallResult(call.id, CallState.FAILED, text)
         arguments = parse_arguments(call, tool)
         if isinstance(arguments, CallResult):
             return arguments
         self._printer.remark(f"{tool.server}: {tool.name} {call.arguments}")
         if not await self._is_allowed(conversation, tool):
-            words = "The user did not allow this call."
-            return CallResult(call.id, CallState.DENIED, words, tool.server, tool.name)
+            text = "The user did not allow this call."
+            return CallResult(call.id, CallState.DENIED, text, tool.server, tool.name)
         return await self._called(call, tool, arguments)
 
     async def _is_allowed(self, conversation: Conversation, tool: ToolInfo) -> bool:
@@ -126,10 +126,10 @@ class ChatTools:
         if approval in conversation.tools.approved:
             return True
         try:
-            said = await self._ask("Run it? [y]es, [a]lways in this conversation, [N]o: ")
+            reply = await self._ask("Run it? [y]es, [a]lways in this conversation, [N]o: ")
         except EOFError:
-            said = None
-        word = (said or "").strip().casefold()
+            reply = None
+        word = (reply or "").strip().casefold()
         if word in {"a", "always"}:
             conversation.tools = conversation.tools.with_approval(approval)
         return word in {"y", "yes", "a", "always"}

@@ -85,7 +85,7 @@ def as_json(given: Answer) -> dict[str, Any]:
 async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
+        async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
             await load(engine, options.model, options.draft)
         request = options.answer.request((Message("user", prompt),))
         try:

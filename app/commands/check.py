@@ -185,7 +185,7 @@ def _must_exist(folder: Path) -> None:
 
 async def _report(options: CheckOptions, printer: Printer) -> Report:
     async with open_engine() as engine:
-        async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
+        async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
             model = await engine.load(options.model, draft=options.draft)
         answers: dict[str, list[_Tokens]] = {}
         for text in (_FREE, _COPY):

@@ -41,7 +41,7 @@ from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
 from app.signals import EndingSignals
 from app.streams import write_in_background
-from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
+from app.terminal import LOADS, LoadMeter, live_line, load_text, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo, ModelStatus
 from engine.distributed.world import Meeting
 from engine.files.causes import os_cause
@@ -146,7 +146,7 @@ async def _serve(
                 if options.log == "json":  # such a log must contain no other lines
                     return nullcontext()
                 return live_line(
-                    lambda: load_words(statuses(), server.metrics, meter.words()), sys.stderr
+                    lambda: load_text(statuses(), server.metrics, meter.text()), sys.stderr
                 )
 
             try:

@@ -30,14 +30,6 @@ class Settings(Preferences):
     window_layout: str = declare("", help="size, place and columns of the window")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
-    """Loaded settings, and a notice about invalid ones."""
-
-    settings: Settings
-    notice: str = ""
-
-
 class SettingsFile:
     """The file in a folder. Settings that this version does not know stay in the file."""
 
@@ -46,12 +38,12 @@ class SettingsFile:
         self._damaged = DamagedFileKeeper(self.path)
         self._stored: dict[str, Any] = {}
 
-    def load(self) -> LoadedSettings:
-        """Return the settings. A file that cannot be used is set aside, never overwritten."""
+    def load(self) -> tuple[Settings, str]:
+        """Return the settings and a notice; an unusable file is set aside, never overwritten."""
         try:
             values = json.loads(read_bounded(self.path).decode("utf-8"))
         except FileNotFoundError:
-            return LoadedSettings(Settings())
+            return Settings(), ""
         except UnicodeDecodeError:
             return self._set_aside("it is not text")
         except OSError as error:
@@ -78,7 +70,7 @@ class SettingsFile:
         values["version"] = max(version if type(version) is int else VERSION, VERSION)
         write_whole(self.path, json.dumps(values, indent=2) + "\n")
 
-    def _check(self, values: dict[str, Any]) -> LoadedSettings:
+    def _check(self, values: dict[str, Any]) -> tuple[Settings, str]:
         """Return the valid settings; the notice names the invalid ones, but not the unknown."""
         from pydantic import ValidationError
 
@@ -100,16 +92,14 @@ class SettingsFile:
                         invalid.add(".".join((*sections, name)))
         settings: Settings = from_values(Settings, checked.model_dump(mode="json"))
         if not invalid:
-            return LoadedSettings(settings)
+            return settings, ""
         # Names in a damaged file may be very long
         names = on_one_line(", ".join(sorted(invalid)), 300)
-        return LoadedSettings(
-            settings, f"{self.path.name} contains invalid settings: {names}. The others apply."
-        )
+        return (settings, f"{self.path.name} contains invalid settings: {names}. The others apply.")
 
-    def _set_aside(self, reason: str) -> LoadedSettings:
+    def _set_aside(self, reason: str) -> tuple[Settings, str]:
         kept = self._damaged.set_aside()
-        return LoadedSettings(
+        return (
             Settings(),
             f"The settings file could not be used: {reason}. {kept} The default settings are used.",
         )
@@ -132,9 +122,7 @@ class StoredPreferences:
     def __init__(self, folder: Path) -> None:
         self._lock = threading.Lock()
         self._file = SettingsFile(folder)
-        loaded = self._file.load()
-        self.notice = loaded.notice
-        self._settings = loaded.settings
+        self._settings, self.notice = self._file.load()
         self._is_unsaved = False
 
     def preferences(self) -> Preferences:

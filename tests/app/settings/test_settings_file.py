@@ -20,8 +20,8 @@ def test_settings_round_trip(tmp_path: Path) -> None:
     server = ServerPreferences(port=9000, allowed_origins=("https://example.org",))
     settings = Settings(theme="dark", server=server, last_model="/models/ü")
     file.save(settings)
-    assert file.load().settings == settings
-    assert file.load().notice == ""
+    assert file.load()[0] == settings
+    assert file.load()[1] == ""
 
 
 def _sparse(path: Path) -> None:
@@ -47,15 +47,15 @@ def test_unusable_settings_file_is_set_aside(tmp_path: Path, name: str) -> None:
     file = SettingsFile(tmp_path)
     make(file.path)
     before = file.path.stat()
-    loaded = file.load()
-    assert loaded.settings == Settings()
-    assert reason in loaded.notice
+    settings, notice = file.load()
+    assert settings == Settings()
+    assert reason in notice
     assert not file.path.is_file()
     file.save(Settings(theme="light"))
     (aside,) = broken(tmp_path)
-    assert aside.name in loaded.notice
+    assert aside.name in notice
     assert (aside.stat().st_ino, aside.stat().st_size) == (before.st_ino, before.st_size)
-    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
+    assert SettingsFile(tmp_path).load()[0] == Settings(theme="light")
 
 
 def test_damaged_settings_are_not_overwritten(
@@ -65,14 +65,14 @@ def test_damaged_settings_are_not_overwritten(
     file.path.write_text("{damaged")
     with monkeypatch.context() as patched:
         nothing_is_set_aside(patched)
-        assert "nothing is saved over it: you have no permission" in file.load().notice
+        assert "nothing is saved over it: you have no permission" in file.load()[1]
         with pytest.raises(PermissionError):
             file.save(Settings(theme="light"))
     assert file.path.read_text() == "{damaged"
     file.save(Settings(theme="light"))  # the folder can be written again
     (aside,) = broken(tmp_path)
     assert aside.read_text() == "{damaged"
-    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
+    assert SettingsFile(tmp_path).load()[0] == Settings(theme="light")
 
 
 def test_unknown_settings_are_kept_without_a_notice(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_unknown_settings_are_kept_without_a_notice(tmp_path: Path) -> None:
     }
     file = SettingsFile(tmp_path)
     file.path.write_text(json.dumps(later))
-    loaded = file.load()
-    assert (loaded.settings.text_percent, loaded.settings.server.port) == (125, 9000)
-    assert loaded.notice == ""
-    file.save(replace(loaded.settings, text_percent=150))
+    settings, notice = file.load()
+    assert (settings.text_percent, settings.server.port) == (125, 9000)
+    assert notice == ""
+    file.save(replace(settings, text_percent=150))
     written = json.loads(file.path.read_text())
     assert (written["version"], written["colour"], written["text_percent"]) == (
         99,
@@ -111,9 +111,9 @@ def test_invalid_setting_is_named_and_the_others_apply(
 ) -> None:
     file = SettingsFile(tmp_path)
     file.path.write_text(text)
-    loaded = file.load()
-    assert loaded.settings == Settings(theme="dark")
-    assert f"contains invalid settings: {name}. The others apply." in loaded.notice
-    file.save(replace(loaded.settings, theme="light"))
+    settings, notice = file.load()
+    assert settings == Settings(theme="dark")
+    assert f"contains invalid settings: {name}. The others apply." in notice
+    file.save(replace(settings, theme="light"))
     assert broken(tmp_path) == []
-    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
+    assert SettingsFile(tmp_path).load()[0] == Settings(theme="light")

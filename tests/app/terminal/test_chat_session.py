@@ -328,9 +328,9 @@ def test_what_is_no_saved_conversation_is_refused_and_nothing_is_lost(
 
 def test_another_model_is_wanted_by_its_name(session: ChatSession) -> None:
     assert "demo-model" in session.obey("/model")
-    assert session.wanted is None
+    assert session.requested_model is None
     assert session.obey("/model demo-model") == ""
-    assert session.wanted == paths.demo_model()
+    assert session.requested_model == paths.demo_model()
 
 
 @pytest.mark.parametrize(

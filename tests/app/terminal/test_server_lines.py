@@ -21,7 +21,7 @@ import pytest
 from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
 from app import terminal
-from app.terminal import LoadMeter, live_line, load_words, server_banner
+from app.terminal import LoadMeter, live_line, load_text, server_banner
 from engine import Finished, StopInfo, StopKind, Timing, Usage
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
@@ -76,10 +76,10 @@ def test_the_live_line_counts_the_answers_of_all_models_and_totals() -> None:
         ModelStatus(id="small", state="ready", running=2, waiting=1),
         ModelStatus(id="other", state="ready", running=3),
     ]
-    words = load_words(statuses, metrics)
+    words = load_text(statuses, metrics)
     assert words == "5 answering · 1 waiting · 1 request · 1,234 output tokens"
-    assert "unloaded" in load_words([ModelStatus(info=MODEL)], None)
-    assert "unloaded" not in load_words([*statuses, ModelStatus(info=MODEL)], None)
+    assert "unloaded" in load_text([ModelStatus(info=MODEL)], None)
+    assert "unloaded" not in load_text([*statuses, ModelStatus(info=MODEL)], None)
 
 
 def test_every_model_that_loads_is_shown() -> None:
@@ -87,7 +87,7 @@ def test_every_model_that_loads_is_shown() -> None:
     loading = [
         ModelStatus(id=name, state="loading", message=name, loading=progress) for name in "ab"
     ]
-    words = LoadMeter(lambda: loading).words()
+    words = LoadMeter(lambda: loading).text()
     assert words.count("loading: ") == 2
     assert words.endswith("b")
 
@@ -121,7 +121,7 @@ def test_a_load_that_reads_nothing_for_long_shows_on_a_terminal_that_it_goes_on(
     @asynccontextmanager
     async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
         terminal = Terminal()
-        async with live_line(LoadMeter(lambda: (engine.status,)).words, terminal):
+        async with live_line(LoadMeter(lambda: (engine.status,)).text, terminal):
             yield terminal.getvalue
 
     shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
