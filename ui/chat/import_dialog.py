@@ -22,7 +22,6 @@ from ui.kit.windows import move_focus
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation
 
-_WIDTH_PX, _LIST_PX = 480, 220
 Take = Callable[[Sequence[ListedConversation], str], object]
 
 
@@ -131,7 +130,8 @@ class ImportDialog(QDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        self._fit()
+        self.setMinimumWidth(480)
+        self.list.setMinimumHeight(220)
         self._fill()
 
     def accept(self) -> None:
@@ -161,11 +161,6 @@ class ImportDialog(QDialog):
         contents = self._preview.contents
         is_bare = not contents.listed and bool(contents.folders)
         self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
-
-    def _fit(self) -> None:
-        self.setMinimumWidth(_WIDTH_PX)
-        # With large text there are as many more lines below the list.
-        self.list.setMinimumHeight(_LIST_PX)
 
 
 def _row_text(conversation: ListedConversation) -> str:

@@ -27,7 +27,6 @@ from ui.models.model_words import download_text, percent
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
-_SHOWN_EACH_MS = 120
 _RATE_WINDOW_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -146,7 +145,7 @@ class Downloads(QObject):
         super().__init__(parent)
         self._cache = cache
         self.items: list[Download] = []
-        self._timer = QTimer(self, interval=_SHOWN_EACH_MS)
+        self._timer = QTimer(self, interval=120)
         self._timer.timeout.connect(self._tick)
 
     def start(self, text: str) -> str:

@@ -70,9 +70,8 @@ _THEN = "After downloading, the model is verified and opens in a new chat."
 _ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 # Milliseconds without typing after which a search begins, and without moving through the list
 # after which a card is read.
-_TYPING_MS, _WALKING_MS = 250, 200
+_PAUSE_MS = 200
 _SIDE_BY_SIDE_PX = 680
-_MAX_CHARS = 200
 
 
 class HubResultModel(QAbstractListModel):
@@ -422,7 +421,7 @@ class FindView(QWidget):
         super().__init__()
         self.finder = Finder(library, self)
         self.field = _SearchField()
-        self.field.setMaxLength(_MAX_CHARS)
+        self.field.setMaxLength(200)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
         self.bar = QProgressBar()
         self.bar.setRange(0, 0)
@@ -445,8 +444,8 @@ class FindView(QWidget):
         self.more = QPushButton("Show More")
         self.more.setAccessibleName("Show more models")
         self.details = HubResultDetails(self.finder, library)
-        self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
-        self._walking = QTimer(self, singleShot=True, interval=_WALKING_MS)
+        self._typing = QTimer(self, singleShot=True, interval=_PAUSE_MS)
+        self._walking = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._lay_out()
         self._connect_signals()
         self._refresh()

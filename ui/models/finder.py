@@ -61,7 +61,6 @@ FindStage = Literal["idle", "asking", "listed", "failed"]
 # How many configurations are requested at the same time. Each takes a thread, and many threads
 # would slow the main one down.
 _TOGETHER = 3
-_MAX_KNOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,8 +490,6 @@ class Finder(QObject):
     def _replace(self, model: HubModel) -> None:
         """Note more about the offer of this name, where it is listed."""
         if model.need is not None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
             self._known[model.name] = model
         for offers in (self._results, self.offers):
             for position, offer in enumerate(offers):

@@ -46,8 +46,6 @@ from ui.models.upkeep import Upkeep
 from ui.preferences import declaration
 from ui.words import Tone
 
-_LOOK_MS = 2_000
-
 
 def memory_text(model: ModelStatus, now: float) -> str:
     """Return what a model in memory takes and what it is doing, in one line."""
@@ -120,7 +118,7 @@ class MemoryPanel(QFrame):
             margins=(20, 0, 20, 12),
             on=self,
         )
-        self._look = QTimer(self, interval=_LOOK_MS)
+        self._look = QTimer(self, interval=2_000)
         self._look.timeout.connect(self.refresh)
         library.models.changed.connect(self.refresh)
         library.changed.connect(self.refresh)

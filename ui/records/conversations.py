@@ -64,7 +64,6 @@ class Placement:
 
 UNTITLED = "New conversation"
 _SHORT_CHARS = 60
-_PREVIEW_CHARS = 200
 _MOST_TITLE_CHARS = 1_000
 _STEERING = dict.fromkeys(
     (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
@@ -317,7 +316,7 @@ def plain_words(text: str) -> str:
 
 def preview_of(text: str) -> str:
     """Return the first words of a text, as one plain line."""
-    return plain_words(text[:_PREVIEW_CHARS])
+    return plain_words(text[:200])
 
 
 def title_of(question: str) -> str:
@@ -335,8 +334,6 @@ def title_from_file(text: str) -> str:
 
 
 # Two answers side by side: each has a model, settings and stops of its own.
-
-_STOPS_NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +394,6 @@ def _at_most(tokens: int) -> str:
 def _stops(strings: tuple[str, ...]) -> str:
     if not strings:
         return "no stops"
-    if len(strings) > _STOPS_NAMED:
+    if len(strings) > 2:
         return counted(len(strings), "stop")
     return "stops at " + ", ".join(quoted(string, 16) for string in strings)

@@ -26,9 +26,6 @@ from engine.helper_process import cpu_limit, limit_memory, lower_priority, read_
 MAX_MEMORY_BYTES = 160 << 20
 # An answer ends after this processor time, and the next request reads on.
 _ANSWER_CPU_S = 0.5
-_MAX_NAMES = 1000
-# Functions that call each other read nested objects.
-_RECURSION = 3000
 # Control characters and surrogates, which cause trouble when text is stored or shown.
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 
@@ -211,7 +208,7 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     # The output of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    sys.setrecursionlimit(_RECURSION)
+    sys.setrecursionlimit(3000)  # functions that call each other read nested objects
     limit_memory(MAX_MEMORY_BYTES)
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         request = loads(frame)
@@ -237,7 +234,7 @@ def _answer(request: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any
     except MemoryError:
         return {"refused": "memory"}
     except OtherZip as other:
-        return {"refused": "other", "names": other.names[:_MAX_NAMES]}
+        return {"refused": "other", "names": other.names[:1000]}
     except DamagedDocument:
         return {"refused": "damaged"}
 

@@ -27,9 +27,6 @@ _SHARE = 0.7
 _CUT_SHARE = 0.65
 _NOTE_TOKENS = 40
 _LEAST_TOKENS = 16
-# The most that a summary takes of the context.
-_SUMMARY_SHARE = 0.125
-_SUMMARY_TOKENS = 512
 # A text is counted in parts, so that other work of the engine does not wait long.
 _PART_CHARS = 100_000
 # A template's tokens around a message are counted as this many bytes.
@@ -105,7 +102,7 @@ def last_left_out(path: Messages) -> LeftOut | None:
 
 def summary_tokens(context: int) -> int:
     """Return the most tokens of a summary, for a context of this size."""
-    return min(_SUMMARY_TOKENS, int(context * _SUMMARY_SHARE))
+    return min(512, context // 8)
 
 
 async def fitted_prompt(

@@ -18,7 +18,6 @@ from ui.records.runs import PastRun
 # Search: the words of a query, what it is narrowed to, and the snippet of a text that shows them.
 
 MOST_HITS = 100
-_BEFORE_CHARS = 24
 _SNIPPET_CHARS = 110
 
 
@@ -81,7 +80,7 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     """Return a line of text around the first match, and the places of the words in it."""
     pattern = re.compile("|".join(re.escape(word) for word in words) or r"(?!)", re.IGNORECASE)
     first = pattern.search(text)
-    begin = max(0, (first.start() if first else 0) - _BEFORE_CHARS)
+    begin = max(0, (first.start() if first else 0) - 24)
     if begin and (space := text.find(" ", begin, begin + 12)) >= 0:
         begin = space + 1
     piece = text[begin : begin + _SNIPPET_CHARS]

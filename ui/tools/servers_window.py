@@ -39,7 +39,6 @@ from ui.records.tool_servers import (
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.toolbox import Toolbox
 
-_LIST_PX = 240
 _SHORT_STAGES = {
     ServerStage.OFF: "Off",
     ServerStage.STOPPED: "On",
@@ -173,7 +172,7 @@ class ToolServersWindow(OwnWindow):
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
         self.list.setItemDelegate(RowDelegate(self.list))
-        self.list.setFixedWidth(_LIST_PX)
+        self.list.setFixedWidth(240)
         self.detail = ServerDetail()
         self._pages = QStackedWidget()
         empty = (

@@ -10,8 +10,8 @@ from ui.records.exchange.export_files import ArchivedTraces
 from ui.records.exchange.pictures import ArchivedPictures
 
 _MAX_NAMED = 5
-# A file may have a million damaged parts, or names as long as a page.
-_MAX_DAMAGED, _MAX_DAMAGE_CHARS, _MAX_NAME_CHARS = 1_000, 300, 60
+# A file may have a million damaged parts.
+_MAX_DAMAGED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FileContents:
     def note_damage(self, text: str) -> None:
         """Note a part that cannot be read; beyond a limit, such parts are only counted."""
         if len(self.damaged) < _MAX_DAMAGED:
-            self.damaged.append(text[:_MAX_DAMAGE_CHARS])
+            self.damaged.append(text[:300])
         else:
             self.left_out["more damaged part"] += 1
 
@@ -61,7 +61,7 @@ class FileContents:
         """What has no place here, as one sentence: "Left out: 2 pictures…"; empty for nothing."""
         parts = [counted(count, kind) for kind, count in sorted(self.left_out.items()) if count]
         if self.unread:
-            shown = (title_from_file(name)[:_MAX_NAME_CHARS] for name in self.unread[:_MAX_NAMED])
+            shown = (title_from_file(name)[:60] for name in self.unread[:_MAX_NAMED])
             named = ", ".join(shown)
             more = "…" if len(self.unread) > _MAX_NAMED else ""
             parts.append(f"{counted(len(self.unread), 'other file')} ({named}{more})")

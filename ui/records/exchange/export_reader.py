@@ -21,8 +21,7 @@ from ui.records.messages import runs_of
 
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.exchange.export_process"
-_PATIENCE_S = 600.0
-_CPU_S = 600.0
+_TIMEOUT_S = 600.0
 _TOO_SLOW = "it takes too long to read. Export fewer conversations to one file"
 _ENDED = "it takes too much memory to read, or is damaged. Export fewer conversations to one file"
 _NOT_STARTED = "the process that reads exports does not start"
@@ -100,9 +99,9 @@ class ExportReader:
         return {"path": path, "max_bytes": self._max_bytes, "pictures": folder}
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        data = dumps({**question, "cpu_s": _CPU_S}).encode()
+        data = dumps({**question, "cpu_s": _TIMEOUT_S}).encode()
         try:
-            raw = self._process.ask(data, _PATIENCE_S)
+            raw = self._process.ask(data, _TIMEOUT_S)
         except HelperDied as death:
             is_slow = death.exceeded_time
             raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
