@@ -27,8 +27,6 @@ class Address:
 
     Attributes:
         host: A name or an address, IPv6 without brackets.
-        port: The TCP port, never 0.
-        is_encrypted: Whether clients must use HTTPS.
     """
 
     host: str
@@ -104,35 +102,19 @@ class ServerConfig:
     """How to serve.
 
     Attributes:
-        host: Name or address to listen on; an API key is required unless it is a loopback address.
         port: TCP port; 0 picks a free one.
-        api_key: The key that clients must send; None for no key.
         is_open_here: Whether programs on this computer may call without the key.
         allowed_origins: Web origins whose pages may call us (``https://example.org``), besides
             those of this computer and of desktop apps; ``*`` allows every page, and a scheme with a
             star (``chrome-extension://*``) every origin of that scheme.
         allowed_hosts: Names by which other computers reach us, in addition to the address itself.
-        tls_cert: PEM file of the certificate that encrypts connections; None for no encryption.
-        tls_key: PEM file of its private key; None if that is in the certificate's file.
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in Chat,
             stops that are only white space in Messages.
         images: The rule for pictures in requests without one of their own.
-        ignore_template_eos: Whether answers go on at end tokens that only a chat template names.
         thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
             limit.
         task_max_tokens: Most tokens of the answer to a task that a client sets in the background
             without a limit; 0 for no limit.
-        max_body_bytes: Largest request body.
-        max_connections: Most open connections; further ones are answered with an error and closed.
-        keepalive_s: A stream gets a keepalive message after this many seconds of silence.
-        header_timeout_s: How long a new connection may take to send its request's headers.
-        body_timeout_s: How long a request's body may take to arrive after its headers.
-        idle_timeout_s: How long a connection may be idle between two requests.
-        write_timeout_s: How long a client may leave a stream unread before the server gives it up.
-        stop_grace_s: How long running answers may continue when the server is stopped.
-        kept_responses_bytes: Memory for answers of the Responses API that later requests can
-            continue; 0 keeps none.
-        kept_responses_s: How long each is kept after it was last used.
         kept_responses_folder: The folder of the file in which they outlive the server, used by this
             server only; None keeps them in memory.
         keeps_prompts: Whether the engine may keep the prompt caches of requests on disk, if it has

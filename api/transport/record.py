@@ -67,11 +67,7 @@ class RecordedBody:
 
 @dataclass(eq=False, slots=True)
 class RecordedRun:
-    """A generation with its events.
-
-    Attributes:
-        generation: The generation; secrets are not removed from its texts.
-    """
+    """A generation with its events."""
 
     generation: Generation
     texts: list[str] = field(default_factory=list)

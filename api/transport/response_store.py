@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,12 +69,10 @@ class ResponseStore:
         self,
         max_bytes: int,
         max_s: float,
-        clock: Callable[[], float] = time.time,
         folder: Path | None = None,
     ) -> None:
         self._max_bytes = max_bytes
         self._max_s = max_s
-        self._clock = clock
         self._lock = threading.Lock()
         self._database = _connect(":memory:") if folder is None else _open(prepare_folder(folder))
         self._bytes = 0.0
@@ -151,7 +149,7 @@ class ResponseStore:
         size_bytes = len(content)
         self._database.execute(
             "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
-            (response.id, response.owner, self._clock(), size_bytes, content),
+            (response.id, response.owner, time.time(), size_bytes, content),
         )
         self._database.executemany(
             "INSERT OR REPLACE INTO items VALUES (?, ?)",
@@ -161,7 +159,7 @@ class ResponseStore:
 
     def _get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, and make it the most recently used one."""
-        now_s = self._clock()
+        now_s = time.time()
         row = self._database.execute(
             "SELECT content FROM responses WHERE id = ? AND owner = ? AND used_s >= ?",
             (response_id, owner, now_s - self._max_s),
@@ -188,7 +186,7 @@ class ResponseStore:
         return True
 
     def _evict(self) -> None:
-        oldest_s = self._clock() - self._max_s
+        oldest_s = time.time() - self._max_s
         while True:
             row = self._database.execute(
                 "SELECT id, used_s FROM responses ORDER BY used_s LIMIT 1"

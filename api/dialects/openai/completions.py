@@ -7,7 +7,7 @@ and by its open relatives. Pure except for the encoder's own state. Any thread.
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, NamedTuple, NotRequired
+from typing import Annotated, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -252,7 +252,7 @@ def _all_logprobs(
     if not scores_echo(params):
         return _logprobs(answer_tokens(events), params.logprobs, texts)
     echo, every = Echo(params, choice, texts), EveryToken()
-    parts = [echo.part(event).logprobs for event in events if isinstance(event, PromptScores)]
+    parts = [echo.part(event)[1] for event in events if isinstance(event, PromptScores)]
     echo.finish()
     traces = [event for event in events if isinstance(event, TokenTrace)]
     tokens = [token for trace in traces for token in every.add(trace)] + every.add(finished)
@@ -332,8 +332,7 @@ class CompletionEncoder(ChoicesEncoder):
 
     def _prompt(self, scores: PromptScores, choice: int) -> None:
         if self._echoes is not None:
-            part = self._echoes[choice].part(scores)
-            self._delta(choice, self._fields(part.text, part.logprobs))
+            self._delta(choice, self._fields(*self._echoes[choice].part(scores)))
 
     def _text(self, text: str, choice: int) -> None:
         self._end_echo(choice)
@@ -389,13 +388,6 @@ def scores_echo(params: CompletionParams) -> bool:
     return bool(params.echo) and params.logprobs is not None
 
 
-class EchoedPart(NamedTuple):
-    """The next part of a prompt."""
-
-    text: str
-    logprobs: TextLogprobs
-
-
 class Echo:
     """The text of a prompt, piece by piece, with the tokens of each piece.
 
@@ -414,7 +406,7 @@ class Echo:
         self._is_begun = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def part(self, scores: PromptScores) -> EchoedPart:
+    def part(self, scores: PromptScores) -> tuple[str, TextLogprobs]:
         """Return the text of the next tokens of the prompt, and their scores."""
         logprobs: TextLogprobs = {
             "tokens": [],
@@ -435,7 +427,7 @@ class Echo:
             own = self._decoder.decode(self._spelled(raw))
             self.length += len(own)
             text += own
-        return EchoedPart(text, logprobs)
+        return text, logprobs
 
     def finish(self) -> str:
         """Return the remaining text after the last token."""
@@ -534,9 +526,7 @@ class CompletionsRoute(AnswerRoute[CompletionParams]):
     read = staticmethod(requests_from_wire)
     write_whole = staticmethod(write_completion)
     encoder = staticmethod(CompletionEncoder)
-
-    def field_names(self, params: CompletionParams) -> Mapping[str, str]:
-        return form_names(params)
+    field_names = staticmethod(form_names)
 
 
 class Completions(Dialect):

@@ -65,9 +65,7 @@ class ResponsesRoute(AnswerRoute[ResponseParams]):
     read = staticmethod(requests_from_wire)
     write_whole = staticmethod(write_response)
     encoder = staticmethod(ResponseEncoder)
-
-    def field_names(self, params: ResponseParams) -> Mapping[str, str]:
-        return form_names(params)
+    field_names = staticmethod(form_names)
 
     def recall(
         self, service: Service, record: RequestRecord, params: ResponseParams
