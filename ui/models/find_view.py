@@ -562,7 +562,7 @@ class FindView(QWidget):
         )
 
     def _offer_bits(self) -> None:
-        """HubResult the bits that the results have; what was chosen stays."""
+        """Offer the bits that the results have; what was chosen stays."""
         chosen = self.finder.arrangement.bits
         every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
         shown = [self.bits.itemData(position) for position in range(1, self.bits.count())]

@@ -175,7 +175,7 @@ class ModelCard(QFrame):
         return more
 
     def _add_drafts(self, menu: QMenu) -> None:
-        """HubResult the possible draft models, and the present one even if its folder is gone."""
+        """Offer the possible draft models, and the present one even if its folder is gone."""
         present = self.model.draft
         offered = {draft.folder.resolve(): draft.name for draft in self._drafts}
         if present is not None:

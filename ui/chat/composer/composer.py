@@ -351,13 +351,13 @@ class Composer(QFrame):
         self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
-        """HubResult reasoning if the model can reason."""
+        """Offer reasoning if the model can reason."""
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
         self._fit()
 
     def show_tools(self, text: str, accessible_name: str) -> None:
-        """HubResult tools, and show which are in use."""
+        """Offer tools, and show which are in use."""
         self.tools.setVisible(True)
         self.tools.set_label(text, accessible_name)
         self.tools.setToolTip(with_keys(accessible_name, "Ctrl+T"))
