@@ -51,6 +51,7 @@ class Generation:
         written_tokens: Tokens of the answer so far; the engine thread counts them.
         finished: The end, once it has been read.
         form: The form that the answer must have; None for any.
+        loop: The reader's loop.
         not_applied: Parts of the request without effect on this model, each named as the client
             spelled it; complete once the request is accepted.
     """
@@ -69,7 +70,7 @@ class Generation:
         self.finished: Finished | None = None
         self.form: Form | None = None
         self.not_applied = request.not_applied
-        self._loop = loop
+        self.loop = loop
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
         self._pending: list[Event] = []
@@ -186,11 +187,6 @@ class Generation:
             self._wake_is_due = True
             return True
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The reader's loop."""
-        return self._loop
-
     def wake(self) -> None:
         """Let the reader read the events that have arrived (reader's loop)."""
         self._arrived.set()
@@ -198,7 +194,7 @@ class Generation:
     def wake_soon(self) -> None:
         """Wake the reader, from any thread; does nothing if its loop is closed."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.wake)
+            self.loop.call_soon_threadsafe(self.wake)
 
 
 def merge_deltas(events: list[Event]) -> list[Event]:

@@ -75,10 +75,6 @@ def _hosts(environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
     if file := environment.get("MLX_IBV_DEVICES"):
         first = environment.get("MLX_JACCL_COORDINATOR", "").rpartition(":")[0]
         return (first, *[""] * (len(_read(file)) - 1)), "jaccl"
-    if size := environment.get("MLX_WORLD_SIZE"):
-        if not size.isdecimal():
-            raise BadLaunch(f"MLX_WORLD_SIZE is {size!r}, which is not a number")
-        return (environment.get("NCCL_HOST_IP", ""), *[""] * (int(size) - 1)), "nccl"
     return (), ""
 
 

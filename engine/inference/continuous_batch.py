@@ -5,6 +5,7 @@ padded to the length of a much longer one. Shorter groups overtake longer ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import mlx.core as mx
@@ -153,7 +154,7 @@ class ContinuousBatch:
         self._passes += 1
         can_join = self.free_rows > 0
         candidates: list[tuple[Sequence, Any]] = [
-            (min(self._rows_of(group), key=_number), group) for group in self.groups
+            (min(self._rows_of(group), key=attrgetter("number")), group) for group in self.groups
         ]
         if can_join:
             candidates += [(sequence, None) for sequence in self.waiting]
@@ -174,7 +175,7 @@ class ContinuousBatch:
                 break
             if sequence is not first:
                 members.append(sequence)
-        members.sort(key=_number)
+        members.sort(key=attrgetter("number"))
         self.waiting = [sequence for sequence in self.waiting if sequence not in members]
         caches = [self._joining_cache(sequence) for sequence in members]
         group = PromptProcessingBatch(
@@ -234,7 +235,3 @@ def _counts(rows: list[Sequence], max_tokens: int) -> dict[Sequence, int]:
         counts[row] = min(max_tokens, min(ends, default=row.read) - row.read)
     # A row without tokens to read would be all padding; it decodes first.
     return counts if all(counts.values()) else dict.fromkeys(rows, 0)
-
-
-def _number(sequence: Sequence) -> int:
-    return sequence.number

@@ -8,6 +8,7 @@ that decode together come to the same result. Belongs to the thread of the batch
 
 from collections import abc
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import mlx.core as mx
@@ -62,7 +63,7 @@ class Sequences:
         due = [other for other, shared in sequence.waiting.items() if shared <= sequence.read]
         if due:
             cache, held = self.copy_of(sequence)
-            for other in sorted(due, key=_number):
+            for other in sorted(due, key=attrgetter("number")):
                 self._take_beginning(other, cache, held)
                 self._stop_waiting(other, self._join)
         return [
@@ -108,7 +109,7 @@ class Sequences:
             ]
         dependents: list[Sequence] = []
         for sequence in removed:
-            waited = sorted(sequence.waiting, key=_number)
+            waited = sorted(sequence.waiting, key=attrgetter("number"))
             dependents += waited
             if waited and sequence.cache and sequence.held:
                 self._evaluate(sequence.cache)
@@ -152,7 +153,7 @@ class Sequences:
                 sequence.reader = other
                 other.waiting[sequence] = shared
                 if not self._is_cut_anywhere:
-                    self._stop_at(other, shared)
+                    other.snapshots_at.add(shared)
                 return
             cache, held = self.copy_of(other)
             # Tokens beyond the prompt may still change.
@@ -197,11 +198,6 @@ class Sequences:
         self.hits += bool(sequence.cached)
         self.hit_tokens += sequence.cached
 
-    def _stop_at(self, sequence: Sequence, at: int) -> None:
-        """Store the cache of a sequence once it has read ``at`` tokens of its prompt."""
-        if at > sequence.read:
-            sequence.snapshots_at.add(at)
-
     def _stop_waiting(self, sequence: Sequence, resume: Callable[[Sequence], None]) -> None:
         if sequence.reader is not None:
             sequence.reader.waiting.pop(sequence, None)
@@ -230,7 +226,3 @@ class Sequences:
 
     def _stream(self) -> Any:
         return mx.stream(self._batch.stream)
-
-
-def _number(sequence: Sequence) -> int:
-    return sequence.number

@@ -50,11 +50,6 @@ class CallQueue:
             cancelled.append(self._cancelled.popleft())
         return cancelled
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no call waits."""
-        return self._calls.empty()
-
     def next(self, timeout_s: float | None) -> Callable[[Any], object] | None:
         """Return the next call, None for a wake-up.
 

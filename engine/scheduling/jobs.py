@@ -34,6 +34,7 @@ class Transition:
     """A load or an unload, due once running answers have ended or were cancelled.
 
     Attributes:
+        source: The folders to load; None unloads the model.
         cancel_requested: Whether a load is to be cancelled. Any thread may set it.
     """
 

@@ -115,12 +115,20 @@ def test_rank_0_rejects_strangers_and_detects_lost_rank(ranks: Ranks) -> None:
             refused.recv()
     ranks.send("step", 64)
     assert peer.recv() == ("step", (64,))
+    assert not ranks.fault()
     peer.close()
     why = r"rank 1 \(127.0.0.1\) is lost: its process has ended; restart Fullstop"
     with pytest.raises(RankLost, match=why):
         ranks.receive()
     with pytest.raises(RankLost, match=why):
         ranks.check()
+
+
+def test_lost_rank_is_detected_without_waiting_for_it(ranks: Ranks) -> None:
+    peer = connected(ranks)
+    ranks.connect()
+    peer.close()
+    assert "rank 1 (127.0.0.1) is lost" in ranks.fault()
 
 
 def group_after(monkeypatch: pytest.MonkeyPatch, *errors: str) -> list[str]:
@@ -223,8 +231,6 @@ def test_the_other_transports_of_the_launcher_are_known(tmp_path: Path) -> None:
     devices = hostfile(tmp_path, '[[null, "rdma_en2"], ["rdma_en2", null]]')
     by_cable = {"MLX_IBV_DEVICES": devices, "MLX_JACCL_COORDINATOR": "10.0.0.1:32323"}
     assert launched({"MLX_RANK": "1", **by_cable}) == World(1, ("10.0.0.1", ""), "jaccl")
-    on_cards = {"MLX_WORLD_SIZE": "2", "NCCL_HOST_IP": "10.0.0.1"}
-    assert launched({"MLX_RANK": "0", **on_cards}) == World(0, ("10.0.0.1", ""), "nccl")
 
 
 @pytest.mark.parametrize(
