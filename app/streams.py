@@ -61,10 +61,10 @@ def write_in_background() -> None:
             stream.flush()
             status = os.fstat(stream.fileno())
             # One thread for both streams of a terminal keeps their order.
-            place = (status.st_dev, status.st_ino)
-            if place not in files:
-                files[place] = _BackgroundFile(stream.fileno())
-            setattr(sys, name, _stream(stream, files[place]))
+            identity = (status.st_dev, status.st_ino)
+            if identity not in files:
+                files[identity] = _BackgroundFile(stream.fileno())
+            setattr(sys, name, _stream(stream, files[identity]))
 
 
 def drain_streams() -> None:

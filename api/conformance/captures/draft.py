@@ -201,10 +201,6 @@ class Draft(ChoiceDraft):
         """Record that an event is at the wrong position."""
         self.find("event_order", sentence, index)
 
-    def report_missing_end(self, sentence: str) -> None:
-        """Record that the stream lacks its last event."""
-        self.find("end_marker_missing", sentence)
-
     def report_missing_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
         """Record that the counts that clients read are missing."""
         self.find("usage_missing", sentence, severity=severity)
@@ -266,7 +262,7 @@ class Draft(ChoiceDraft):
             self.check_form(index, value)
             yield index, value
         if self.is_streamed and self.error is None and not is_done and not self.is_dump:
-            self.report_missing_end("The stream ends without data: [DONE].")
+            self.find("end_marker_missing", "The stream ends without data: [DONE].")
 
     def finish(self) -> Capture:
         """Return the capture."""

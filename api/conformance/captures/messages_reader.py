@@ -104,8 +104,9 @@ class _MessagesStream:
             message = f"The stream ends while block {self._open[-1]} is open."
             draft.find("stream_truncated", message)
         elif draft.error is None and not self._has_ended:
-            draft.report_missing_end(
-                "The stream ends without message_stop; some clients lose the reason."
+            draft.find(
+                "end_marker_missing",
+                "The stream ends without message_stop; some clients lose the reason.",
             )
 
     def _check_name(self, index: int, frame: Frame, kind: object) -> None:

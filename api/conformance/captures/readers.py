@@ -322,7 +322,7 @@ def read_ollama(draft: Draft) -> None:
         subject = "The answer is whole, but does not say"
         if draft.is_streamed:
             subject = "The stream ends without an object that says"
-        draft.report_missing_end(f'{subject} "done": true.')
+        draft.find("end_marker_missing", f'{subject} "done": true.')
 
 
 def _read_ollama_object(draft: Draft, index: int, value: dict[str, Any]) -> None:

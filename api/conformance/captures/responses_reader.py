@@ -97,8 +97,9 @@ class _ResponsesStream:
                 self._kinds.add(kind)
                 self._take(index, kind, value)
         if self._last is None and draft.error is None:
-            draft.report_missing_end(
-                "The stream ends without response.completed; clients then raise an error."
+            draft.find(
+                "end_marker_missing",
+                "The stream ends without response.completed; clients then raise an error.",
             )
 
     def _check_order(self, index: int, kind: str, value: dict[str, Any]) -> None:
