@@ -24,14 +24,11 @@ _KEY_HEADERS = ("x-api-key", "api-key")
 _HOST = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]:/?#@\\,]+))(?::(?P<port>\d{0,5}))?"
 )
-_MAX_PORT = 65535
 # RFC 6762, and ICANN's reservation for private use; loopback names are checked separately.
 _PRIVATE = (".local", ".internal")
 # Schemes of desktop apps on a browser's engine: no page on the web can have such an origin. Ollama
 # lets in the same, and ``file://`` too, which Safari sends for a downloaded page.
 _APP_SCHEMES = frozenset({"app", "tauri", "vscode-file", "vscode-webview"})
-# Longer host names are not repeated in errors.
-_MAX_HOST_CHARS = 150
 # Characters that an error can repeat without misleading its reader.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 # What proxies add, and services that make a program on this computer reachable from elsewhere.
@@ -94,7 +91,7 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
     host = _host_of(host_header)
     if host and (_is_certain(host, config, local_host) or _is_private(host)):
         return
-    name = host if host and len(host) <= _MAX_HOST_CHARS else "NAME"
+    name = host if host and len(host) <= 150 else "NAME"
     remedy = f"--allow-host {name}"
     raise ApiError(
         ErrorKind.PERMISSION,
@@ -192,7 +189,7 @@ def preflight_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _host_of(header: str | None) -> str | None:
     """Return the host of a ``Host`` header without its port, or None if it is malformed."""
     match = _HOST.fullmatch(header or "")
-    if match is None or not 0 <= int(match["port"] or 0) <= _MAX_PORT:
+    if match is None or int(match["port"] or 0) > 65535:
         return None
     return (match["address"] or match["name"]).lower()
 

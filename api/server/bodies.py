@@ -16,8 +16,7 @@ from engine import counted
 
 # Larger bodies are parsed on a thread, so that streams continue meanwhile.
 ON_LOOP_BYTES = 1 << 20
-# All bodies in memory may take as much as this many of the largest. Ordinary ones are not counted.
-_MAX_LARGE_BODIES = 3
+# Smaller bodies are not counted.
 _UNCOUNTED_BYTES = 64 * 1024
 # https://www.rfc-editor.org/rfc/rfc9110#name-content-codings
 _ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
@@ -28,7 +27,7 @@ class BodyReceiver:
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._available_bytes = _MAX_LARGE_BODIES * config.max_body_bytes
+        self._available_bytes = 3 * config.max_body_bytes
         # Held while a large body is parsed: values take many times the size of their JSON.
         self._parsing = asyncio.Lock()
 

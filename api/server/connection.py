@@ -18,8 +18,6 @@ from api.transport.service import new_id
 
 # Anthropic's name and OpenAI's.
 REQUEST_ID_HEADERS = ("request-id", "x-request-id")
-# Beyond this multiple of the limit, connections are closed without an answer.
-_ANSWERED_MULTIPLE = 2
 # Enough bytes of a request to find its path and the headers that show its dialect.
 _HEAD_BYTES = 4096
 
@@ -49,7 +47,7 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
         count, limit = len(self._server.connections), self._config.max_connections
         self.is_surplus = count > limit
-        if count > _ANSWERED_MULTIPLE * limit and isinstance(transport, asyncio.Transport):
+        if count > 2 * limit and isinstance(transport, asyncio.Transport):
             transport.abort()
             return
         self._header_timer = asyncio.get_running_loop().call_later(

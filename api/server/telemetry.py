@@ -43,8 +43,6 @@ _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _OTLP = "OTEL_EXPORTER_OTLP"
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _WITH_CONTENT = frozenset({"true", "span_only", "span_and_event"})
-_CLOSE_TIMEOUT_S = 3.0
-_MAX_LOGGED_CHARACTERS = 300
 _CANCELLED = "cancelled"
 # In lists with an entry for each choice, because some collectors drop nulls.
 _NO_NUMBER = -1
@@ -103,7 +101,7 @@ class OtelLogFilter(logging.Handler):
         text = " ".join(record.getMessage().split())
         for secret in self._secrets:
             text = text.replace(secret, "[hidden]")
-        text = re.sub(r"//[^/@\s]*@", "//", text)[:_MAX_LOGGED_CHARACTERS]
+        text = re.sub(r"//[^/@\s]*@", "//", text)[:300]
         _log.warning("telemetry (answers are not affected): %s", text)
 
 
@@ -169,7 +167,7 @@ class Telemetry(RequestObserver):
             # The error's text is not logged: it may quote the prompt.
             _log.warning("a request is missing from telemetry (%s)", type(error).__name__)
 
-    def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
+    def close(self, timeout_s: float = 3.0) -> None:
         """Send the remaining data and end. Blocks no longer than the given time."""
         # The SDK waits for its collector as long as an export may take.
         thread = threading.Thread(target=self._provider.shutdown, name="telemetry", daemon=True)

@@ -41,13 +41,10 @@ from engine import (
 # -- stops, thinking, the last turn ------------------------------------------------------------
 
 
-_HOSTED_MAX_STOPS = 4
-
-
 def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
     """Return the stop rules of a request."""
     rules = StopRules.of(
-        *stop_strings(params.stop, ("stop",), limit=_HOSTED_MAX_STOPS if strict else None),
+        *stop_strings(params.stop, ("stop",), limit=4 if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     ).with_options(stop_options_of(params, OPENAI_STOP_OPTIONS))
     return with_own_options(rules, params.fullstop)

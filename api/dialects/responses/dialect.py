@@ -50,8 +50,6 @@ from api.transport.response_store import StoredResponse
 from api.transport.service import Service, new_id
 
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
-_DEFAULT_LISTED = 20
-_MAX_LISTED = 100
 
 
 class ResponsesRoute(AnswerRoute[ResponseParams]):
@@ -158,9 +156,9 @@ async def list_input_items(service: Service, record: RequestRecord, url: UrlPara
 
 def _limit(text: str | None) -> int:
     if text is None:
-        return _DEFAULT_LISTED
-    if not text.isdecimal() or not 1 <= int(text[:6]) <= _MAX_LISTED:
-        raise invalid(("limit",), f"must be a whole number from 1 to {_MAX_LISTED}")
+        return 20
+    if not text.isdecimal() or not 1 <= int(text[:6]) <= 100:
+        raise invalid(("limit",), "must be a whole number from 1 to 100")
     return int(text)
 
 

@@ -4,9 +4,9 @@ Pure except for the encoder's own state.
 """
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import assert_never
 
+from api.dialects.openai.write import finite
 from api.dialects.sglang.read import answer_count, is_batch
 from api.dialects.sglang.wire import (
     GenerateAnswer,
@@ -24,9 +24,6 @@ from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, SseEvent, json_text
 from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
-
-# The value for an impossible token; JSON has no infinity.
-_MIN_LOGPROB = -9999.0
 
 
 def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
@@ -167,9 +164,7 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
 
     def _logprob(self, token_id: int, logprob: float | None) -> TokenLogprob:
         text = None if self._vocabulary is None else self._vocabulary.text_of(token_id)
-        if logprob is not None and not isfinite(logprob):
-            logprob = _MIN_LOGPROB
-        return logprob, token_id, text
+        return None if logprob is None else finite(logprob), token_id, text
 
 
 def _empty(answer_id: str) -> GenerateAnswer:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.dialects.shared.body import WireModel
 from api.transport.config import ImageRule
-from api.transport.errors import FieldPath, invalid, shown
+from api.transport.errors import FieldPath, invalid
 from engine import (
     MAX_STOP_CHARS,
     MAX_STOPS,
@@ -62,9 +62,6 @@ _SPELLINGS = {
 # Greater values mean these, where a vendor allows them. Above the temperature all tokens are
 # equally likely, and dividing the logits loses precision.
 _MAXIMA = {"temperature": 1000.0, "top_p": 1.0, "min_p": 1.0}
-# No vocabulary has ids of more digits.
-_MAX_ID_DIGITS = 18
-_MAX_SHOWN_CHARS = 40
 OPENAI_STOP_OPTIONS = {
     "include_stop": "include_stop_str_in_output",
     "ignore_eos": "ignore_eos",
@@ -155,10 +152,8 @@ def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest
 def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, float], ...]:
     """Return biases, whose keys are token ids in decimal digits."""
     for key in biases:
-        if not (key.isascii() and key.isdigit() and len(key) <= _MAX_ID_DIGITS):
-            raise invalid(
-                (*field, shown(key, _MAX_SHOWN_CHARS)), "must be a token id in decimal digits"
-            )
+        if not (key.isascii() and key.isdigit() and len(key) <= 18):
+            raise invalid((*field, key), "must be a token id in decimal digits")
     return tuple((int(key), bias) for key, bias in biases.items())
 
 
