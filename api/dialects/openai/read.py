@@ -3,7 +3,6 @@
 Pure functions; any thread, any process.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,6 +23,7 @@ from api.dialects.shared.parameters import (
     enables_thinking,
     given_effort,
     grammar_form,
+    json_form,
     regex_form,
     stop_options_of,
     stop_strings,
@@ -172,15 +172,15 @@ def _spellings(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputCons
         path, constraint = _format(form)
         yield ("response_format", *path), constraint
     # llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
-    yield ("json_schema",), _guided_json(params.json_schema, ("json_schema",))
+    yield ("json_schema",), json_form(params.json_schema, ("json_schema",))
     # Ollama: https://github.com/ollama/ollama/blob/main/docs/api.md
     is_json = params.format == "json"
     yield (
         ("format",),
-        OutputConstraint() if is_json else _guided_json(params.format or None, ("format",)),
+        OutputConstraint() if is_json else json_form(params.format or None, ("format",)),
     )
     # vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html
-    yield ("guided_json",), _guided_json(params.guided_json, ("guided_json",))
+    yield ("guided_json",), json_form(params.guided_json, ("guided_json",))
     yield ("guided_regex",), regex_form(params.guided_regex)
     yield ("guided_choice",), choices_form(params.guided_choice)
     yield ("guided_grammar",), grammar_form(params.guided_grammar)
@@ -235,7 +235,7 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
             raise invalid(
                 ("response_format", *other_path), "is another schema than the one before it"
             )
-    held = _guided_json(schema, ("response_format", *path))
+    held = json_form(schema, ("response_format", *path))
     is_strict = form.strict is True or (is_envelope and named.get("strict") is True)
     return path, None if held is None else replace(held, is_strict=is_strict)
 
@@ -245,27 +245,13 @@ def _structured(
 ) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
     # vLLM since 0.11: https://docs.vllm.ai/en/latest/features/structured_outputs.html
     name = "structured_outputs"
-    schema = _guided_json(outputs.json_schema, (name, "json"))
+    schema = json_form(outputs.json_schema, (name, "json"))
     yield (name, "json"), schema
     if schema is None and outputs.json_object:
         yield (name, "json_object"), OutputConstraint()
     yield (name, "regex"), regex_form(outputs.regex)
     yield (name, "choice"), choices_form(outputs.choice)
     yield (name, "grammar"), grammar_form(outputs.grammar)
-
-
-def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
-    """Return the constraint of a schema that may be written as JSON text."""
-    if schema is None:
-        return None
-    if isinstance(schema, str):
-        try:
-            schema = json.loads(schema)
-        except (ValueError, RecursionError):
-            raise invalid(path, "must be a JSON schema, or one as JSON text") from None
-    if not isinstance(schema, dict):
-        raise invalid(path, "must be a JSON schema, or one as JSON text")
-    return OutputConstraint(schema)
 
 
 # -- the reverse -------------------------------------------------------------------------------

@@ -292,16 +292,10 @@ class CompactionItem(WireModel):
     encrypted_content: str = ""
 
 
-class ForeignItem(WireModel):
+class ForeignItem(ForeignPart):
     """An item of a tool that this server does not have, or one of an unknown type: its text."""
 
     type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
-    readable: SkipJsonSchema[str] = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> Any:
-        return _with_text(value)
 
 
 def _tag(value: Any) -> str:

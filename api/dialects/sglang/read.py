@@ -11,6 +11,7 @@ from api.dialects.shared.parameters import (
     allows_more_keys,
     choices_of,
     grammar_form,
+    json_form,
     regex_form,
     sampling_of,
     stop_options_of,
@@ -108,7 +109,7 @@ def _prompt_scoring(params: GenerateParams, sampling: SamplingParams) -> PromptS
 
 def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
     forms = {
-        "json_schema": _json_constraint(sampling.json_schema),
+        "json_schema": json_form(sampling.json_schema, ("sampling_params", "json_schema")),
         "regex": regex_form(sampling.regex),
         "ebnf": grammar_form(sampling.ebnf),
     }
@@ -119,21 +120,6 @@ def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
             f"the format of the answer is given twice; leave {names[0]} or {names[1]} out",
         )
     return forms[names[0]] if names else None
-
-
-def _json_constraint(text: str | dict[str, Any] | None) -> OutputConstraint | None:
-    if text is None:
-        return None
-    if isinstance(text, dict):
-        return OutputConstraint(json_schema=text)
-    field = ("sampling_params", "json_schema")
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError):
-        raise invalid(field, "must be a JSON schema as JSON text") from None
-    if not isinstance(schema, dict):
-        raise invalid(field, "must be the text of a JSON object")
-    return OutputConstraint(json_schema=schema)
 
 
 # -- the reverse -------------------------------------------------------------------------------

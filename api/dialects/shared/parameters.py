@@ -358,7 +358,21 @@ def _plain(effort: str) -> str:
     return effort.strip().lower()
 
 
-# -- output formats other than JSON ------------------------------------------------------------
+# -- output formats ----------------------------------------------------------------------------
+
+
+def json_form(schema: object, path: FieldPath) -> OutputConstraint | None:
+    """Return the constraint of a schema that may be written as JSON text."""
+    if schema is None:
+        return None
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError):
+            raise invalid(path, "must be a JSON schema, or one as JSON text") from None
+    if not isinstance(schema, dict):
+        raise invalid(path, "must be a JSON schema, or one as JSON text")
+    return OutputConstraint(schema)
 
 
 def regex_form(regex: str | None) -> OutputConstraint | None:
