@@ -44,13 +44,9 @@ def load_model(
     on_progress: OnLoadProgress,
     draft: Path | None = None,
 ) -> "MlxBackend":
-    """Load a model folder. See ``Loader``.
+    """Load a model folder, and a draft model beside it. See ``Loader``.
 
-    Args:
-        folder: The model.
-        limits: The limits of its batch.
-        on_progress: Called before each part of the work; may raise ``LoadCancelled``.
-        draft: A draft model to load beside it, which must have the same vocabulary.
+    ``on_progress`` is called before each part of the work, and may raise ``LoadCancelled``.
 
     Raises:
         ModelLoadFailed: The model cannot be loaded; the message gives the cause.
@@ -96,13 +92,8 @@ def compare_with_plain_loop(
 ) -> list[Comparison]:
     """Compare greedy answers with mlx-lm's plain loop, which loads the model for itself.
 
-    Any thread, which must not use MLX afterwards.
-
-    Args:
-        folder: The model.
-        answers: The token ids of each prompt and of its answer.
-        on_progress: Called before each part of loading; may raise ``LoadCancelled``.
-        on_token: Called with the number of tokens that were compared; may raise.
+    Any thread, which must not use MLX afterwards. ``answers`` are the token ids of each prompt and
+    of its answer; ``on_token`` is called with the number of tokens compared, and may raise.
 
     Raises:
         ModelLoadFailed: The model cannot be loaded; the message gives the cause.

@@ -44,11 +44,9 @@ _NO_CHUNKS = {"olmo", "phi3small"}
 class Together(NamedTuple):
     """What a model of mlx-lm can do for several sequences or tokens at once.
 
-    Attributes:
-        prompts: Whether prompts of different lengths are read together.
-        answers: Whether several answers are decoded together.
-        drafts: Whether a pass over several tokens sees what passes over one see.
-        chunks: Whether a prompt may be read several tokens at a time.
+    ``prompts`` of different lengths are read together, ``answers`` decoded together. ``drafts``
+    where a pass over several tokens sees what passes over one see; ``chunks`` where a prompt may be
+    read several tokens at a time.
     """
 
     prompts: bool

@@ -39,10 +39,8 @@ class Xtc:
 
     https://github.com/oobabooga/text-generation-webui/pull/6335
 
-    Attributes:
-        probability: How often they are excluded, in (0, 1].
-        threshold: The probability above which a token is one of them, in [0, 0.5].
-        exempt: Ids that are never excluded: those of line ends and of the end of an answer.
+    ``probability``, in (0, 1], is how often they are excluded; ``threshold``, in [0, 0.5], that
+    above which a token is one of them. ``exempt`` ids are never excluded.
     """
 
     probability: float

@@ -224,14 +224,8 @@ class Rollback:
     def shorten(self, cache: Sequence[Any], row: int, surplus: int, kept: int) -> bool:
         """Remove the last tokens from the cache of a sequence that has unused after a pass.
 
-        Args:
-            cache: The sequence's own cache.
-            row: Its index in the pass.
-            surplus: How many tokens are removed.
-            kept: How many tokens of the pass are kept.
-
-        Returns:
-            Whether that could be done.
+        ``row`` is its index in the pass, of which ``kept`` tokens are kept. Returns whether that
+        could be done.
         """
         for part in parts_of(cache):
             if isinstance(part, RotatingKVCache):

@@ -206,16 +206,6 @@ def their_server(model: Path = MODEL) -> Iterator[Side]:
         yield _answering("mlx_lm.server", child, port)
 
 
-@contextmanager
-def llama_cpp(folder: Path, weights: Path) -> Iterator[Side]:
-    """llama.cpp, as node-llama-cpp packs it in a folder, on a GGUF file."""
-    port = free_port()
-    script = Path(__file__).with_name("llama_cpp.mjs")
-    words = (str(script), str(folder), str(weights), str(port))
-    with started(*words, program="node", stderr=subprocess.DEVNULL) as child:
-        yield _answering("llama.cpp", child, port)
-
-
 def _answering(name: str, child: subprocess.Popen[str], port: int) -> Side:
     ends_at = time.monotonic() + 120
     while True:
