@@ -12,12 +12,8 @@ MESSAGES = [{"role": "user", "content": "Say: hello"}]
 SPELLINGS: dict[str, tuple[dict[str, Any], str]] = {
     "guided_regex": ({"guided_regex": PATTERN}, PATTERN),
     "guided_choice": ({"guided_choice": CHOICES}, "yes|no, never"),
-    "guided_grammar": ({"guided_grammar": GBNF}, "ab[0-9]"),
     "structured regex": ({"structured_outputs": {"regex": PATTERN}}, PATTERN),
-    "structured choice": ({"structured_outputs": {"choice": CHOICES}}, "yes|no, never"),
-    "structured grammar": ({"structured_outputs": {"grammar": GBNF}}, "ab[0-9]"),
     "SGLang's regex": ({"regex": PATTERN}, PATTERN),
-    "SGLang's ebnf": ({"ebnf": GBNF}, "ab[0-9]"),
     "llama.cpp's grammar": ({"grammar": GBNF}, "ab[0-9]"),
 }
 ROUTES = {

@@ -155,19 +155,13 @@ def test_the_prompt_is_scored_from_the_requested_position(
             ("chat", fields, thinks)
             for fields, thinks in (
                 ({}, None),
-                ({"reasoning_effort": None}, None),
-                ({"reasoning": {}}, None),
-                ({"chat_template_kwargs": {"other": 1}}, None),
                 ({"enable_thinking": True}, True),
                 ({"reasoning": {"enabled": True}}, True),
-                ({"reasoning": {"enabled": False}}, False),
                 ({"reasoning": {"enabled": True, "effort": "none"}}, False),
                 ({"reasoning": {"max_tokens": 99}}, True),
                 ({"reasoning": {"max_tokens": 99, "enabled": False}}, False),
-                ({"reasoning": {"max_tokens": 0}}, None),
                 ({"reasoning_effort": "none", "reasoning": {"effort": "high"}}, False),
                 ({"enable_thinking": False, "reasoning_effort": "high"}, False),
-                ({"enable_thinking": False, "reasoning": {"effort": "high"}}, False),
                 (
                     {"chat_template_kwargs": {"enable_thinking": False}, "enable_thinking": True},
                     False,
@@ -175,18 +169,15 @@ def test_the_prompt_is_scored_from_the_requested_position(
             )
         ),
         ("responses", {}, None),
-        ("responses", {"reasoning": None}, None),
         ("responses", {"reasoning": {}}, True),
         ("responses", {"reasoning": {"summary": "auto"}}, True),
         ("responses", {"reasoning": {"effort": "high"}, "enable_thinking": False}, False),
         ("messages", {}, False),
         ("messages", {"thinking": {"type": "disabled"}}, False),
-        ("messages", {"thinking": {"type": "between_tools"}}, False),
         ("messages", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, True),
         ("messages", {"thinking": {"type": "adaptive", "display": "summarized"}}, True),
         # A display of next year is shown.
         ("messages", {"thinking": {"type": "enabled", "budget_tokens": 9, "display": "up"}}, True),
-        ("ollama_chat", {"think": None}, None),
         ("ollama_chat", {"think": True}, True),
         ("ollama_chat", {"think": False}, False),
         ("ollama_chat", {"think": "max"}, True),

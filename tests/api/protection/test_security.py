@@ -141,16 +141,6 @@ def test_a_wrong_key_is_called_wrong_and_a_missing_one_missing(
     assert f"API key {word}" in reply.json["error"]["message"]
 
 
-@pytest.mark.parametrize("headers", [{"x-api-key": "secret"}, {"Authorization": "Bearer secret"}])
-def test_a_request_with_the_key_in_either_header_is_answered(
-    serve: Callable[..., Any], headers: dict[str, str]
-) -> None:
-    site = serve(api_key="secret")
-
-    assert site.send("POST", "/v1/messages", ASK, headers).status == 200
-    assert site.send("GET", "/v1/models", headers=headers).status == 200
-
-
 def test_logs_contain_the_request_but_no_body_key_or_query(
     serve: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
