@@ -15,9 +15,7 @@ from api.server.server import ServerThread
 from api.transport.config import Address, ServerConfig
 from api.transport.record import (
     EVERYTHING,
-    MAX_BODY_BYTES,
     Content,
-    RecordedBody,
     RequestObserver,
     RequestRecord,
 )
@@ -257,14 +255,6 @@ def test_keys_are_hidden_in_every_place(engine: Engine) -> None:
     assert "sk-123" not in repr(record)
     assert record.path == f"/v1/messages?api_key={HIDDEN}&beta=true"
     assert json.loads(record.request_body.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
-
-
-def test_recorded_body_is_a_prefix_with_the_whole_size() -> None:
-    body = RecordedBody("é".encode() * MAX_BODY_BYTES)
-    assert body.size_bytes == 2 * MAX_BODY_BYTES
-    assert body.text == "é" * (MAX_BODY_BYTES // 2)
-    assert not body.is_whole
-    assert RecordedBody(b"a").is_whole
 
 
 @pytest.mark.parametrize(
