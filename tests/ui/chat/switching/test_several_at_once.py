@@ -118,7 +118,7 @@ async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_i
         assert bar.sentence.text() == "alpha’s folder can’t be found."
         assert "alpha stays available until it is unloaded." in bar.detail.text()
         assert several.header.name.text() == "alpha"
-        assert bar.use.isVisible() is not is_default
+        await eventually(lambda: bar.use.isVisible() is not is_default)
         answer = await several.ask()
         assert (answer.model_id, answer.text) == ("alpha", "1, 2, 3")
         (several.folder / "gamma").rename(several.folder / "alpha")  # it is plugged in again
