@@ -130,9 +130,6 @@ class _Follower:
 def follow(meeting: Meeting) -> None:
     """Carry out the orders of rank 0 until it ends.
 
-    Args:
-        meeting: This process, not rank 0, and its peers.
-
     Raises:
         BadLaunch: Rank 0 cannot be reached.
         FollowerFailed: Rank 0 is lost, or an order failed; rank 0 has received the reason.

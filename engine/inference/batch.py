@@ -8,7 +8,7 @@ do.
 import math
 import time
 from collections import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -203,16 +203,6 @@ class RunningBatch:
         """Note that other work ran since the last step; this batch does not count its time."""
         self._stepped_at_s = time.perf_counter()
 
-    def read_beside(self, read: Callable[[float], object]) -> None:
-        """Let something else be read, unless the streams are behind their pace."""
-        decoding = len(self._batch.decoding)
-        max_s = self._budget.available_s(decoding)
-        if not max_s:
-            return
-        begin_s = time.perf_counter()
-        read(max_s)
-        self._record_pause(time.perf_counter() - begin_s)
-
     def _record_pause(self, took_s: float) -> None:
         self._budget.record_pause(took_s, len(self._batch.decoding))
         # The time of the next step does not include it.
@@ -229,12 +219,13 @@ class RunningBatch:
 
     def read_texts(self, reader: TextReader) -> None:
         """Read a part of some texts, unless the streams are behind their pace."""
-
-        def read(max_s: float) -> None:
-            with self._stream():
-                reader.read(max_s)
-
-        self.read_beside(read)
+        max_s = self._budget.available_s(len(self._batch.decoding))
+        if not max_s:
+            return
+        begin_s = time.perf_counter()
+        with self._stream():
+            reader.read(max_s)
+        self._record_pause(time.perf_counter() - begin_s)
 
     def _step(self, max_tokens: int) -> Step:
         """Decode, and read up to ``max_tokens`` tokens of prompts.
