@@ -67,12 +67,6 @@ def filled(part: bytes, before: bytes = b"", after: bytes = b"", *, most: int = 
     return before + (part * count).rstrip(b",") + after
 
 
-# An emoji makes every character of a text take four bytes of memory.
-_WITH_EMOJI = (
-    b"a",
-    b'{"choices":[{"message":{"content":"%s' % "👋".encode(),
-    b'"},"finish_reason":"stop"}]}',
-)
 _MOST_MIB = 190
 
 
@@ -83,13 +77,3 @@ def test_the_largest_saved_run_that_is_read_takes_bounded_memory(tmp_path: Path)
     peak, code, said = measured("replay", str(path))
     assert (code, "must be an object" in said) == (1, True)
     assert peak - idle("replay") < _MOST_MIB, f"{peak - idle('replay')} MiB"
-
-
-@pytest.mark.slow
-def test_a_run_that_takes_many_times_its_size_is_refused_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "large"
-    path.write_bytes(filled(*_WITH_EMOJI))
-    peak, code, said = measured("replay", str(path))
-    assert code == 2
-    assert "each takes 4 bytes of memory; at most 8,388,608 such characters can be read" in said
-    assert peak - idle("replay") < 100
