@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from engine import (
+    CacheOwner,
     DecodingContext,
     EmbeddingRequest,
     Embeddings,
@@ -96,6 +97,10 @@ class RecordedEngine:
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Refuse: a recording cannot read texts."""
         raise NoModel("a recorded answer has no model that reads texts")
+
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
+        """Do nothing, because nothing is cached."""
+        return 0, 0
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Do nothing, because no model is in memory."""

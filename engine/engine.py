@@ -374,6 +374,19 @@ class Engine:
         embeddings: Embeddings = await self._post(self._models.find(request.model), job)
         return embeddings
 
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
+        """Drop an owner's earlier prompts in memory, for all models; running answers continue.
+
+        Returns:
+            How many prompts were dropped, and the bytes that they took.
+        """
+        with self._lock:
+            if self._thread is None:
+                return 0, 0
+            future = self._thread.call(lambda models: models.evict_prompts(owner.name))
+        evicted: tuple[int, int] = await asyncio.wrap_future(future)
+        return evicted
+
     def forget(self, owner: CacheOwner) -> None:
         """Delete an owner's caches on disk that are kept with the same thing; returns at once.
 

@@ -74,6 +74,16 @@ class Metrics:
             "(those of them that were reasoning).",
             ("kind", *_MODEL),
         )
+        self._cache_hits = counter(
+            "fullstop_prompt_cache_hits",
+            "Requests that found a part of their prompt in the cache.",
+            _MODEL,
+        )
+        self._hit_tokens = counter(
+            "fullstop_prompt_cache_hit_tokens",
+            "Prompt tokens that were found in the cache.",
+            _MODEL,
+        )
         self._passes = counter(
             "fullstop_spec_decode_num_drafts",
             "Forward passes that verified draft tokens.",
@@ -93,6 +103,18 @@ class Metrics:
             "fullstop_spec_decode_num_forced_tokens",
             "Tokens that were the only ones allowed by a schema or a forced call.",
             _MODEL,
+        )
+        self._first_token_s = histogram(
+            "fullstop_first_token_seconds",
+            "Time from submission to the first sampled token.",
+            _MODEL,
+            buckets=_SECONDS,
+        )
+        self._queue_s = histogram(
+            "fullstop_queue_seconds",
+            "Time that a request waited in the queue.",
+            _MODEL,
+            buckets=_SECONDS,
         )
         self._speed = histogram(
             "fullstop_tokens_per_second",
@@ -121,10 +143,16 @@ class Metrics:
         self._stops.labels(finished.stop.kind.value, model).inc()
         for kind, count in _token_counts(usage, counts_prompt=counts_prompt):
             self._tokens.labels(kind, model).inc(count)
+        if counts_prompt:
+            self._cache_hits.labels(model).inc(bool(usage.cached_tokens))
+            self._hit_tokens.labels(model).inc(usage.cached_tokens)
         self._passes.labels(model).inc(drafts.passes)
         self._drafted.labels(model).inc(drafts.guessed)
         self._accepted.labels(model).inc(drafts.accepted)
         self._forced.labels(model).inc(drafts.forced)
+        self._queue_s.labels(model).observe(timing.queued_s)
+        if timing.first_token_s is not None:
+            self._first_token_s.labels(model).observe(timing.first_token_s)
         speed = tokens_per_s(usage, timing)
         if speed is not None:
             self._speed.labels(model).observe(speed)
@@ -142,6 +170,8 @@ class _ModelGauges:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         gauge = partial(Gauge, labelnames=_MODEL, registry=registry)
+        self._running = gauge("fullstop_running", "Answers that are being generated.")
+        self._waiting = gauge("fullstop_waiting", "Requests that are waiting in the queue.")
         self._ready = gauge("fullstop_ready", "1 if the model answers requests, else 0.")
         self._memory = gauge(
             "fullstop_model_memory_bytes", "Memory that the weights and caches of the model take."
@@ -157,6 +187,8 @@ class _ModelGauges:
 
     def update(self, statuses: Sequence[ModelStatus]) -> None:
         for gauge in (
+            self._running,
+            self._waiting,
             self._ready,
             self._memory,
             self._entries,
@@ -169,6 +201,8 @@ class _ModelGauges:
             shares = [
                 share for name, share in status.cache_use.shares.items() if name != LOCAL_OWNER.name
             ]
+            self._running.labels(status.id).set(status.running)
+            self._waiting.labels(status.id).set(status.waiting)
             self._ready.labels(status.id).set(status.is_loaded or status.is_unloaded)
             self._memory.labels(status.id).set(status.memory_bytes)
             self._entries.labels(status.id).set(sum(share.entries for share in shares))

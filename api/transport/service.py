@@ -18,8 +18,12 @@ class Service:
     """The parts that a server works with.
 
     Attributes:
+        engine: The one engine.
+        config: The settings; ``ApiServer.apply`` replaces them.
         running: The generations that clients are waiting for, each with the name of its model and
             whether it counts its prompt.
+        metrics: The counters of this server.
+        responses: Stored answers, which later requests can continue.
     """
 
     def __init__(self, engine: Engine, config: ServerConfig) -> None:
@@ -51,7 +55,13 @@ class Service:
         return models
 
     def add_running(self, generation: Generation, model: str, *, counts_prompt: bool) -> None:
-        """Add a generation that a client waits for."""
+        """Add a generation that a client waits for.
+
+        Args:
+            generation: The generation.
+            model: The name of its model, for the metrics.
+            counts_prompt: Whether it is the first of the answers to the same prompt.
+        """
         self.running[generation] = model, counts_prompt
         self._is_idle.clear()
 

@@ -16,6 +16,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits, PromptCacheUse, Step
+from engine.inference.cache.index import MemoryUsage
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
@@ -307,6 +308,14 @@ class RunningBatch:
         )
         if use != self.cache_use:
             self.cache_use = use
+
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
+        held = self.prompts.index.usage.get(owner, MemoryUsage())
+        self.prompts.index.clear(owner)
+        self._note_use()
+        mx.clear_cache()
+        return held.entries, held.size_bytes
 
     def evict_prompts(self, max_bytes: int) -> None:
         """Evict the least recently used cached prompts until the rest takes at most so much."""

@@ -403,6 +403,15 @@ class MlxBackend:
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count, chosen)
 
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
+
+        Running answers have copies of their own and continue.
+        """
+        if self._draft is not None:
+            self._draft.forget_prompts(owner)
+        return self.batch.forget_prompts(owner)
+
     def close(self) -> None:
         """Free the model's memory."""
         self.batch.close()

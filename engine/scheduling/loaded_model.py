@@ -384,6 +384,10 @@ class LoadedModel:
             self._context.heartbeat.beat(self)
             self.scheduler.cancel(generations)
 
+    def evict_prompts(self, owner: str) -> tuple[int, int]:
+        """Evict an owner's cached prompts; return how many, and their bytes."""
+        return (0, 0) if self.backend is None else self.backend.forget_prompts(owner)
+
     # -- loading ---------------------------------------------------------------------------
 
     def begin(self, transition: Transition) -> None:

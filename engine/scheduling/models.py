@@ -256,6 +256,12 @@ class Models:
             if not model.has_own_idle_time:
                 model.set_max_idle(idle_s)
 
+    def evict_prompts(self, owner: str) -> tuple[int, int]:
+        """Evict an owner's cached prompts; return how many, and their bytes."""
+        evicted = [model.evict_prompts(owner) for model in self.models]
+        self.refresh_statuses()  # the caller may read the figures at once
+        return sum(count for count, _ in evicted), sum(size for _, size in evicted)
+
     def cancel(self, generations: Sequence[Generation]) -> None:
         """End answers."""
         for model in self.models:

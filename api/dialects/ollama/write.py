@@ -69,7 +69,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         super().__init__()
         # The requested name, which the reference repeats.
         self._model = params.model or tagged(head.model)
-        self._created_at = time_text(head.created_s)
+        self._clock = head.clock
         self._reports = enables_report(params.fullstop)
         self._has_logprobs = bool(params.logprobs)
         self._texts = head.vocabulary
@@ -157,7 +157,7 @@ class ChatLineEncoder(LineEncoder):
             message["tool_calls"] = list(calls)
         return {
             "model": self._model,
-            "created_at": self._created_at,
+            "created_at": time_text(self._clock()),
             "message": message,
             "done": False,
         }
@@ -173,15 +173,20 @@ class PromptLineEncoder(LineEncoder):
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaGenerateAnswer:
         """Return a line with new content in ``response``."""
-        answer: OllamaGenerateAnswer = {
+        if thinking:
+            return {
+                "model": self._model,
+                "created_at": time_text(self._clock()),
+                "response": text,
+                "thinking": thinking,
+                "done": False,
+            }
+        return {
             "model": self._model,
-            "created_at": self._created_at,
+            "created_at": time_text(self._clock()),
             "response": text,
             "done": False,
         }
-        if thinking:
-            answer["thinking"] = thinking
-        return answer
 
 
 def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:

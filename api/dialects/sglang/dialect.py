@@ -4,20 +4,28 @@ https://docs.sglang.ai/basic_usage/native_api.html
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from importlib.metadata import version
+from typing import ClassVar, Literal
 
 from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
+    FlushedCache,
     GenerateAnswers,
     GenerateParams,
     SglangErrorAnswer,
     SglangModel,
+    SglangServer,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, QueryRoute
+from api.transport.generations import collected, running
 from api.transport.models import loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
+from engine import CacheOwner, GenerationRequest, StopRules, counted
+
+# SGLang accepts both methods.
+_FLUSH_METHODS: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")
 
 
 class GenerateRoute(AnswerRoute[GenerateParams]):
@@ -56,6 +64,52 @@ async def get_model_info(service: Service, record: RequestRecord, _: None) -> Sg
     }
 
 
+async def get_server_info(service: Service, record: RequestRecord, _: None) -> SglangServer:
+    """Describe the server, without any path on this computer."""
+    model = await loaded_model(service)
+    states = service.models or (service.engine.status,)
+    cached = service.engine.status.cache_use.shares.get(record.client_id)
+    return {
+        "model_path": model.id,
+        "tokenizer_path": model.id,
+        "served_model_name": model.id,
+        "context_length": model.context_length,
+        "version": version("fullstop-chat"),
+        "internal_states": [
+            {
+                "running": sum(state.running for state in states),
+                "waiting": sum(state.waiting for state in states),
+                "cached_prompts": cached.entries if cached else 0,
+                "cached_bytes": cached.size_bytes if cached else 0,
+            }
+        ],
+    }
+
+
+async def flush_cache(service: Service, record: RequestRecord, _: None) -> FlushedCache:
+    """Clear the client's own prompt cache in memory; running answers continue."""
+    owner = CacheOwner(record.client_id)
+    prompts, size_bytes = await service.engine.forget_prompts(owner)
+    return {
+        "success": True,
+        "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers continue.",
+        "flushed_prompts": prompts,
+        "freed_bytes": size_bytes,
+    }
+
+
+async def check_generation(service: Service, record: RequestRecord, _: None) -> None:
+    """Return once the model has sampled a token."""
+    model = await loaded_model(service)
+    probe = GenerationRequest(
+        prompt=(model.eos[0].token_id if model.eos else 0,),
+        stops=StopRules(ignore_eos=True),
+        max_tokens=1,
+    )
+    async with running(service, record, [probe]) as [generation]:
+        await collected(generation)
+
+
 class Generate(Dialect):
     """SGLang's native API."""
 
@@ -88,6 +142,32 @@ class Generate(Dialect):
             summary="The loaded model, for SGLang's clients",
             reply=get_model_info,
             answer=SglangModel,
+        ),
+        *(
+            QueryRoute(
+                method="GET",
+                path=path,
+                summary="The server's state, for SGLang's clients",
+                reply=get_server_info,
+                answer=SglangServer,
+            )
+            for path in ("/server_info", "/get_server_info")
+        ),
+        *(
+            QueryRoute(
+                method=method,
+                path="/flush_cache",
+                summary="Clear the prompt cache in memory",
+                reply=flush_cache,
+                answer=FlushedCache,
+            )
+            for method in _FLUSH_METHODS
+        ),
+        QueryRoute(
+            method="GET",
+            path="/health_generate",
+            summary="Whether a token can be sampled",
+            reply=check_generation,
         ),
     )
     render_error = staticmethod(error_to_wire)

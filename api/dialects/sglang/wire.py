@@ -155,6 +155,35 @@ class GenerateAnswer(TypedDict):
 GenerateAnswers = GenerateAnswer | list[GenerateAnswer]
 
 
+class FlushedCache(TypedDict):
+    """``/flush_cache``."""
+
+    success: Literal[True]
+    message: str
+    flushed_prompts: int
+    freed_bytes: int
+
+
+class SglangState(TypedDict):
+    """What a server is doing now."""
+
+    running: int
+    waiting: int
+    cached_prompts: int
+    cached_bytes: int
+
+
+class SglangServer(TypedDict):
+    """``GET /server_info``, with those of SGLang's fields that apply here."""
+
+    model_path: str
+    tokenizer_path: str
+    served_model_name: str
+    context_length: int
+    version: Annotated[str, Field(description="of this server")]
+    internal_states: list[SglangState]
+
+
 class SglangModel(TypedDict):
     """``GET /get_model_info``."""
 

@@ -4,6 +4,7 @@ Knows no vendor and no web framework. Readers and writers are pure; replies run 
 loop.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class Head:
     vocabulary: Vocabulary | None = None
     store: StoreAnswer | None = None
     is_accepted: bool = False
+    clock: Callable[[], float] = time.time
 
 
 class AnswerRoute(ABC, Generic[_Params]):

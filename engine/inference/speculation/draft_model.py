@@ -80,6 +80,10 @@ class DraftModel:
         if tokens:
             self._kept.store(owner, tokens, cache)
 
+    def forget_prompts(self, owner: str) -> None:
+        """Drop the caches of an owner's earlier prompts."""
+        self._kept.clear(owner)
+
     def close(self) -> None:
         """Free its memory."""
         self._kept.clear()

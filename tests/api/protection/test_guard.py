@@ -57,6 +57,8 @@ def passes_key(headers: dict[str, str], key: str | None) -> bool:
         ("192.168.1.9", None, "", False),
         (None, None, "", False),
         ("127.0.0.1", "127.0.0.1", "x-forwarded-for", False),
+        ("127.0.0.1", "127.0.0.1", "forwarded", False),
+        ("127.0.0.1", "127.0.0.1", "via", False),
     ],
 )
 def test_only_a_program_on_this_computer_is_from_here(
@@ -78,13 +80,21 @@ def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
     "header",
     [
         "localhost",
+        "LOCALHOST:1",
         "localhost.:80",
         "app.localhost",
         "127.0.0.1:8080",
+        "127.1.2.3",
         "[::1]",
         "[::1]:8080",
+        "[0:0:0:0:0:0:0:1]",
         "my-mac.local",
+        "My-Mac.local.:8080",
         "host.docker.internal:8642",
+        "host.containers.internal",
+        "gateway.docker.internal",
+        "fullstop.localhost:8642",
+        "studio.corp.example",
         "STUDIO.corp.example:8642",
     ],
 )

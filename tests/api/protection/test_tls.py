@@ -89,12 +89,16 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path, files: Certific
 def test_files_that_cannot_be_read_or_contain_something_else_are_named(
     tmp_path: Path, files: CertificateFiles
 ) -> None:
-    nowhere, broken = tmp_path / "nowhere", tmp_path / "broken"
+    nowhere, empty, broken = tmp_path / "nowhere", tmp_path / "empty", tmp_path / "broken"
+    empty.write_bytes(b"\xff\xfe\0")
     broken.write_bytes(files.cert.read_bytes().replace(b"\nMII", b"\nAAA"))
     cases = (
         (nowhere, files.key, "tls_cert", "no such file"),
         (files.cert, nowhere, "tls_key", "no such file"),
+        (tmp_path, files.key, "tls_cert", "it is a folder"),
+        (empty, files.key, "tls_cert", "contains no certificate"),
         (files.key, files.key, "tls_cert", "contains no certificate"),
+        (files.cert, files.cert, "tls_key", "contains no private key"),
         (files.cert, None, "tls_cert", "--tls-key"),
         (broken, files.key, "tls_cert", "cannot be used"),
     )

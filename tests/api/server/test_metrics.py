@@ -69,6 +69,7 @@ def test_tokens_and_stops_are_counted_exactly(busy: Any) -> None:
     assert found[tokens, "output"] == sum(usage["completion_tokens"] for usage in usages)
     cached = sum(usage["prompt_tokens_details"]["cached_tokens"] for usage in usages)
     assert found[tokens, "cached"] == cached > 0
+    assert found["fullstop_first_token_seconds_count",] == 2
     assert found["fullstop_tokens_per_second_count",] == 1
 
 
