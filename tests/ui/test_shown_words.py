@@ -12,7 +12,7 @@ from engine import escaped, visible
 from ui.inspector.shown_run import start_time_text
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run
-from ui.server.request_log import RequestColumn, cell
+from ui.server.request_log import COLUMNS, RequestColumn
 from ui.server.requests import RequestEntry
 from ui.words import (
     unescaped,
@@ -39,7 +39,7 @@ def test_days_and_times_are_written_as_the_system_locale_says(
         shown = (
             format_day(moment),
             format_time(moment),
-            cell(entry, RequestColumn.TIME),
+            COLUMNS[RequestColumn.TIME].text(entry, None),
             start_time_text(Run(started_at=moment)),
         )
     finally:

@@ -14,9 +14,10 @@ from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import choose_file, choose_folder, choose_target, show_error
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
+from ui.records.exchange.exported_file import TEXT_FORMATS
 
 _IMPORTED = "Conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan (*.json *.zip)"
-_JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
+_JSON = "Conversation (*.json)"
 _BACKUPS = "Backups (*.db)"
 _WITH_FILES = "With pictures and recorded tokens"
 
@@ -37,12 +38,13 @@ class FileDialogs(QObject):
     def export(self, conversations: Sequence[Conversation]) -> None:
         """Ask for a file and write conversations to it."""
         single = conversations[0] if len(conversations) == 1 else None
+        texts = [f"{name} (*{suffixes[0]})" for name, (suffixes, _) in TEXT_FORMATS.items()]
         choose_target(
             self._window,
             f"Export {named(conversations)}",
             lambda path: self._files.export_to(path, *conversations),
             name=("conversations" if single is None else file_name(single.title)) + ".json",
-            filters=[_JSON, _MARKDOWN, f"{_WITH_FILES} (*.zip)"],
+            filters=[_JSON, *texts, f"{_WITH_FILES} (*.zip)"],
         )
 
     def export_all(self) -> None:

@@ -27,7 +27,7 @@ from ui.kit.buttons import Choice
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
-from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView, TableColumn
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
@@ -37,9 +37,6 @@ _UNKNOWN = "The times of this answer are not known."
 
 _BAR_PERCENT = 99
 _AROUND_CHARS = 160
-_HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
-_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
 
 class TimingTab(InspectorTab):
@@ -334,6 +331,26 @@ def _named(other: ShownRun) -> str:
     return f"{start_time_text(run)} · {end_label(run)} · {name}"
 
 
+def _conversation(shown: ShownRun) -> str:
+    return shown.name if shown.source is RunSource.PAST else "This conversation"
+
+
+def _tokens(shown: ShownRun) -> str:
+    finished = shown.run.finished
+    return "" if finished is None else f"{finished.usage.output_tokens:,}"
+
+
+COLUMNS = (
+    TableColumn("When", 16, lambda shown: start_time_text(shown.run)),
+    TableColumn("Conversation", 22, _conversation),
+    TableColumn("Question", 30, lambda shown: " ".join(shown.question[:200].split())),
+    TableColumn("Model", 16, lambda shown: shown.run.model_id),
+    TableColumn("Ended", 22, lambda shown: end_label(shown.run)),
+    TableColumn("Tokens", 9, _tokens, is_number=True),
+)
+"""The columns of the table of runs."""
+
+
 class RunTable(QAbstractTableModel):
     """Runs, newest first; those of the open conversation come before the others."""
 
@@ -358,39 +375,28 @@ class RunTable(QAbstractTableModel):
         return 0 if parent.isValid() else len(self._runs)
 
     def columnCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(_HEADS)
+        return 0 if parent.isValid() else len(COLUMNS)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if orientation is Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
-                return _HEADS[section]
+                return COLUMNS[section].title
             if role == Qt.ItemDataRole.TextAlignmentRole:
-                return _alignment(section)
+                return COLUMNS[section].alignment
         return None
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
         shown = self.run_at(index.row())
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _alignment(index.column())
+            return COLUMNS[index.column()].alignment
         if shown is None or role not in (
             Qt.ItemDataRole.DisplayRole,
             Qt.ItemDataRole.ToolTipRole,
             Qt.ItemDataRole.AccessibleTextRole,
         ):
             return None
-        return self._cells(shown)[index.column()]
-
-    def _cells(self, shown: ShownRun) -> tuple[str, ...]:
-        run, finished = shown.run, shown.run.finished
-        mark = "● " if run.id == self._shown_id else ""
-        position = shown.name if shown.source is RunSource.PAST else "This conversation"
-        question = " ".join(shown.question[:200].split())
-        tokens = "" if finished is None else f"{finished.usage.output_tokens:,}"
-        return mark + start_time_text(run), position, question, run.model_id, end_label(run), tokens
-
-
-def _alignment(column: int) -> int:
-    return _RIGHT if _HEADS[column] == "Tokens" else _LEFT
+        is_marked = not index.column() and shown.run.id == self._shown_id
+        return f"{'● ' if is_marked else ''}{COLUMNS[index.column()].text(shown)}"
 
 
 class RunsTab(InspectorTab):
@@ -402,7 +408,7 @@ class RunsTab(InspectorTab):
         super().__init__()
         self._inspector = inspector
         self.model = RunTable(self)
-        self.table = RowsView(self.model, "Runs", widths=(16, 22, 30, 16, 22, 9))
+        self.table = RowsView(self.model, "Runs", COLUMNS)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
         self.open = QPushButton("Show")

@@ -1,6 +1,7 @@
 """The tab that lists every token. Main thread; catches up only while it is visible."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import (
@@ -21,28 +22,45 @@ from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView
+from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView, TableColumn
 from ui.words import ORIGIN_NAMES
 
 # New tokens are added when the table is told to, not one by one. It shows only the newest rows of a
 # long run, because each row that a view has measured costs time from then on.
 
 MAX_ROWS = 2_000
+
+
+def _probability(token: TokenTrace, _: Sequence[Stop]) -> str:
+    return "" if token.stats is None else percent(math.exp(token.stats.logprob))
+
+
+def _rank(token: TokenTrace, _: Sequence[Stop]) -> str:
+    return "" if token.stats is None else f"{token.stats.rank + 1:,}"
+
+
+def _stops_reached(token: TokenTrace, stops: Sequence[Stop]) -> str:
+    texts = (stop.text for stop in stops)
+    pairs = zip(token.progress, texts, strict=False)
+    return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
+
+
 COLUMNS = (
-    "Token",
-    "Id",
-    "Text",
-    "Part",
-    "Origin",
-    "Time",
-    "Probability",
-    "Rank",
-    "Released",
-    "Held Back",
-    "Stops Reached",
+    TableColumn("Token", 7, lambda token, _: f"{token.index + 1:,}", is_number=True),
+    TableColumn("Id", 7, lambda token, _: str(token.token_id), is_number=True),
+    TableColumn(
+        "Text", 14, lambda token, _: visible(token.piece) if token.piece else chip_text(token)
+    ),
+    TableColumn("Part", 10, lambda token, _: CHANNEL_NAMES[token.channel]),
+    TableColumn("Origin", 20, lambda token, _: ORIGIN_NAMES[token.origin]),
+    TableColumn("Time", 9, lambda token, _: seconds(token.time_s), is_number=True),
+    TableColumn("Probability", 12, _probability, is_number=True),
+    TableColumn("Rank", 8, _rank, is_number=True),
+    TableColumn("Released", 9, lambda token, _: str(token.released or ""), is_number=True),
+    TableColumn("Held Back", 15, lambda token, _: visible(token.held)),
+    TableColumn("Stops Reached", 0, _stops_reached),
 )
-_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-_NUMBERS = frozenset({0, 1, 5, 6, 7, 8})
+"""The columns; a cell's text is made from its token and the stops of its run."""
 
 
 class TokenTable(QAbstractTableModel):
@@ -107,9 +125,9 @@ class TokenTable(QAbstractTableModel):
     def as_tsv(self, rows: list[int] | None = None) -> str:
         """Return rows, all by default, as tab-separated values with a header line."""
         target = range(len(self._shown)) if rows is None else rows
-        lines = ["\t".join(COLUMNS)]
+        lines = ["\t".join(column.title for column in COLUMNS)]
         lines += [
-            "\t".join(cell(self._shown[row], column, self._stops) for column in range(len(COLUMNS)))
+            "\t".join(column.text(self._shown[row], self._stops) for column in COLUMNS)
             for row in target
         ]
         return "\n".join(lines) + "\n"
@@ -124,18 +142,17 @@ class TokenTable(QAbstractTableModel):
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
         if role == DISPLAY:
-            return cell(self._shown[index.row()], index.column(), self._stops)
-        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in _NUMBERS:
-            return _RIGHT
+            return COLUMNS[index.column()].text(self._shown[index.row()], self._stops)
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return COLUMNS[index.column()].alignment
         return None
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if orientation is Qt.Orientation.Horizontal:
             if role == DISPLAY:
-                return COLUMNS[section]
+                return COLUMNS[section].title
             if role == Qt.ItemDataRole.TextAlignmentRole:
-                left = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-                return _RIGHT if section in _NUMBERS else left
+                return COLUMNS[section].alignment
         return None
 
     # -- inside ----------------------------------------------------------------------------
@@ -161,36 +178,6 @@ class TokenTable(QAbstractTableModel):
         self.endResetModel()
 
 
-def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
-    """Return the text of one cell."""
-    stats = token.stats
-    match column:
-        case 0:
-            return f"{token.index + 1:,}"
-        case 1:
-            return str(token.token_id)
-        case 2:
-            return visible(token.piece) if token.piece else chip_text(token)
-        case 3:
-            return CHANNEL_NAMES[token.channel]
-        case 4:
-            return ORIGIN_NAMES[token.origin]
-        case 5:
-            return seconds(token.time_s)
-        case 6:
-            return "" if stats is None else percent(math.exp(stats.logprob))
-        case 7:
-            return "" if stats is None else f"{stats.rank + 1:,}"
-        case 8:
-            return str(token.released) if token.released else ""
-        case 9:
-            return visible(token.held)
-        case _:
-            texts = (stop.text for stop in stops)
-            pairs = zip(token.progress, texts, strict=False)
-            return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
-
-
 class TokensTab(InspectorTab):
     """A filter, a table, and the number of tokens that are not listed."""
 
@@ -203,9 +190,7 @@ class TokensTab(InspectorTab):
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
-        self.table = RowsView(
-            self.model, "Tokens", is_code=True, widths=(7, 7, 14, 10, 20, 9, 12, 8, 9, 15)
-        )
+        self.table = RowsView(self.model, "Tokens", COLUMNS, is_code=True)
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),

@@ -34,7 +34,28 @@ NO_PARENT = QModelIndex()
 _SIDE_PX, _ABOVE_PX, _GAP_PX, _ICON_PX = 10, 7, 10, 14
 _SMALL = 0.9
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
+_TEXT_ALIGNMENT = Qt.AlignmentFlag.AlignLeft | _MIDDLE
+_NUMBER_ALIGNMENT = Qt.AlignmentFlag.AlignRight | _MIDDLE
 _CELL_PX = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table; ``text`` returns the text of a cell.
+
+    Attributes:
+        width_chars: Its first width; 0 for a last column that takes the rest of the row.
+        text: Is called with the arguments that the table documents.
+    """
+
+    title: str
+    width_chars: int
+    text: Callable[..., str]
+    is_number: bool = False
+
+    @property
+    def alignment(self) -> Qt.AlignmentFlag:
+        return _NUMBER_ALIGNMENT if self.is_number else _TEXT_ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +226,9 @@ class RowsView(QTableView):
         self,
         model: QAbstractItemModel,
         accessible_name: str,
+        columns: Sequence[TableColumn],
         *,
         is_code: bool = False,
-        widths: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.setModel(model)
@@ -230,9 +251,10 @@ class RowsView(QTableView):
         head.setHighlightSections(False)
         head.setStretchLastSection(True)
         character_px = self.fontMetrics().averageCharWidth()
-        for column, width in enumerate(widths):
-            width_px = max(character_px * width + 2 * _CELL_PX, head.sectionSizeHint(column))
-            self.setColumnWidth(column, width_px)
+        for number, column in enumerate(columns):
+            width_px = character_px * column.width_chars + 2 * _CELL_PX
+            if column.width_chars:
+                self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         head.customContextMenuRequested.connect(
             lambda position: self._show_columns_menu(head.mapToGlobal(position))

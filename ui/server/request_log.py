@@ -29,7 +29,7 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.kit.rows import DISPLAY, NO_PARENT, CellDelegate, Index, RowsView
+from ui.kit.rows import DISPLAY, NO_PARENT, CellDelegate, Index, RowsView, TableColumn
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
@@ -46,7 +46,7 @@ _JSON_LINES = "JSON Lines (*.jsonl)"
 
 
 class RequestColumn(IntEnum):
-    """The columns, in their order."""
+    """The columns of the window itself, in their order."""
 
     TIME = 0
     CLIENT = 1
@@ -61,62 +61,56 @@ class RequestColumn(IntEnum):
     TOTAL = 10
 
 
-TITLES = {
-    RequestColumn.TIME: "Time",
-    RequestColumn.CLIENT: "Client",
-    RequestColumn.DIALECT: "Route",
-    RequestColumn.MODEL: "Model",
-    RequestColumn.STREAM: "Stream",
-    RequestColumn.STATUS: "Status",
-    RequestColumn.STOP: "Stopped By",
-    RequestColumn.TOKENS: "Tokens",
-    RequestColumn.FIRST_TOKEN: "First Token",
-    RequestColumn.SPEED: "Tok/s",
-    RequestColumn.TOTAL: "Total",
-}
-_RIGHT = (RequestColumn.TOKENS, RequestColumn.FIRST_TOKEN, RequestColumn.SPEED, RequestColumn.TOTAL)
-_ALIGNMENTS = [
-    (Qt.AlignmentFlag.AlignRight if column in _RIGHT else Qt.AlignmentFlag.AlignLeft)
-    | Qt.AlignmentFlag.AlignVCenter
-    for column in RequestColumn
-]
-
-
-def cell(entry: RequestEntry, column: RequestColumn, rate: float | None = None) -> str:
-    """Return what a cell says."""
-    match column:
-        case RequestColumn.TIME:
-            return format_time(entry.began_at, has_seconds=True)
-        case RequestColumn.CLIENT:
-            return program_of(entry.agent) or entry.client
-        case RequestColumn.DIALECT:
-            return entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}"
-        case RequestColumn.MODEL:
-            return entry.model or entry.requested_model or "–"
-        case RequestColumn.STREAM:
-            return "–" if entry.is_stream is None else "yes" if entry.is_stream else "no"
-        case RequestColumn.STATUS:
-            return "…" if entry.status is None else str(entry.status)
-        case RequestColumn.STOP:
-            return stop_label(entry) or ("answering" if entry.is_open else "–")
-        case RequestColumn.TOKENS:
-            return _tokens(entry)
-        case RequestColumn.FIRST_TOKEN:
-            return "–" if entry.first_token_s is None else seconds(entry.first_token_s)
-        case RequestColumn.SPEED:
-            rate = entry.tokens_per_s if rate is None else rate
-            return "–" if rate is None else figure(rate)
-        case RequestColumn.TOTAL:
-            if entry.running:
-                return STOP
-            return "–" if entry.took_s is None else seconds(entry.took_s)
-
-
 def _tokens(entry: RequestEntry) -> str:
     if not (entry.ends or entry.running):
         return "–"
     cached = f" ({entry.cached_tokens:,})" if entry.cached_tokens else ""
     return f"{entry.prompt_tokens:,}{cached} → {entry.output_tokens:,}"
+
+
+def _speed(entry: RequestEntry, rate: float | None) -> str:
+    rate = entry.tokens_per_s if rate is None else rate
+    return "–" if rate is None else figure(rate)
+
+
+def _total(entry: RequestEntry, _: float | None) -> str:
+    if entry.running:
+        return STOP
+    return _optional_seconds(entry.took_s)
+
+
+def _optional_seconds(value_s: float | None) -> str:
+    return "–" if value_s is None else seconds(value_s)
+
+
+COLUMNS = (
+    TableColumn("Time", 11, lambda entry, _: format_time(entry.began_at, has_seconds=True)),
+    TableColumn("Client", 16, lambda entry, _: program_of(entry.agent) or entry.client),
+    TableColumn(
+        "Route",
+        19,
+        lambda entry, _: entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}",
+    ),
+    TableColumn("Model", 15, lambda entry, _: entry.model or entry.requested_model or "–"),
+    TableColumn(
+        "Stream",
+        8,
+        lambda entry, _: "–" if entry.is_stream is None else "yes" if entry.is_stream else "no",
+    ),
+    TableColumn("Status", 8, lambda entry, _: "…" if entry.status is None else str(entry.status)),
+    TableColumn(
+        "Stopped By",
+        16,
+        lambda entry, _: stop_label(entry) or ("answering" if entry.is_open else "–"),
+    ),
+    TableColumn("Tokens", 14, lambda entry, _: _tokens(entry), is_number=True),
+    TableColumn(
+        "First Token", 11, lambda entry, _: _optional_seconds(entry.first_token_s), is_number=True
+    ),
+    TableColumn("Tok/s", 8, _speed, is_number=True),
+    TableColumn("Total", 9, _total, is_number=True),
+)
+"""The columns, in the order of ``RequestColumn``; a cell’s text is made of its request and rate."""
 
 
 class RequestTable(QAbstractTableModel):
@@ -203,15 +197,15 @@ class RequestTable(QAbstractTableModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(RequestColumn)
+        return 0 if parent.isValid() else len(COLUMNS)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if orientation != Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return TITLES[RequestColumn(section)]
+            return COLUMNS[section].title
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _ALIGNMENTS[section]
+            return COLUMNS[section].alignment
         if role == Qt.ItemDataRole.ToolTipRole and section == RequestColumn.TOKENS:
             return "Tokens of the prompt (those of them that were cached) → tokens of the answer"
         return None
@@ -221,14 +215,14 @@ class RequestTable(QAbstractTableModel):
         if role == DISPLAY:
             return self._cells_of(self._rows[index.row()])[index.column()]
         if role == _ALIGNMENT:
-            return _ALIGNMENTS[index.column()]
+            return COLUMNS[index.column()].alignment
         if role == ENTRY_ROLE:
             return self._rows[index.row()]
         if role == _TOOL_TIP:
-            return _tip(self._rows[index.row()], RequestColumn(index.column()))
+            return _tip(self._rows[index.row()], index.column())
         if role == _SPOKEN:
-            column = RequestColumn(index.column())
-            return f"{TITLES[column]}: {self._cells_of(self._rows[index.row()])[column]}"
+            text = self._cells_of(self._rows[index.row()])[index.column()]
+            return f"{COLUMNS[index.column()].title}: {text}"
         return None
 
     # -- inside ----------------------------------------------------------------------------
@@ -244,7 +238,7 @@ class RequestTable(QAbstractTableModel):
                 self._emit_changed(number)
 
     def _emit_changed(self, number: int) -> None:
-        self.dataChanged.emit(self.index(number, 0), self.index(number, len(RequestColumn) - 1))
+        self.dataChanged.emit(self.index(number, 0), self.index(number, len(COLUMNS) - 1))
 
     def _plan(self) -> None:
         if self._is_shown and not self._timer.isActive():
@@ -282,23 +276,24 @@ class RequestTable(QAbstractTableModel):
     def _cells_of(self, entry: RequestEntry) -> tuple[str, ...]:
         known = self._cells.get(entry.id)
         if known is None or known[0] is not entry:
+            rate = self.log.rate_of(entry)
             known = self._cells[entry.id] = (
                 entry,
-                tuple(cell(entry, column, self.log.rate_of(entry)) for column in RequestColumn),
+                tuple(column.text(entry, rate) for column in COLUMNS),
             )
         return known[1]
 
 
-def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
-    if column is RequestColumn.CLIENT:
+def _tip(entry: RequestEntry, column: int) -> str | None:
+    if column == RequestColumn.CLIENT:
         return f"{entry.agent or 'Unknown client'}, from {entry.client}"
-    if column is RequestColumn.DIALECT:
+    if column == RequestColumn.DIALECT:
         return f"{entry.method} {entry.path}"
-    if column is RequestColumn.MODEL and entry.requested_model not in ("", entry.model):
+    if column == RequestColumn.MODEL and entry.requested_model not in ("", entry.model):
         return f"It asked for {entry.requested_model}"
-    if column is RequestColumn.TOTAL and entry.running:
+    if column == RequestColumn.TOTAL and entry.running:
         return "Stop"
-    if column is RequestColumn.STOP and entry.ends:
+    if column == RequestColumn.STOP and entry.ends:
         return "\n".join(sentence(end) for end in entry.ends)
     return None
 
@@ -307,8 +302,7 @@ class RequestView(RowsView):
     """The table; it follows the newest row as long as that row is in sight."""
 
     def __init__(self, model: RequestTable) -> None:
-        # Widths in characters.
-        super().__init__(model, "Requests", widths=(11, 16, 19, 15, 8, 8, 16, 14, 11, 8, 9))
+        super().__init__(model, "Requests", COLUMNS)
         self.setItemDelegate(_ToneDelegate(self))
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self._follows = True
@@ -330,23 +324,23 @@ class _ToneDelegate(CellDelegate):
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         super().initStyleOption(option, index)
         entry = index.data(ENTRY_ROLE)
-        color = self._color_of(entry, RequestColumn(index.column()))
+        color = self._color_of(entry, index.column())
         if color is not None:
             for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
                 option.palette.setColor(role, QColor(color))
 
-    def _color_of(self, entry: RequestEntry, column: RequestColumn) -> str | None:
+    def _color_of(self, entry: RequestEntry, column: int) -> str | None:
         colors = current_theme().colors
-        if column is RequestColumn.TOTAL:
+        if column == RequestColumn.TOTAL:
             return colors.link if entry.running else None
         if entry.is_error:
             return colors.fault
         if entry.is_open:
             return colors.muted
-        if column is RequestColumn.STATUS:
+        if column == RequestColumn.STATUS:
             return colors.done
         is_by_rule = bool(entry.ends) and entry.ends[0].stop.rule_index is not None
-        return colors.match if column is RequestColumn.STOP and is_by_rule else None
+        return colors.match if column == RequestColumn.STOP and is_by_rule else None
 
 
 class RequestLogPanel(QWidget):

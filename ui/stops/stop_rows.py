@@ -174,62 +174,62 @@ class Remark:
     fixed: str | None = None
 
 
-def remarks(
-    entries: Sequence[StopEntry],
-    row: int,
-    history: StopHistory,
-    special_tokens: frozenset[str],
-) -> list[Remark]:
+@dataclass(frozen=True, slots=True)
+class CheckedStop:
+    """The stop of one row, with the rows around it, its history and the model's special tokens."""
+
+    entries: Sequence[StopEntry]
+    row: int
+    history: StopHistory
+    special_tokens: frozenset[str]
+
+    @property
+    def stop(self) -> Stop:
+        return self.entries[self.row].stop
+
+    @property
+    def text(self) -> str:
+        return self.stop.text
+
+
+def remarks(checked: CheckedStop) -> list[Remark]:
     """Return the remarks on the stop of a row, most important first."""
-    stop = entries[row].stop
-    sequence = stop.text
-    parts = [*_twins(entries, row), *_shadows(entries, row)]
-    parts.extend(_white_space(sequence))
-    if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
-        parts.append(_backslash(sequence))
-    if sequence in special_tokens:
-        parts.append(Remark("Special token: matched by ID, not by text."))
-    parts.extend(_unicode_forms(sequence))
-    parts.extend(_from_history(stop, history))
-    counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
-    if row in counting[4:]:
-        parts.append(
-            Remark(f"Number {counting.index(row) + 1}: OpenAI’s service accepts at most four.")
-        )
-    return parts
+    found = (remark_on(checked) for remark_on in REMARKS)
+    return [remark for remark in found if remark is not None]
 
 
-def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
-    text = entries[row].stop.text
-    twin = next((number for number in range(row) if entries[number].stop.text == text), None)
-    if twin is None:
-        return []
-    return [Remark(f"Duplicate of row {twin + 1}.", "Remove")]
+def _duplicate(checked: CheckedStop) -> Remark | None:
+    texts = [entry.stop.text for entry in checked.entries]
+    first = texts.index(checked.text)
+    return None if first == checked.row else Remark(f"Duplicate of row {first + 1}.", "Remove")
 
 
-def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
+def _never_matches(checked: CheckedStop) -> Remark | None:
     """Return a remark if another stop is inside this one and always completes first."""
-    stop = entries[row].stop
-    for number, other in enumerate(entries, 1):
-        if other.is_enabled and other.stop.outruns(stop, StopScope.TEXT):
+    for number, other in enumerate(checked.entries, 1):
+        if other.is_enabled and other.stop.outruns(checked.stop, StopScope.TEXT):
             name = quoted(other.stop.text, 20)
             text = f"Never matches: {name} (row {number}) always matches first."
-            return [Remark(text, "Remove")]
-    return []
+            return Remark(text, "Remove")
+    return None
 
 
-def _white_space(sequence: str) -> list[Remark]:
+def _white_space(checked: CheckedStop) -> Remark | None:
+    sequence = checked.text
     if not sequence.strip():
         ends = _ENDS_EARLY.get(sequence, "")
-        return [Remark(f"White space only: {ends}some services refuse it.")]
+        return Remark(f"White space only: {ends}some services refuse it.")
     bare = sequence.strip(" ")
     if bare == sequence:
-        return []
+        return None
     text = "Begins or ends with a space, which must match exactly."
-    return [Remark(text, "Remove the Space", bare)]
+    return Remark(text, "Remove the Space", bare)
 
 
-def _backslash(sequence: str) -> Remark:
+def _backslash(checked: CheckedStop) -> Remark | None:
+    sequence = checked.text
+    if not any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
+        return None
     text = (
         "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
         "with “Escapes”."
@@ -243,38 +243,63 @@ def _backslash(sequence: str) -> Remark:
     return Remark(text, f"Replace with {visible(shown)}", meant)
 
 
-def _unicode_forms(sequence: str) -> list[Remark]:
+def _special_token(checked: CheckedStop) -> Remark | None:
+    if checked.text not in checked.special_tokens:
+        return None
+    return Remark("Special token: matched by ID, not by text.")
+
+
+def _unicode_forms(checked: CheckedStop) -> Remark | None:
+    sequence = checked.text
     composed = unicodedata.normalize("NFC", sequence)
     if composed != sequence:
         text = "Contains a letter and its accent as two characters; models usually write one."
-        return [Remark(text, "Combine Characters", composed)]
-    if unicodedata.normalize("NFD", sequence) != sequence:
-        return [
-            Remark("Contains accents; text that writes them as separate characters does not match.")
-        ]
-    return []
+        return Remark(text, "Combine Characters", composed)
+    if unicodedata.normalize("NFD", sequence) == sequence:
+        return None
+    return Remark("Contains accents; text that writes them as separate characters does not match.")
 
 
-def _from_history(stop: Stop, history: StopHistory) -> list[Remark]:
-    use = history.use_of(stop)
-    parts = []
-    if use.is_in_prompt:
-        parts.append(
-            Remark(
-                "Occurs in your own text. Only the answer is searched, but an answer that "
-                "repeats your words stops there."
-            )
-        )
-    if use.would_have_fired:
-        parts.append(
-            Remark(
-                "Would have ended the last answer."
-                if use.answers == 1
-                else f"Would have ended {use.would_have_fired:,} of the last "
-                f"{counted(use.answers, 'answer')}."
-            )
-        )
-    return parts
+def _in_prompt(checked: CheckedStop) -> Remark | None:
+    if not checked.history.use_of(checked.stop).is_in_prompt:
+        return None
+    return Remark(
+        "Occurs in your own text. Only the answer is searched, but an answer that repeats your "
+        "words stops there."
+    )
+
+
+def _would_have_fired(checked: CheckedStop) -> Remark | None:
+    use = checked.history.use_of(checked.stop)
+    if not use.would_have_fired:
+        return None
+    if use.answers == 1:
+        return Remark("Would have ended the last answer.")
+    return Remark(
+        f"Would have ended {use.would_have_fired:,} of the last {counted(use.answers, 'answer')}."
+    )
+
+
+def _beyond_four(checked: CheckedStop) -> Remark | None:
+    counting = [i for i, entry in enumerate(checked.entries) if entry.is_enabled]
+    if checked.row not in counting[4:]:
+        return None
+    number = counting.index(checked.row) + 1
+    return Remark(f"Number {number}: OpenAI’s service accepts at most four.")
+
+
+REMARKS: tuple[Callable[[CheckedStop], Remark | None], ...] = (
+    _duplicate,
+    _never_matches,
+    _white_space,
+    _backslash,
+    _special_token,
+    _unicode_forms,
+    _in_prompt,
+    _would_have_fired,
+    _beyond_four,
+)
+"""Returns a remark on a stop, or None; most important first."""
 
 
 class StopColumn(IntEnum):
@@ -441,7 +466,7 @@ class StopRows(QAbstractTableModel):
         return self._with_escapes or needs_escapes(self._entries[row].stop.text)
 
     def remarks_on(self, row: int) -> list[Remark]:
-        return remarks(self._entries, row, self._history, self._special_tokens)
+        return remarks(CheckedStop(self._entries, row, self._history, self._special_tokens))
 
     # -- model and history -----------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest, Message
 from ui.kit.theme import Theme
-from ui.server.request_log import RequestColumn, RequestLogPanel, RequestTable, cell
+from ui.server.request_log import COLUMNS, RequestColumn, RequestLogPanel, RequestTable
 from ui.server.requests import (
     RequestAnswer,
     RequestBody,
@@ -73,7 +73,7 @@ def ids(log: RequestLog) -> list[str]:
     ],
 )
 def test_each_column_shows_its_value(column: RequestColumn, words: str) -> None:
-    assert cell(ended(began(1)), column) == words
+    assert COLUMNS[column].text(ended(began(1)), None) == words
 
 
 class Running:
@@ -278,10 +278,10 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
         RequestAnswer(other, END),
     )
     entry = ended(began(1), answers=answers)
-    assert cell(entry, RequestColumn.TOKENS) == "2,400 (2,000) → 17"
+    assert COLUMNS[RequestColumn.TOKENS].text(entry, None) == "2,400 (2,000) → 17"
     running = (Running(), Running())
     running[1].request = running[0].request
-    assert cell(began(1, running=running), RequestColumn.TOKENS) == "20 → 14"
+    assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running), None) == "20 → 14"
 
 
 def test_the_status_of_a_failed_request_has_the_color_of_faults(theme: Theme, qtbot: QtBot) -> None:

@@ -14,7 +14,8 @@ from ui.records.exchange.export_files import trace_member
 
 ARCHIVE_SUFFIX = ".zip"
 _CONVERSATIONS = "conversations.json"
-_MARKDOWN = (".md", ".markdown", ".txt")
+TEXT_FORMATS = {"Markdown": ((".md", ".markdown", ".txt"), conversation_markdown)}
+"""Formats without an import, by their names in dialogs: suffixes, and text of a conversation."""
 
 
 class ExportedFile:
@@ -24,7 +25,8 @@ class ExportedFile:
         self.name = path.name
         suffix = path.suffix.lower()
         self.takes_traces = suffix == ARCHIVE_SUFFIX
-        self._is_markdown = suffix in _MARKDOWN
+        formats = TEXT_FORMATS.values()
+        self._as_text = next((text_of for suffixes, text_of in formats if suffix in suffixes), None)
         self._end = end
         self._file = WholeFile(path)
         self._archive: zipfile.ZipFile | None = None
@@ -42,15 +44,15 @@ class ExportedFile:
             part = zipfile.ZipInfo(_CONVERSATIONS, time.localtime()[:6])
             part.compress_type = zipfile.ZIP_DEFLATED
             self._json = self._archive.open(part, "w", force_zip64=True)
-        if not self._is_markdown:
+        if self._as_text is None:
             self._write(ARCHIVE_BEGIN)
 
     def add(self, conversation: Conversation) -> None:
         """Write a conversation; all conversations come before the traces."""
-        if self._is_markdown:
-            self._write(conversation_markdown(conversation))
-        else:
+        if self._as_text is None:
             self._write(archive_part(conversation, is_first=not self._count))
+        else:
+            self._write(self._as_text(conversation))
         self._count += 1
         for message in conversation.tree:
             self._picture_files |= {picture.kept_file for picture in message.pictures}
@@ -63,7 +65,7 @@ class ExportedFile:
 
     def close(self) -> None:
         """Add the pictures to an archive, and move the finished file to its path."""
-        if not self._is_markdown:
+        if self._as_text is None:
             self._end_json()
         if self._archive is not None:
             self._add_pictures(self._archive)
