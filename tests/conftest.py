@@ -71,6 +71,7 @@ if QT_PROBLEM is None or "CI" in os.environ:
 else:
     collect_ignore = [
         "ui",
+        "conventions/test_recipes.py",
         "app/inspector",
         "app/store/test_killing.py",
         "app/mcp",
