@@ -1,15 +1,17 @@
 """Each token's entry says which part of which channel's text the token stands for."""
 
+import itertools
 from pathlib import Path
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.request import TraceLevel
 from engine.values.tokens import TokenSpan
-from tests.api.answers.test_answer_tokens import TAGS, played, runs
+from tests.api.answers.test_answer_tokens import TAGS, played
 from tests.support.asking import loaded_engine, request
 from tests.support.random_cases import cases
 from tests.support.scripted import Stage
@@ -37,6 +39,22 @@ def assert_spans_cover(events: list[Event]) -> None:
         assert "".join(span.text for span in spans) == text
         assert all(text[span.start : span.end] == span.text for span in spans)
         assert [span.start for span in spans] == sorted(span.start for span in spans)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[bytes], StopRules]:
+    """Text with thinking, half characters and pieces of stops, cut into tokens at random."""
+    parts = st.sampled_from(["a", "b ", "EN", "END", "D", "é", "👋", " ", "\n", "<"])
+    thinking = draw(st.sampled_from([(), ("<think>", "a END b", "</think>", "\n\n")]))
+    raw = "".join(draw(st.lists(parts, max_size=8))).encode()
+    raw = raw[: max(len(raw) - draw(st.integers(0, 2)), 0)]
+    stops = draw(st.sampled_from([(), ("END",), ("END", "b é"), ("👋",), ("a", "NDa")]))
+    pieces: list[bytes] = []
+    for part in (*(one.encode() for one in thinking), raw):
+        offsets = draw(st.sets(st.integers(1, max(len(part) - 1, 1)), max_size=12))
+        ends = [0, *sorted(offset for offset in offsets if offset < len(part)), len(part)]
+        pieces += [part[start:end] for start, end in itertools.pairwise(ends) if start < end]
+    return pieces, StopRules.of(*stops, include_stop=draw(st.booleans()))
 
 
 @settings(max_examples=cases(100), deadline=None)
