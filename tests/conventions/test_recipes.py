@@ -1,4 +1,4 @@
-"""The recipes of HOW_TO_ADD for small additions: each is applied in this process, and acts."""
+"""The smaller recipes of HOW_TO_ADD: each is applied in this process, and acts."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
 from api.dialects.openai.completions import CompletionParams, CompletionsRoute
-from engine import Engine, GenerationRequest, TextDelta
+from engine import Engine, GenerationRequest, TextDelta, counted
 from tests.api.conftest import serving
 from tests.support.answers.said import conversation
 from tests.support.answers.watched import watched
@@ -20,6 +20,9 @@ from tests.ui.driving import END, RunOnLoop, ScriptedEngine, eventually, opened
 from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session import open_conversations
 from ui.chat.session.conversation_controller import ConversationController
+from ui.inspector import inspector_window
+from ui.inspector.pages import InspectorTab
+from ui.inspector.shown_run import ShownRun
 from ui.kit.commands import Command, Entry
 from ui.kit.following import Following
 from ui.kit.rows import TableColumn
@@ -92,6 +95,36 @@ def test_export_format_is_offered_and_written(
     run(steps())
     text = (tmp_path / "c.lines").read_text(encoding="utf-8")
     assert text.startswith("user: Count to 3\nassistant: ")
+
+
+def test_tab_of_the_inspector_shows_the_run(
+    run: RunOnLoop, theme: Theme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CountTab(InspectorTab):
+        shown_text = ""
+
+        def show_run(self, shown: ShownRun | None) -> None:
+            self.shown_text = "" if shown is None else counted(len(shown.run.text.split()), "word")
+
+    tabs = inspector_window.TABS
+    tab = tabs[0]._replace(title="Count", make=lambda *_: CountTab(), without_trace="")
+    monkeypatch.setattr(inspector_window, "TABS", (*tabs, tab))
+
+    async def steps() -> None:
+        engine = ScriptedEngine()
+        async with opened(main_window(engine, theme), quits=True) as window:
+            assert window.workspace.send("Count")
+            await eventually(lambda: bool(engine.generations))
+            engine.say(TextDelta("one two three"), END)
+            await eventually(lambda: not window.workspace.current.is_running)
+            window.others.show_inspector()
+            inspector = window.others.inspector
+            assert inspector is not None
+            assert inspector.tabs.tabText(len(tabs)) == "Count"
+            inspector.tabs.setCurrentIndex(len(tabs))
+            await eventually(lambda: inspector.tab(CountTab).shown_text == "3 words")
+
+    run(steps())
 
 
 def test_menu_entry_has_its_shortcut_and_acts_while_it_is_enabled(
