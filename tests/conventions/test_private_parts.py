@@ -22,6 +22,16 @@ from tests.conventions.private_parts import ADAPTERS, complaint, expect
 from tests.support.sources import PACKAGES, ROOT, modules, nodes
 
 
+def test_a_lazy_module_of_transformers_knows_what_its_structure_names() -> None:
+    from transformers.utils import import_utils
+
+    expect(
+        "transformers",
+        "utils.import_utils._LazyModule",
+        lambda: transformers_internals._is_as_expected(import_utils),
+    )
+
+
 def test_chat_templates_are_compiled_in_the_environment_with_bounds() -> None:
     def is_bounded() -> bool:
         from transformers.utils import chat_template_utils
