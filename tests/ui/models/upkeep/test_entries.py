@@ -8,7 +8,7 @@ from PySide6.QtGui import QDesktopServices
 from tests.support.hub import COMMIT
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
-from tests.ui.models.upkeep.conftest import REPOSITORY, choose
+from tests.ui.models.upkeep.conftest import REPOSITORY, choose, entry
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,7 @@ async def test_a_models_folder_is_shown_by_the_systems_file_manager(
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
     )
-    before = opened.card(REPOSITORY)
     opened.window.model_library.refresh()
-    await eventually(lambda: opened.card(REPOSITORY) is not before)
+    await eventually(lambda: entry(opened, words, REPOSITORY) is not None)
     choose(opened, words)
     assert shown == [str(repository_folder / "snapshots" / COMMIT)]
