@@ -1,5 +1,7 @@
 """Rows that leave together: the rows that stay are copied only once."""
 
+import pytest
+
 from engine.values.request import LOCAL_OWNER
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
@@ -31,3 +33,20 @@ def test_tokens_that_a_row_has_beyond_its_answer_are_not_kept() -> None:
         len(turns[0]) - 2,
         len(turns[1]),
     ]
+
+
+@pytest.mark.parametrize("kind", ["full", "windowed", "demo"])
+@pytest.mark.parametrize("prompts", [([5], [6, 7]), ([5] * 20, [6]), ([5],)], ids=str)
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_prompts_of_one_token_can_leave_before_their_first_step(
+    kind: str, prompts: tuple[list[int], ...], steps: int
+) -> None:
+    stepped = Stepped(kind)
+    rows = [stepped.insert(list(prompt)) for prompt in prompts]
+    for _ in range(steps):
+        stepped.batch.step()
+    stepped.batch.remove(dict.fromkeys(rows, 0))
+
+    again = stepped.insert([*SYSTEM, 9])
+    stepped.answer(again, tokens=3)
+    stepped.check(again)
