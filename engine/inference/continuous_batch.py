@@ -134,10 +134,9 @@ class ContinuousBatch:
         cache, row, tokens = self.cache_of(sequence)
         if row is not None:
             # mlx-lm's caches cannot be split before their first token.
-            is_empty = not tokens
-            cache = (
-                make_prompt_cache(self.model) if is_empty else [part.extract(row) for part in cache]
-            )
+            if not tokens:
+                return make_prompt_cache(self.model), tokens
+            cache = [part.extract(row) for part in cache]
         return cache, tokens
 
     def remove(self, sequences: Iterable[Sequence]) -> dict[Sequence, tuple[list[Any], list[int]]]:

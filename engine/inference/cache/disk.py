@@ -22,7 +22,7 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -175,7 +175,7 @@ class UnfinishedFile:
         return name
 
     def close(self) -> None:
-        """Close the file; one that was not committed is deleted."""
+        """Close the file; without ``commit`` it is deleted."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -350,13 +350,13 @@ class DiskCache:
         return _submit(self._reader, work)
 
     def forget(self, owner: CacheOwner) -> "Future[None]":
-        """Delete an owner's caches, including those that running answers would still write."""
+        """Delete an owner's caches; running answers write no more of them."""
         with self._lock:
             self._epochs[owner] += 1
         return self.write("deleted", lambda: self.folder.delete_owner(owner))
 
     def forget_all(self) -> "Future[None]":
-        """Delete all caches, including those that running answers would still write."""
+        """Delete all caches; running answers write no more of them."""
         with self._lock:
             self._epoch += 1
         return self.write("deleted", lambda: self.folder.shrink_to(0))
@@ -380,7 +380,7 @@ class DiskCache:
                 last.result(timeout_s)
             except TimeoutError:
                 _log.warning("prompt caches were not stored: the disk takes too long")
-            except (CancelledError, Exception):
+            except Exception:
                 continue
 
     def _tidy(self) -> None:

@@ -285,7 +285,7 @@ class PrefixIndex:
 
     @_locked
     def install(self, loaded: DiskPrefix) -> None:
-        """Hold in memory what was read from disk; call ``shrink_to`` once it was fetched.
+        """Hold a prefix from disk in memory; call ``shrink_to`` after fetching it.
 
         Does nothing if memory has meanwhile lost what it held when the files were chosen.
         """
@@ -441,7 +441,7 @@ class PrefixIndex:
         return child
 
     def _add_block(self, key: bytes, parent: Block | None, owner: str) -> Block:
-        """Add a block; a shorter one that it contains has nothing in memory any more."""
+        """Add a block; the arrays of a shorter block that it contains are evicted."""
         block = Block(key, parent, owner)
         self._blocks[block.hash] = block
         if parent is None:
@@ -544,7 +544,7 @@ class PrefixIndex:
     def add_file(
         self, owner: str, kept_with: str, parent: str, key: bytes, name: str, *, is_snapshot: bool
     ) -> list[str]:
-        """Add a file; return the names of those that are of no use beside it.
+        """Add a file; return the names of the files that it replaces.
 
         Without a block of ``parent`` it is not added: it is evicted from the disk in time, or
         written again.

@@ -209,7 +209,7 @@ class PromptCache:
                 return
 
     def _add_file(self, header: FileHeader, name: str) -> list[str]:
-        """Add a file to the index; return the names of those that are of no use beside it."""
+        """Add a file to the index; return the names of the files that it replaces."""
         return self.index.add_file(
             header.owner.name,
             header.owner.kept_with or "",
@@ -380,7 +380,7 @@ class PromptCache:
         self.index.discard(folder.shrink_to(disk.max_bytes))
 
     def _save(self, disk: DiskCache, header: FileHeader, parts: list[Any]) -> None:
-        """Write a file and add it to the index; those that are of no use beside it are deleted."""
+        """Write a file and add it to the index; the files that it replaces are deleted."""
         size = sum(int(part.nbytes) for part in parts)
         with disk.folder.unfinished(size) as file:
             save(file, parts, header.to_metadata())
