@@ -89,14 +89,10 @@ class ChatHeader(QFrame):
 
 
 class ToolsInChat(QObject):
-    """The tools of the open conversation.
-
-    Signals:
-        lost_changed: Other servers than before wait to be started again; carries their names.
-    """
+    """The tools of the open conversation."""
 
     servers_requested = Signal()
-    lost_changed = Signal(object)
+    lost_changed = Signal(object)  # names of the failed servers
 
     def __init__(
         self,

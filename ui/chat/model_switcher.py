@@ -120,14 +120,10 @@ class MissingModelBar(QFrame):
 
 
 class ModelBadge(QWidget):
-    """Shows which model answers; loading can be cancelled, and retried after a failure.
-
-    Signals:
-        menu_requested: Request to see what can be done with the model; carries the place.
-    """
+    """Shows which model answers; loading can be cancelled, and retried after a failure."""
 
     switch_requested = Signal()
-    menu_requested = Signal(QPoint)
+    menu_requested = Signal(QPoint)  # position on the screen
 
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
@@ -579,13 +575,9 @@ class ModelSwitcher(Popover):
 
 
 class _FindField(SearchLineEdit):
-    """The field; its arrow keys move through the list below, which shows the selected row.
+    """The field; its arrow keys move through the list below, which shows the selected row."""
 
-    Signals:
-        step_requested: An arrow key was pressed; carries how many rows to go down.
-    """
-
-    step_requested = Signal(int)
+    step_requested = Signal(int)  # rows to go down
     chosen = Signal()
     left = Signal()
 

@@ -29,14 +29,10 @@ _SHOWN_AFTER_MS = 400
 
 
 class UnsavedText(QObject):
-    """Decides whether a window may close, and asks the user if text would be lost.
-
-    Signals:
-        quit_requested: The window is to be closed; carries whether text may be lost.
-    """
+    """Decides whether a window may close, and asks the user if text would be lost."""
 
     export_requested = Signal()
-    quit_requested = Signal(bool)
+    quit_requested = Signal(bool)  # whether unsaved text may be lost
 
     def __init__(self, window: QWidget, store: ConversationStore) -> None:
         super().__init__(window)
@@ -95,14 +91,10 @@ class UnsavedText(QObject):
 
 
 class ProblemBar(QFrame):
-    """Shows the problem, its cause and the file, with a button that dismisses it.
-
-    Signals:
-        recovery_requested: Carries the path of the damaged file.
-    """
+    """Shows the problem, its cause and the file, with a button that dismisses it."""
 
     solved = Signal()
-    recovery_requested = Signal(object)
+    recovery_requested = Signal(object)  # path of the damaged file
 
     def __init__(self) -> None:
         super().__init__()

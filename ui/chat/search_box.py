@@ -137,13 +137,9 @@ class SearchFilters(QWidget):
 
 
 class SearchResults(QWidget):
-    """The hits by conversation, or a message that there are none.
+    """The hits by conversation, or a message that there are none."""
 
-    Signals:
-        chosen: The user chose a hit; carries the ``Hit``.
-    """
-
-    chosen = Signal(object)
+    chosen = Signal(object)  # Hit
     left = Signal()
 
     def __init__(self, search: Search, conversations: ConversationList) -> None:

@@ -161,15 +161,11 @@ class ConversationView(QListView):
     """A list that opens the selected row, renames on F2 or a double click, and accepts drops.
 
     Shift and Ctrl (⌘) select several conversations without opening one.
-
-    Signals:
-        opened: The user opened a conversation; carries the ``Conversation``.
-        dropped: Conversations were dragged; carries them and the folder, or None for no folder.
     """
 
-    opened = Signal(object)
+    opened = Signal(object)  # Conversation
     delete_requested = Signal()
-    dropped = Signal(list, object)
+    dropped = Signal(list, object)  # conversations, folder or None
 
     def __init__(self, rows: SidebarRows) -> None:
         super().__init__()
@@ -325,13 +321,9 @@ class ConversationView(QListView):
 
 
 class Sidebar(QFrame):
-    """The sidebar: creates, opens, finds and organizes conversations; every change can be undone.
+    """Creates, opens, finds and organizes conversations; every change can be undone."""
 
-    Signals:
-        export_requested: Request to export conversations; carries them.
-    """
-
-    export_requested = Signal(list)
+    export_requested = Signal(list)  # conversations
     writing_requested = Signal()
 
     def __init__(self, workspace: Workspace) -> None:

@@ -46,17 +46,12 @@ _MAX_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
 
 class SideColumn(QFrame):
-    """Shows one answer.
-
-    Signals:
-        reason_requested: Request to see why the answer ended; carries its ``Run``.
-        view_made: A part of the answer got a view; carries the ``AnswerView``.
-    """
+    """Shows one answer."""
 
     keep_requested = Signal()
-    reason_requested = Signal(object)
+    reason_requested = Signal(object)  # Run
     again_requested = Signal()
-    view_made = Signal(object)
+    view_made = Signal(object)  # AnswerView
 
     def __init__(self, side: ConversationController, number: int, model: str, detail: str) -> None:
         super().__init__()
@@ -205,20 +200,12 @@ def _cause(run: Run | None) -> str:
 
 
 class SidesPage(QWidget):
-    """Shows two answers of the open conversation beside each other.
+    """Shows two answers of the open conversation beside each other."""
 
-    Signals:
-        kept: An answer was chosen; carries its ``ConversationController``, None to keep both.
-        compare_requested: Two runs are to be compared in the inspector; carries them.
-        run_requested: The reason why an answer ended is to be shown; carries its ``Run``.
-        view_made: A part of an answer got a view; carries the ``AnswerView`` and the
-            ``ConversationController`` of its side.
-    """
-
-    kept = Signal(object)
-    compare_requested = Signal(object, object)
-    run_requested = Signal(object)
-    view_made = Signal(object, object)
+    kept = Signal(object)  # ConversationController; None to keep both
+    compare_requested = Signal(object, object)  # two runs
+    run_requested = Signal(object)  # Run
+    view_made = Signal(object, object)  # AnswerView, ConversationController of its side
 
     def __init__(self) -> None:
         super().__init__()
@@ -461,13 +448,9 @@ class VariantForm(QWidget):
 
 
 class CompareDialog(QDialog):
-    """Asks for the settings of the second answer.
+    """Asks for the settings of the second answer."""
 
-    Signals:
-        submitted: The settings are chosen; carries the ``Variant``.
-    """
-
-    submitted = Signal(object)
+    submitted = Signal(object)  # Variant
 
     def __init__(
         self,

@@ -192,13 +192,9 @@ SUGGESTIONS = (
 
 
 class Welcome(QScrollArea):
-    """Greets, shows the state of the model, and offers suggestions.
+    """Greets, shows the state of the model, and offers suggestions."""
 
-    Signals:
-        suggestion_chosen: The user chose a suggestion; carries the ``Suggestion``.
-    """
-
-    suggestion_chosen = Signal(object)
+    suggestion_chosen = Signal(object)  # Suggestion
     find_requested = Signal()
 
     def __init__(self, model: ConversationModel) -> None:

@@ -47,13 +47,9 @@ _WIDE_EM, _HIGH_EM = 22, 16
 
 
 class ReadingFile(QObject):
-    """A file that is being read.
+    """A file that is being read."""
 
-    Signals:
-        progressed: Pages have been read; carries their number and the number of all pages.
-    """
-
-    progressed = Signal(int, int)
+    progressed = Signal(int, int)  # pages read, all pages
 
     def __init__(self, path: Path, owner: object) -> None:
         # It has no parent, because the reading thread may outlive the widget that shows the file.
@@ -71,16 +67,11 @@ class ReadingFile(QObject):
 
 
 class ReadingFiles(QObject):
-    """Reads files one after another, in their order.
-
-    Signals:
-        read: A file has been read; carries its owner and the ``Attachment``.
-        refused: A file cannot be attached; carries its owner and the reason.
-    """
+    """Reads files one after another, in their order."""
 
     changed = Signal()
-    read = Signal(object, object)
-    refused = Signal(object, str)
+    read = Signal(object, object)  # owner, Attachment
+    refused = Signal(object, str)  # owner, reason
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -249,13 +240,9 @@ def file_caption(file: Attachment, tokens: int | None = None) -> str:
 
 
 class FilePreview(Popover):
-    """A card above the file's chip.
+    """A card above the file's chip."""
 
-    Signals:
-        chosen: The user chose other pages; carries the ``Attachment`` with these.
-    """
-
-    chosen = Signal(object)
+    chosen = Signal(object)  # Attachment with other pages
     remove_requested = Signal()
 
     def __init__(self, parent: QWidget) -> None:
@@ -373,15 +360,10 @@ def shown_text(text: str) -> str:
 
 
 class AttachmentRow(QWidget):
-    """One chip for each file, with its size, its tokens, and a button that removes it.
-
-    Signals:
-        read_for_another: A file was read, but its owner is no longer shown; carries the owner and
-            the ``Attachment``.
-    """
+    """One chip for each file, with its size, its tokens, and a button that removes it."""
 
     changed = Signal()
-    read_for_another = Signal(object, object)
+    read_for_another = Signal(object, object)  # owner that is no longer shown, Attachment
     left = Signal()
 
     def __init__(self) -> None:
@@ -580,15 +562,10 @@ def _pasted_name(number: int) -> str:
 
 
 class AttachedFile(QWidget):
-    """The chip, with the unfolded text below it.
+    """The chip, with the unfolded text below it."""
 
-    Signals:
-        unfolded: The text is shown or hidden; carries whether it is shown.
-        picture_requested: Request to open a picture or recording; carries the ``Attachment``.
-    """
-
-    unfolded = Signal(bool)
-    picture_requested = Signal(object)
+    unfolded = Signal(bool)  # whether the text is shown
+    picture_requested = Signal(object)  # Attachment
 
     def __init__(self, file: Attachment) -> None:
         super().__init__()

@@ -100,13 +100,9 @@ def _remedy(count: Count) -> str:
 
 
 class MessageEditor(QFrame):
-    """A field with the text of a message, below its files.
+    """A field with the text of a message, below its files."""
 
-    Signals:
-        submitted: The user confirmed the edited message; carries its text and its files.
-    """
-
-    submitted = Signal(str, object)
+    submitted = Signal(str, object)  # text, files
     left = Signal()
 
     def __init__(

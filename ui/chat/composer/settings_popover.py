@@ -55,15 +55,10 @@ _STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope
 
 
 class PresetButton(QPushButton):
-    """Opens a menu of presets.
+    """Opens a menu of presets."""
 
-    Signals:
-        chosen: Request to use a preset; carries the ``Preset``.
-        save_requested: Request to save the present settings; carries the name.
-    """
-
-    chosen = Signal(object)
-    save_requested = Signal(str)
+    chosen = Signal(object)  # Preset
+    save_requested = Signal(str)  # name
 
     def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
         super().__init__("Presets\u2009")
@@ -125,12 +120,9 @@ class PresetOffers(QListWidget):
     """Offers presets above the message field.
 
     Up and Down choose, Tab or Return uses the preset, Escape closes the list.
-
-    Signals:
-        chosen: Request to use a preset; carries the ``Preset``.
     """
 
-    chosen = Signal(object)
+    chosen = Signal(object)  # Preset
 
     def __init__(self, presets: PresetList, composer: Composer, around: QWidget) -> None:
         super().__init__(around)
@@ -296,16 +288,10 @@ class SettingsBasis:
 
 
 class SettingsPopover(Popover):
-    """Shows system prompt, sampling and length, and the presets.
+    """Shows system prompt, sampling and length, and the presets."""
 
-    Signals:
-        edited: The user changed the settings; carries the ``ConversationSettings``.
-        kept: Request for new conversations with the model to begin with these settings; carries
-            the ``ConversationSettings``, or None for no own ones.
-    """
-
-    edited = Signal(object)
-    kept = Signal(object)
+    edited = Signal(object)  # ConversationSettings
+    kept = Signal(object)  # ConversationSettings for new chats with the model, or None
 
     def __init__(self, parent: QWidget, presets: PresetList) -> None:
         super().__init__(parent)

@@ -37,18 +37,12 @@ _BETWEEN_SERVERS_PX, _WITHIN_SERVER_PX = 11, 4
 
 
 class ToolsPopover(Popover):
-    """Switches servers and their tools on and off.
+    """Switches servers and their tools on and off."""
 
-    Signals:
-        edited: Carries the new ``ToolsInUse``.
-        resource_requested: Attach a resource; carries the ``ResourceInfo``.
-        prompt_requested: Insert a prompt; carries the ``PromptInfo``.
-    """
-
-    edited = Signal(object)
+    edited = Signal(object)  # ToolsInUse
     servers_requested = Signal()
-    resource_requested = Signal(object)
-    prompt_requested = Signal(object)
+    resource_requested = Signal(object)  # ResourceInfo
+    prompt_requested = Signal(object)  # PromptInfo
 
     def __init__(self, parent: QWidget, toolbox: Toolbox, owner: object) -> None:
         super().__init__(parent)

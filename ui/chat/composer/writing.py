@@ -52,13 +52,9 @@ def left_out_notice(count: Count, before: LeftOut | None) -> str:
 
 
 class ContextBar(QFrame):
-    """Says what will be left out, and offers the other ways.
+    """Says what will be left out, and offers the other ways."""
 
-    Signals:
-        chosen: The user chose what becomes of the oldest messages; carries the ``WhenFull``.
-    """
-
-    chosen = Signal(object)
+    chosen = Signal(object)  # WhenFull
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,13 +87,9 @@ class ContextBar(QFrame):
 
 
 class QueueCard(QFrame):
-    """One message that waits.
+    """One message that waits."""
 
-    Signals:
-        changed: The user edited it; carries the ``QueuedMessage``, or None for one that is removed.
-    """
-
-    changed = Signal(object)
+    changed = Signal(object)  # QueuedMessage, or None to remove it
     send_requested = Signal()
     left = Signal()
 
@@ -162,15 +154,10 @@ class QueueCard(QFrame):
 
 
 class QueueCards(QWidget):
-    """The first messages that wait in a conversation, in their order; hidden without any.
+    """The first messages that wait in a conversation, in their order; hidden without any."""
 
-    Signals:
-        changed: The messages were edited; carries them as a tuple.
-        send_requested: Request for one to be sent now; carries its number.
-    """
-
-    changed = Signal(object)
-    send_requested = Signal(int)
+    changed = Signal(object)  # tuple of messages
+    send_requested = Signal(int)  # index
     left = Signal()
 
     def __init__(self) -> None:

@@ -199,21 +199,14 @@ def last_line(text: str) -> str:
 
 
 class AnswerView(QWidget):
-    """Shows the thinking, the text, and the line that says why the answer stopped.
-
-    Signals:
-        regenerate_requested: The user pressed "Retry" or "Regenerate".
-            rewritten: The user replaced the text; carries the new text.
-        menu_requested: Request for its menu; carries the place on the screen.
-        picture_requested: Request to see a picture; carries the ``Attachment``.
-    """
+    """Shows the thinking, the text, and the line that says why the answer stopped."""
 
     unpin_requested = Signal()
     regenerate_requested = Signal()
-    rewritten = Signal(str)
+    rewritten = Signal(str)  # text
     left = Signal()
-    menu_requested = Signal(QPoint)
-    picture_requested = Signal(object)
+    menu_requested = Signal(QPoint)  # position on the screen
+    picture_requested = Signal(object)  # Attachment
 
     def __init__(
         self,

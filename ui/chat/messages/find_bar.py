@@ -28,15 +28,11 @@ _FIELD_CHARS = 26
 
 
 class TextFinder(QObject):
-    """Counts the places of a query, and goes from one to the next.
-
-    Signals:
-        match_chosen: A place should be scrolled to; carries its message.
-    """
+    """Counts the places of a query, and goes from one to the next."""
 
     changed = Signal()
     marked = Signal()
-    match_chosen = Signal(object)
+    match_chosen = Signal(object)  # ConversationMessage
 
     def __init__(
         self,

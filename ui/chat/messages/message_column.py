@@ -165,16 +165,10 @@ class JumpButton(QPushButton):
 
 
 class MessageColumn(QScrollArea):
-    """Shows messages.
+    """Shows messages."""
 
-    Signals:
-        view_made: A message near the screen got a view; carries the ``QuestionView`` or
-            ``AnswerView``, whose signals say what the user wants.
-        position_changed: The user reads another part; carries the ``Conversation``.
-    """
-
-    view_made = Signal(object)
-    position_changed = Signal(object)
+    view_made = Signal(object)  # QuestionView or AnswerView
+    position_changed = Signal(object)  # Conversation
 
     def __init__(self) -> None:
         super().__init__()

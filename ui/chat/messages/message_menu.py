@@ -66,13 +66,9 @@ def speech_command() -> tuple[str, ...] | None:
 
 
 class Speech(QObject):
-    """Reads one text at a time.
+    """Reads one text at a time."""
 
-    Signals:
-        failed: A text was not read aloud; carries the reason and the remedy, each as sentences.
-    """
-
-    failed = Signal(str, str)
+    failed = Signal(str, str)  # reason, remedy
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -179,14 +175,9 @@ def _question_lines(message: ConversationMessage) -> list[str]:
 
 
 class MessageChanges(QObject):
-    """Changes the messages of the open conversation.
+    """Changes the messages of the open conversation."""
 
-    Signals:
-        deleted: Messages were deleted; carries the name of the action. The conversation's undo
-            stack can restore them.
-    """
-
-    deleted = Signal(str)
+    deleted = Signal(str)  # label for the undo bar
     restored = Signal()
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
@@ -347,15 +338,10 @@ def _changed_from(conversation: Conversation, message: ConversationMessage) -> i
 
 
 class MessageMenu(QObject):
-    """Shows the actions for a message.
+    """Shows the actions for a message."""
 
-    Signals:
-        quoted: Request to quote a part of a message; carries its text.
-        answer_requested: Request for an answer to an unanswered question; carries its message.
-    """
-
-    quoted = Signal(str)
-    answer_requested = Signal(object)
+    quoted = Signal(str)  # text
+    answer_requested = Signal(object)  # ConversationMessage
 
     def __init__(self, workspace: Workspace, changes: MessageChanges, parent: QWidget) -> None:
         super().__init__(parent)

@@ -80,14 +80,9 @@ def estimated_height(message: ConversationMessage, line_px: int) -> int:
 
 
 class MessageList(QWidget):
-    """The column of slots.
+    """The column of slots."""
 
-    Signals:
-        laid_out: Heights changed, and all views have their places; carries the height in the column
-            that has to be at the top of the screen for what is seen to stay there.
-    """
-
-    laid_out = Signal(int)
+    laid_out = Signal(int)  # scroll position at which the visible text does not move
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,12 +263,9 @@ class ViewportCache(QObject):
     """The views of the messages near the screen.
 
     What is seen is created at once; what is near follows, a view in each round of the event loop.
-
-    Signals:
-        filled: A slot got a view; carries the slot.
     """
 
-    filled = Signal(object)
+    filled = Signal(object)  # MessageSlot
 
     def __init__(
         self,

@@ -29,14 +29,10 @@ _GAP_PX = 8
 
 
 class PromptLine(QWidget):
-    """Says which messages above are not sent, or are sent as a summary.
-
-    Signals:
-        summary_edited: The user changed the summary; carries its text, empty for none.
-    """
+    """Says which messages above are not sent, or are sent as a summary."""
 
     send_all_requested = Signal()
-    summary_edited = Signal(str)
+    summary_edited = Signal(str)  # text; empty to remove it
     left = Signal()
 
     def __init__(self, left_out: LeftOut, summary: str) -> None:
@@ -182,22 +178,15 @@ def _text_px(view: FlowText) -> int:
 
 
 class QuestionView(QWidget):
-    """Shows a question; editing it asks again and keeps the old version.
+    """Shows a question; editing it asks again and keeps the old version."""
 
-    Signals:
-        edited: The user edited the question; carries the new text and files.
-        menu_requested: Request for its menu; carries the place on the screen.
-        picture_requested: Request to see a picture; carries the ``Attachment``.
-        summary_edited: The user changed the summary of the messages above; carries its text.
-    """
-
-    edited = Signal(str, object)
+    edited = Signal(str, object)  # text, files
     left = Signal()
     unpin_requested = Signal()
     send_all_requested = Signal()
-    summary_edited = Signal(str)
-    menu_requested = Signal(QPoint)
-    picture_requested = Signal(object)
+    summary_edited = Signal(str)  # text; empty to remove it
+    menu_requested = Signal(QPoint)  # position on the screen
+    picture_requested = Signal(object)  # Attachment
 
     def __init__(self, message: ConversationMessage, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -144,13 +144,9 @@ def _under_way(progress: CallProgress) -> str:
 
 
 class PermissionRow(QWidget):
-    """The question, its answers, and a field for the reason that the model gets with a denial.
+    """The question, its answers, and a field for the reason that the model gets with a denial."""
 
-    Signals:
-        decided: Carries the ``Decision``.
-    """
-
-    decided = Signal(object)
+    decided = Signal(object)  # Decision
 
     def __init__(self, server: str, tool: str, has_arguments: bool) -> None:
         super().__init__()
@@ -233,19 +229,12 @@ class GrowingCard(QFrame):
 
 
 class ToolCard(QFrame):
-    """Shows one tool call; changed in place, which keeps the focus and typed text.
+    """Shows one tool call; changed in place, which keeps the focus and typed text."""
 
-    Signals:
-        replied: Carries the ``Decision`` whether the call may run, or the ``QuestionReply``.
-        restart_requested: Carries the name of the server to restart.
-        picture_requested: Carries the ``Attachment`` to open.
-        cut_requested: Carries how many characters of the result the model gets; None for all.
-    """
-
-    replied = Signal(object)
-    restart_requested = Signal(str)
-    picture_requested = Signal(object)
-    cut_requested = Signal(object)
+    replied = Signal(object)  # Decision or QuestionReply
+    restart_requested = Signal(str)  # server name
+    picture_requested = Signal(object)  # Attachment
+    cut_requested = Signal(object)  # characters for the model; None for all
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__()
@@ -503,20 +492,13 @@ class ToolCards(QWidget):
     """Shows the calls of a run, including a call that the end cut short.
 
     A call that is being written has a card that grows.
-
-    Signals:
-        replied: Carries a call's id, and the ``Decision`` or the ``QuestionReply``.
-        restart_requested: Carries the name of the server to restart.
-        picture_requested: Carries the ``Attachment`` to open.
-        cut_requested: The model shall get only the beginning of a result, or all of it; carries the
-            call's id, and the number of characters or None.
     """
 
-    replied = Signal(str, object)
+    replied = Signal(str, object)  # call id, Decision or QuestionReply
     continue_requested = Signal()
-    restart_requested = Signal(str)
-    picture_requested = Signal(object)
-    cut_requested = Signal(str, object)
+    restart_requested = Signal(str)  # server name
+    picture_requested = Signal(object)  # Attachment
+    cut_requested = Signal(str, object)  # call id, characters for the model or None
 
     def __init__(self) -> None:
         super().__init__()

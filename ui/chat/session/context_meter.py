@@ -66,13 +66,9 @@ class Counted:
 
 
 class ContextMeter(QObject):
-    """Counts the present message; a newer text replaces one that waits.
+    """Counts the present message; a newer text replaces one that waits."""
 
-    Signals:
-        counted: A count has ended; carries the ``Count``, or None if there is nothing to count.
-    """
-
-    counted = Signal(object)
+    counted = Signal(object)  # Count, or None for no message
 
     def __init__(self, context: ChatContext, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -89,33 +89,19 @@ class ChatContext:
 
 
 class ConversationController(QObject):
-    """Sends the messages of a conversation, and keeps its runs up to date, here and in the store.
+    """Sends the messages of a conversation, and stores its runs as they grow."""
 
-    Signals:
-        message_appended: A message was added at the end; carries the ``ConversationMessage``.
-        path_changed: Other versions are shown; carries the index of the first such message.
-        text_appended: The running answer grew; carries the ``Run`` and the new text.
-        thinking_appended: Its reasoning grew; carries the ``Run`` and the new text.
-        run_changed: A run changed its stage, read more of its prompt, or began or ended a
-            call; carries the ``Run``.
-        run_finished: A run ended; carries the ``Run``.
-        is_running_changed: An answer began, or all have ended; carries whether one is running.
-        continued: The answer continues after calls, or with other stops; carries the new ``Run``.
-        message_changed: A question's files were cut; carries the ``ConversationMessage``.
-        need_changed: An answer began or ceased to wait for the user; carries its ``Run``.
-    """
-
-    message_appended = Signal(object)
-    path_changed = Signal(int)
-    text_appended = Signal(object, str)
-    thinking_appended = Signal(object, str)
-    run_changed = Signal(object)
-    run_finished = Signal(object)
-    is_running_changed = Signal(bool)
-    continued = Signal(object)
-    message_changed = Signal(object)
+    message_appended = Signal(object)  # ConversationMessage
+    path_changed = Signal(int)  # index of the first message that differs
+    text_appended = Signal(object, str)  # Run, new text
+    thinking_appended = Signal(object, str)  # Run, new text
+    run_changed = Signal(object)  # Run with another stage, progress or call
+    run_finished = Signal(object)  # Run
+    is_running_changed = Signal(bool)  # whether an answer is running
+    continued = Signal(object)  # new Run, after calls or with other stops
+    message_changed = Signal(object)  # ConversationMessage
     sides_changed = Signal()
-    need_changed = Signal(object)
+    need_changed = Signal(object)  # Run that waits for the user, or waited
 
     def __init__(
         self,

@@ -35,13 +35,9 @@ class Unreadable(EngineError):
 
 
 class ConversationFiles(QObject):
-    """Duplicates, exports and imports conversations.
+    """Duplicates, exports and imports conversations."""
 
-    Signals:
-        added: A conversation was imported or copied; carries the ``Conversation``.
-    """
-
-    added = Signal(object)
+    added = Signal(object)  # Conversation
     grown = Signal()
     written = Signal(object)
     refused = Signal(str)

@@ -53,15 +53,10 @@ class ImportPreview:
 
 
 class ConversationImports(QObject):
-    """Reads files of conversations, and imports the conversations that the user chooses.
+    """Reads files of conversations, and imports the conversations that the user chooses."""
 
-    Signals:
-        looked: A file was read; carries an ``ImportPreview``.
-        added: A conversation was imported; carries the ``Conversation``. Of many, the first.
-    """
-
-    looked = Signal(object)
-    added = Signal(object)
+    looked = Signal(object)  # ImportPreview
+    added = Signal(object)  # Conversation; of many, the first
     grown = Signal()
     refused = Signal(str)
 

@@ -98,22 +98,14 @@ class FolderList(QObject):
 
 
 class ConversationList(QObject):
-    """All conversations, pinned ones first; an action on several is undone in one step.
-
-    Signals:
-        arranged: Conversations were added, removed, or have another place or folder.
-        repainted: What a row shows has changed; carries the ``Conversation``.
-        renamed: A conversation has another title; carries the ``Conversation``.
-        undoable: An action was done that can be undone; carries its name.
-        restored: A deleted conversation is back; carries the ``Conversation``.
-    """
+    """All conversations, pinned ones first; an action on several is undone in one step."""
 
     arranged = Signal()
-    repainted = Signal(object)
-    renamed = Signal(object)
-    undoable = Signal(str)
+    repainted = Signal(object)  # Conversation
+    renamed = Signal(object)  # Conversation
+    undoable = Signal(str)  # name of the action
     undone = Signal()
-    restored = Signal(object)
+    restored = Signal(object)  # Conversation
 
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -17,14 +17,10 @@ _CHECK_MS = 3000
 
 
 class ConversationModel(QObject):
-    """Keeps the choice of the open conversation's model, and follows its state.
-
-    Signals:
-        chosen: The model of a conversation has changed; carries the ``Conversation``.
-    """
+    """Keeps the choice of the open conversation's model, and follows its state."""
 
     changed = Signal()
-    chosen = Signal(object)
+    chosen = Signal(object)  # Conversation
 
     def __init__(self, models: Models, parent: QObject | None = None) -> None:
         super().__init__(parent)

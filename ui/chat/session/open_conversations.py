@@ -15,16 +15,10 @@ MAX_OPEN = 6
 
 
 class OpenConversations(QObject):
-    """Opens conversations, and unloads those that were not shown for a while.
+    """Opens conversations, and unloads those that were not shown for a while."""
 
-    Signals:
-        answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
-        need_changed: An answer began or ceased to wait for the user; carries its ``Conversation``
-            and its ``Run``.
-    """
-
-    answer_ended = Signal(object, object)
-    need_changed = Signal(object, object)
+    answer_ended = Signal(object, object)  # Conversation, Run
+    need_changed = Signal(object, object)  # Conversation, Run
 
     def __init__(
         self, context: ChatContext, conversations: ConversationList, parent: QObject

@@ -10,13 +10,9 @@ from ui.records.store import ConversationStore, Recovered, StoreProblem
 
 
 class Recovery(QObject):
-    """Adds the conversations of a file that are not in the store.
+    """Adds the conversations of a file that are not in the store."""
 
-    Signals:
-        finished: The recovery ended; carries a ``StoreProblem`` with the result.
-    """
-
-    finished = Signal(object)
+    finished = Signal(object)  # StoreProblem with the result
 
     def __init__(
         self, store: ConversationStore, transfers: Transfers, parent: QObject | None = None

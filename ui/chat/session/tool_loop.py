@@ -36,16 +36,10 @@ _log = logging.getLogger(__name__)
 
 
 class ToolLoop(QObject):
-    """Runs the calls of one answer at a time.
+    """Runs the calls of one answer at a time."""
 
-    Signals:
-        changed: A call has begun, progressed or ended; carries the ``Run``.
-        ended: The calls have ended; carries the ``ConversationMessage`` and whether the model
-            continues with their results.
-    """
-
-    changed = Signal(object)
-    ended = Signal(object, bool)
+    changed = Signal(object)  # Run
+    ended = Signal(object, bool)  # ConversationMessage, whether the model continues
 
     def __init__(
         self,

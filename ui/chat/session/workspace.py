@@ -42,23 +42,15 @@ from ui.tools.toolbox import Toolbox
 
 
 class Workspace(QObject):
-    """The state behind the main window.
+    """The state behind the main window."""
 
-    Signals:
-        opened: Another conversation is shown; carries its ``ConversationController``.
-        run_shown: The stop panel shows another run; carries the ``Run`` or None.
-        answering_changed: The open conversation began or ended an answer, or another one was
-            opened; carries whether an answer is running.
-        message_requested: A message of the open conversation should be scrolled to; carries it.
-    """
-
-    opened = Signal(object)
+    opened = Signal(object)  # ConversationController
     selection_changed = Signal()
     settings_changed = Signal()
-    run_shown = Signal(object)
-    answering_changed = Signal(bool)
+    run_shown = Signal(object)  # Run or None
+    answering_changed = Signal(bool)  # whether the open conversation is answering
     stops_edited = Signal()
-    message_requested = Signal(object)
+    message_requested = Signal(object)  # ConversationMessage
 
     def __init__(
         self,
