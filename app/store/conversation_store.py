@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from app.store import rows, statements
 from app.store.backups import backups_folder, make_backup
 from app.store.database import Database, describe_error
-from app.store.recovery import recover_file
+from app.store.recovery import readable_rows
 from app.store.search import search
 from app.store.writer import Write, Writer
 from ui.records.codec import Preset
@@ -232,27 +232,17 @@ class SqliteConversationStore:
         # A cancelled wait must not cancel the writing.
         await asyncio.shield(asyncio.wrap_future(self._writer.flush()))
 
-    async def recover(
-        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
-    ) -> Recovered:
+    async def recover(self, path: Path) -> Recovered:
         """Add the readable conversations of a backup or of a damaged file that are not here."""
-
-        def merge(recovered: rows.RecoveredRows) -> tuple[int, int]:
-            work = self._database.submit(
-                lambda: statements.merge(self._database.connection, recovered)
-            )
-            return work.result()
-
-        def report(done: int, total: int) -> None:
-            self._loop.call_soon_threadsafe(advance, done, total)
-
         try:
-            result = await asyncio.to_thread(recover_file, path, merge, report, is_cancelled)
-        except (sqlite3.Error, OSError, ValueError) as error:
+            found, unreadable = await asyncio.to_thread(readable_rows, path)
+            merging = self._database.submit(
+                lambda: statements.merge(self._database.connection, found)
+            )
+            result = Recovered(*await asyncio.wrap_future(merging), unreadable)
+        except (sqlite3.Error, OSError) as error:
             _log.error("%s: not all could be recovered", path, exc_info=error)
-            is_known = isinstance(error, sqlite3.Error | OSError)
-            cause = describe_error(error) if is_known else "nothing in the file can be read"  # type: ignore[arg-type]
-            result = Recovered(cause=cause)
+            result = Recovered(cause=describe_error(error))
         await asyncio.wrap_future(self._database.submit(self._database.read_all))
         self._on_found(self.load_all(), self.load_presets())
         return result

@@ -114,7 +114,5 @@ class MemoryConversationStore:
 
     async def flush(self) -> None: ...
 
-    async def recover(
-        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
-    ) -> Recovered:
+    async def recover(self, path: Path) -> Recovered:
         return Recovered()

@@ -209,11 +209,8 @@ class ConversationStore(Protocol):
     async def flush(self) -> None:
         """Wait until all earlier changes are saved."""
 
-    async def recover(
-        self, path: Path, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
-    ) -> Recovered:
+    async def recover(self, path: Path) -> Recovered:
         """Add the readable conversations of a backup or of a damaged file that are not here.
 
-        ``advance`` gets the number of rows read and of all rows on the main thread. The listener of
-        ``on_found`` gets the results.
+        The listener of ``on_found`` gets the results.
         """

@@ -62,7 +62,7 @@ async def recovered(
         assert store.problem is not None
         assert store.problem.path is not None
         path = store.problem.path
-    outcome = await store.recover(path, lambda done, total: None, lambda: False)
+    outcome = await store.recover(path)
     for one in found:
         await store.fill(one)
     return outcome, found

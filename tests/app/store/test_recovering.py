@@ -68,19 +68,6 @@ async def test_recovery_relinks_messages(path: Path) -> None:
         ]  # fmt: skip
 
 
-async def test_cancelled_recovery_can_be_completed(path: Path) -> None:
-    await write(path)
-    changed(path, BAD_SCHEMA)
-
-    async with opened(path) as store:
-        assert store.problem is not None
-        assert store.problem.path is not None
-        outcome = await store.recover(store.problem.path, lambda *_: None, lambda: True)
-        assert outcome.messages == 0
-        whole, _ = await recovered(store)
-        assert (outcome.conversations + whole.conversations, whole.messages) == (3, 6)
-
-
 async def test_recovery_of_attached_files(path: Path) -> None:
     file = Attachment("notes.txt", "all of the notes")
 

@@ -216,18 +216,14 @@ async def _look_at(store: object, listed: ConversationList, one: Conversation) -
 
 async def _recover(store: object, listed: ConversationList) -> str:
     found: dict[str, Conversation] = {}
-    steps: list[tuple[int, int]] = []
     store.on_found(lambda some, _: found.update((one.id, one) for one in some))  # type: ignore[attr-defined]
     path = store.problem.path  # type: ignore[attr-defined]
-    recovered = await store.recover(  # type: ignore[attr-defined]
-        path, lambda done, total: steps.append((done, total)), lambda: False
-    )
+    recovered = await store.recover(path)  # type: ignore[attr-defined]
     for one in found.values():
         await _look_at(store, listed, one)
-    assert all(done <= total for done, total in steps), steps
     assert len(found) == recovered.conversations
     assert sum(len(one.tree) for one in found.values()) == recovered.messages
-    again = await store.recover(path, lambda *_: None, lambda: False)  # type: ignore[attr-defined]
+    again = await store.recover(path)  # type: ignore[attr-defined]
     assert (again.conversations, again.messages) == (0, 0), "recovered twice"
     if recovered.cause:
         return "set aside, nothing readable"

@@ -1,5 +1,6 @@
 """The recovery of conversations from a backup or a damaged file. Main thread."""
 
+import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -25,10 +26,12 @@ class Recovery(QObject):
         """Recover the readable conversations of a file, once earlier transfers have ended."""
 
         async def recover(transfer: Transfer) -> None:
-            recovered = await self._store.recover(
-                path, transfer.advance, lambda: transfer.is_cancelled
-            )
-            self.finished.emit(outcome(recovered, path, is_cancelled=transfer.is_cancelled))
+            work = asyncio.ensure_future(self._store.recover(path))
+            transfer.on_cancel = work.cancel
+            await asyncio.wait({work})
+            is_cancelled = work.cancelled()
+            recovered = Recovered() if is_cancelled else work.result()
+            self.finished.emit(outcome(recovered, path, is_cancelled=is_cancelled))
 
         self._transfers.start("Recovering conversations", recover)
 
@@ -43,9 +46,9 @@ def outcome(recovered: Recovered, path: Path, *, is_cancelled: bool = False) -> 
         else f"{conversations} recovered."
     )
     if recovered.cause:
-        detail = f"Then the recovery failed: {recovered.cause}."
+        detail = f"The recovery failed: {recovered.cause}."
     elif is_cancelled:
-        detail = "Then the recovery was cancelled."
+        detail = "The recovery was cancelled."
     elif recovered.unreadable:
         detail = f"{counted(recovered.unreadable, 'row')} could not be read."
     else:
