@@ -6,272 +6,159 @@ without an engine: ``engine.library`` (models on disk), ``engine.recording`` (sa
 ``engine.files`` (JSON files) and, for ``app.composition`` alone, ``engine.distributed``. A package
 never imports from here.
 
-Each name is imported at its first use, so that a command loads few modules.
-Importing a name from here never loads MLX.
+Values are imported at once, and the names that need more at their first use, so that a command
+loads few modules. Importing a name from here never loads MLX.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from engine.errors import (
+    DraftLoadFailed,
+    EngineClosed,
+    EngineError,
+    EngineStuck,
+    InvalidRequest,
+    MemoryShort,
+    ModelLoadFailed,
+    NoModel,
+    PromptTooLong,
+    QueueFull,
+    RequestCancelled,
+    UnknownModel,
+)
+from engine.library.model_info import ModelInfo
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import (
+    MAX_STOP_CHARS,
+    MAX_STOPS,
+    OWN_STOP_OPTIONS,
+    STOP_OPTIONS,
+    Stop,
+    StopOption,
+    StopOptions,
+    StopRules,
+    StopScope,
+    checked_strings,
+    checked_token_ids,
+    own_options_to_fields,
+    stop_from_fields,
+    stop_options_from_fields,
+    stop_options_to_fields,
+)
+from engine.values.embedding import EmbeddingRequest, Embeddings
+from engine.values.events import (
+    CacheMiss,
+    Event,
+    Finished,
+    PromptProgress,
+    Speculation,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    TokenTrace,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallCompleted,
+    ToolCallStarted,
+    Usage,
+    tokens_per_s,
+)
+from engine.values.figures import (
+    RunPhase,
+    acceptance,
+    draft_sources,
+    end_facts,
+    figures,
+    has_counts,
+    phases,
+)
+from engine.values.limits import Limits
+from engine.values.request import (
+    LOCAL_OWNER,
+    SAMPLING_OPTIONS,
+    CacheOwner,
+    Effort,
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    Sampling,
+    SamplingOptions,
+    TextForm,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    TraceLevel,
+)
+from engine.values.tokens import (
+    Comparison,
+    Difference,
+    PromptScores,
+    PromptScoring,
+    PromptToken,
+    TokenOrigin,
+    TokenSpan,
+)
+from engine.values.verdict import (
+    UNEXPECTED,
+    UNRECORDED,
+    WRITTEN,
+    AnswerContext,
+    VerdictText,
+    headline,
+    interrupted,
+    plain_cause,
+    sentence,
+    shortest,
+    steps,
+    verdict_text,
+)
+from engine.wording import (
+    as_sentence,
+    counted,
+    escaped,
+    figure,
+    format_size,
+    quoted,
+    seconds,
+    visible,
+)
+
 if TYPE_CHECKING:
     from engine.conversation.template_check import TemplateReport
     from engine.engine import Engine
-    from engine.errors import (
-        DraftLoadFailed,
-        EngineClosed,
-        EngineError,
-        EngineStuck,
-        InvalidRequest,
-        MemoryShort,
-        ModelLoadFailed,
-        NoModel,
-        PromptTooLong,
-        QueueFull,
-        RequestCancelled,
-        UnknownModel,
-    )
     from engine.generation import Answer, Generation, merge_deltas
     from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.disk import DiskCache
-    from engine.inference.loader import (
-        Loader,
-        compare_with_plain_loop,
-        mlx_in_use,
-    )
-    from engine.library.model_info import ModelInfo
+    from engine.inference.loader import Loader, compare_with_plain_loop, mlx_in_use
     from engine.output.answer import DecodingContext
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering, untagged
-    from engine.stopping.record import Channel, StopInfo, StopKind
-    from engine.stopping.rules import (
-        MAX_STOP_CHARS,
-        MAX_STOPS,
-        OWN_STOP_OPTIONS,
-        STOP_OPTIONS,
-        Stop,
-        StopOption,
-        StopOptions,
-        StopRules,
-        StopScope,
-        checked_strings,
-        checked_token_ids,
-        own_options_to_fields,
-        stop_from_fields,
-        stop_options_from_fields,
-        stop_options_to_fields,
-    )
-    from engine.values.embedding import EmbeddingRequest, Embeddings
-    from engine.values.events import (
-        CacheMiss,
-        Event,
-        Finished,
-        PromptProgress,
-        Speculation,
-        TextDelta,
-        ThinkingDelta,
-        Timing,
-        TokenTrace,
-        ToolCallAbandoned,
-        ToolCallArguments,
-        ToolCallCompleted,
-        ToolCallStarted,
-        Usage,
-        tokens_per_s,
-    )
-    from engine.values.figures import (
-        RunPhase,
-        acceptance,
-        draft_sources,
-        end_facts,
-        figures,
-        has_counts,
-        phases,
-    )
-    from engine.values.limits import Limits
-    from engine.values.request import (
-        LOCAL_OWNER,
-        SAMPLING_OPTIONS,
-        CacheOwner,
-        Effort,
-        GenerationRequest,
-        Message,
-        OutputConstraint,
-        Sampling,
-        SamplingOptions,
-        TextForm,
-        Tool,
-        ToolCall,
-        ToolChoice,
-        TraceLevel,
-    )
-    from engine.values.tokens import (
-        Comparison,
-        Difference,
-        PromptScores,
-        PromptScoring,
-        PromptToken,
-        TokenOrigin,
-        TokenSpan,
-    )
-    from engine.values.verdict import (
-        UNEXPECTED,
-        UNRECORDED,
-        WRITTEN,
-        AnswerContext,
-        VerdictText,
-        headline,
-        interrupted,
-        plain_cause,
-        sentence,
-        shortest,
-        steps,
-        verdict_text,
-    )
-    from engine.wording import (
-        as_sentence,
-        counted,
-        escaped,
-        figure,
-        format_size,
-        quoted,
-        seconds,
-        visible,
-    )
 
-_NAMES_BY_MODULE = {
-    "engine.errors": (
-        "DraftLoadFailed",
-        "EngineClosed",
-        "EngineError",
-        "EngineStuck",
-        "InvalidRequest",
-        "MemoryShort",
-        "ModelLoadFailed",
-        "NoModel",
-        "PromptTooLong",
-        "QueueFull",
-        "RequestCancelled",
-        "UnknownModel",
-    ),
-    "engine.conversation.template_check": ("TemplateReport",),
-    "engine.inference.backend": ("LoadCancelled", "LoadProgress"),
-    "engine.inference.cache.disk": ("DiskCache",),
-    "engine.inference.loader": ("Loader", "compare_with_plain_loop", "mlx_in_use"),
-    "engine.library.model_info": ("ModelInfo",),
-    "engine.output.answer": ("DecodingContext",),
-    "engine.output.vocabulary": ("Vocabulary",),
-    "engine.generation": ("Answer", "Generation", "merge_deltas"),
-    "engine.scheduling.model_list": ("ModelStatus", "OfferedModel", "Offering", "untagged"),
-    "engine.engine": ("Engine",),
-    "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
-    "engine.stopping.rules": (
-        "MAX_STOPS",
-        "MAX_STOP_CHARS",
-        "OWN_STOP_OPTIONS",
-        "STOP_OPTIONS",
-        "Stop",
-        "StopOption",
-        "StopOptions",
-        "StopRules",
-        "StopScope",
-        "checked_strings",
-        "checked_token_ids",
-        "own_options_to_fields",
-        "stop_from_fields",
-        "stop_options_from_fields",
-        "stop_options_to_fields",
-    ),
-    "engine.values.events": (
-        "CacheMiss",
-        "Event",
-        "Finished",
-        "PromptProgress",
-        "Speculation",
-        "TextDelta",
-        "ThinkingDelta",
-        "Timing",
-        "TokenTrace",
-        "ToolCallAbandoned",
-        "ToolCallArguments",
-        "ToolCallCompleted",
-        "ToolCallStarted",
-        "Usage",
-        "tokens_per_s",
-    ),
-    "engine.values.figures": (
-        "RunPhase",
-        "acceptance",
-        "end_facts",
-        "figures",
-        "draft_sources",
-        "has_counts",
-        "phases",
-    ),
-    "engine.values.embedding": ("EmbeddingRequest", "Embeddings"),
-    "engine.values.limits": ("Limits",),
-    "engine.values.request": (
-        "CacheOwner",
-        "Effort",
-        "GenerationRequest",
-        "Message",
-        "OutputConstraint",
-        "LOCAL_OWNER",
-        "SAMPLING_OPTIONS",
-        "Sampling",
-        "SamplingOptions",
-        "TextForm",
-        "Tool",
-        "ToolCall",
-        "ToolChoice",
-        "TraceLevel",
-    ),
-    "engine.values.tokens": (
-        "Comparison",
-        "Difference",
-        "PromptScores",
-        "PromptScoring",
-        "PromptToken",
-        "TokenOrigin",
-        "TokenSpan",
-    ),
-    "engine.values.verdict": (
-        "AnswerContext",
-        "UNEXPECTED",
-        "UNRECORDED",
-        "VerdictText",
-        "WRITTEN",
-        "headline",
-        "interrupted",
-        "plain_cause",
-        "sentence",
-        "shortest",
-        "steps",
-        "verdict_text",
-    ),
-    "engine.wording": (
-        "as_sentence",
-        "counted",
-        "escaped",
-        "figure",
-        "quoted",
-        "seconds",
-        "format_size",
-        "visible",
-    ),
+_LAZY = {
+    "TemplateReport": "engine.conversation.template_check",
+    "Engine": "engine.engine",
+    "Answer": "engine.generation",
+    "Generation": "engine.generation",
+    "merge_deltas": "engine.generation",
+    "LoadCancelled": "engine.inference.backend",
+    "LoadProgress": "engine.inference.backend",
+    "DiskCache": "engine.inference.cache.disk",
+    "Loader": "engine.inference.loader",
+    "compare_with_plain_loop": "engine.inference.loader",
+    "mlx_in_use": "engine.inference.loader",
+    "DecodingContext": "engine.output.answer",
+    "Vocabulary": "engine.output.vocabulary",
+    "ModelStatus": "engine.scheduling.model_list",
+    "OfferedModel": "engine.scheduling.model_list",
+    "Offering": "engine.scheduling.model_list",
+    "untagged": "engine.scheduling.model_list",
 }
-_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
-
-__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its module, once."""
-    if name not in _MODULE_OF:
+    """Import a name of ``_LAZY`` from its module, once."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no public name {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    value = globals()[name] = getattr(import_module(_LAZY[name]), name)
     return value
-
-
-def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
-    return sorted({*globals(), *__all__})
