@@ -91,9 +91,8 @@ def events_of(shown: ShownRun) -> Sequence[Event]:
     """Return the events of a run: token by token if they were recorded, else in one piece."""
     run = shown.run
     assert run.finished is not None
-    recording = None if shown.trace is None else shown.trace.recording()
-    if recording is not None:
-        played = replay(recording)
+    if shown.trace is not None and shown.trace.can_be_replayed:
+        played = replay(shown.trace)
         return [*(e for e in played.events if not isinstance(e, TokenTrace)), run.finished]
     events: list[Event] = []
     if run.thinking:

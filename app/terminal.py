@@ -33,8 +33,7 @@ from engine import (
 )
 from engine.library.downloads import download
 from engine.library.hub import DownloadCancelled, DownloadProgress
-from engine.recording.replay import Recording
-from engine.recording.run_trace import trace_for
+from engine.recording.run_trace import RunTrace, trace_for
 from ui.models.model_words import download_text, loading_text, passed, percent
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader
@@ -53,7 +52,7 @@ async def answer(
     request: GenerationRequest,
     printer: Printer | None,
     interrupts: Interrupts,
-    keep: Callable[[Recording], None] | None = None,
+    keep: Callable[[RunTrace], None] | None = None,
 ) -> Answer:
     """Generate an answer, show it as it arrives, and return all of it.
 
@@ -101,7 +100,7 @@ async def answer(
             generation.cancel()
     assert finished is not None, "every generation ends in Finished"
     if keep is not None:
-        keep(trace.as_recording())
+        keep(trace)
     return Answer("".join(text), "".join(thinking), tuple(calls), finished)
 
 

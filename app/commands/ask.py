@@ -35,7 +35,7 @@ from engine import (
 )
 from engine.files.causes import os_cause
 from engine.files.safe_files import write_whole
-from engine.recording.replay import Recording
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import to_json
 from ui.records.attachments import with_attachments
 
@@ -106,12 +106,12 @@ async def _ask(options: AskOptions, prompt: str) -> int:
     return _EXIT_CODES.get(given.finished.stop.kind, exits.OK)
 
 
-def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | None:
+def _keeper(path: Path | None, prompt: str) -> Callable[[RunTrace], None] | None:
     """Return the function that saves a run to a file, if one is given."""
     if path is None:
         return None
 
-    def keep(recording: Recording) -> None:
+    def keep(recording: RunTrace) -> None:
         try:
             write_whole(path, to_json(recording, prompt))
         except OSError as error:

@@ -23,7 +23,8 @@ from engine import (
     sentence,
 )
 from engine.files.causes import os_cause
-from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.replay import Replayed, replay
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json
 
 # A run with the most tokens that are kept has some three megabytes.
@@ -46,7 +47,7 @@ def run(options: ReplayOptions) -> int:
     return exits.OK
 
 
-def _read(file: Path) -> Recording:
+def _read(file: Path) -> RunTrace:
     try:
         with file.open("rb") as opened:
             content = opened.read(_MAX_BYTES + 1)
@@ -61,15 +62,16 @@ def _read(file: Path) -> Recording:
         raise CommandError(f"{file}: {error}") from error
 
 
-def _rules(options: ReplayOptions, recording: Recording) -> StopRules | None:
+def _rules(options: ReplayOptions, recording: RunTrace) -> StopRules | None:
     """Return the rules to try: the run's own, with its strings replaced if some are given."""
     if not options.stops and not options.drops_stops:
         return None
     return recording.rules.with_strings(options.stops)
 
 
-def _reason(played: Replayed, recording: Recording) -> str:
+def _reason(played: Replayed, recording: RunTrace) -> str:
     if played.stop is None:
+        assert recording.stop is not None, "a saved run has ended"
         return (
             f"No stop fires within the {counted(len(recording.tokens), 'recorded token')} · "
             f"the run itself ended here ({recording.stop.kind})"

@@ -6,6 +6,7 @@ probabilities, the text held back at each token, and the request.
 
 import json
 import zlib
+from collections import deque
 from typing import Any, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, from_values, parsed_json, to_values
@@ -72,14 +73,12 @@ def unpacked(content: bytes) -> RunTrace:
     top = Fields(parsed_json(_text(content)))
     if top.take("fullstop_trace", int) != VERSION:
         raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")
-    tokens = _tokens(top)
     trace = RunTrace(
         setting_from(top),
         from_values(StopRules, _as_stops(top.take("rules", dict))),
         top.maybe("max_tokens", int),
-        max(1, len(tokens)),
+        deque(_tokens(top)),
     )
-    trace.tokens.extend(tokens)
     trace.stop = from_values(StopInfo | None, top.maybe("stop", dict))
     trace.residue = top.maybe("residue", str) or ""
     trace.speculation = from_values(Speculation, top.maybe("speculation", dict) or {})

@@ -4,10 +4,11 @@ Pure and fast; needs no model. It uses the pipeline of a real run, so it gives t
 real run, as far as the recording goes.
 """
 
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext, traced
+from engine.output.answer import AnswerBuilder, AnswerSetup, traced
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.call_text import (
     CallReader,
@@ -17,56 +18,17 @@ from engine.output.tool_calls.call_text import (
     Waiting,
 )
 from engine.output.vocabulary import Vocabulary
+from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import (
-    BudgetEnd,
-    Event,
-    Speculation,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallCompleted,
-)
+from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace, ToolCallCompleted
 from engine.values.request import ToolCall
-from engine.values.tokens import TokenOrigin
 
 _T = TypeVar("_T")
 
 
 # Larger than any vocabulary: a file must not cost memory for any id that it names.
 MAX_TOKEN_ID = 1 << 21
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedToken:
-    """One token of a recording."""
-
-    token_id: int
-    raw: bytes
-    piece: str
-    special: str | None = None
-    time_s: float = 0.0
-    origin: TokenOrigin = TokenOrigin.SAMPLED
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A recorded run, with everything that a replay with other stops needs.
-
-    Attributes:
-        max_tokens: Its limit of tokens; None for none.
-        budget_end: Where a budget ended its reasoning; None where none did.
-    """
-
-    setting: DecodingContext
-    rules: StopRules
-    max_tokens: int | None
-    tokens: tuple[RecordedToken, ...]
-    residue: str
-    calls: dict[str, tuple[ToolCall, ...]]
-    stop: StopInfo
-    speculation: Speculation = field(default_factory=Speculation)
-    budget_end: BudgetEnd | None = None
 
 
 @dataclass(slots=True)
@@ -86,27 +48,27 @@ class Replayed:
 
 
 def replay(
-    recording: Recording,
+    run: RunTrace,
     rules: StopRules | None = None,
     *,
     is_traced: bool = False,
 ) -> Replayed:
-    """Replay a recording."""
-    vocabulary = _vocabulary(recording)
-    detokenizer = _detokenizer(recording, vocabulary)
+    """Replay a run."""
+    vocabulary = _vocabulary(run)
+    detokenizer = _detokenizer(run, vocabulary)
     builder = AnswerBuilder(
         AnswerSetup(
-            setting=recording.setting,
-            rules=recording.rules if rules is None else rules,
-            max_tokens=recording.max_tokens,
+            setting=run.setting,
+            rules=run.rules if rules is None else rules,
+            max_tokens=run.max_tokens,
             vocabulary=vocabulary,
             detokenizer=detokenizer,
-            new_reader=_CallLookup(recording.calls, recording.setting.beginning.call),
+            new_reader=_CallLookup(run.calls, run.setting.beginning.call),
         )
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None
-    for index, token in enumerate(recording.tokens):
+    for index, token in enumerate(run.tokens):
         if texts is not None:
             texts.index = index
         if is_traced:
@@ -115,8 +77,9 @@ def replay(
             stop = builder.add(token.token_id)
         if stop is not None:
             break
-    if stop is None and recording.stop.kind in (StopKind.CANCELLED, StopKind.ERROR):
-        stop = builder.end(recording.stop.kind)
+    ended = run.stop
+    if stop is None and ended and ended.kind in (StopKind.CANCELLED, StopKind.ERROR):
+        stop = builder.end(ended.kind)
     return _replayed(builder, stop)
 
 
@@ -135,6 +98,13 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
     )
 
 
+def with_replayed_tokens(run: RunTrace) -> RunTrace:
+    """Return a saved run with what its own stops did at each token, which its file leaves out."""
+    played = replay(run, is_traced=True)
+    tokens = deque(event for event in played.events if isinstance(event, TokenTrace))
+    return replace(run, tokens=tokens, stop=played.stop or run.stop)
+
+
 def by_id(values: dict[int, _T], missing: _T) -> list[_T]:
     """Return values at the indices of their token ids."""
     listed = [missing] * (max(values, default=-1) + 1)
@@ -143,8 +113,8 @@ def by_id(values: dict[int, _T], missing: _T) -> list[_T]:
     return listed
 
 
-def _vocabulary(recording: Recording) -> Vocabulary:
-    raw = {token.token_id: token.raw for token in recording.tokens}
+def _vocabulary(run: RunTrace) -> Vocabulary:
+    raw = {token.token_id: token.raw for token in run.tokens}
     text: dict[int, str | None] = {}
     for token_id, value in raw.items():
         try:
@@ -155,24 +125,24 @@ def _vocabulary(recording: Recording) -> Vocabulary:
     return Vocabulary(
         raw=known,
         text=by_id(text, ""),
-        special={t.token_id: t.special for t in recording.tokens if t.special is not None},
-        eos=frozenset(recording.setting.eos),
-        strips_first_space=recording.setting.strips_first_space,
+        special={t.token_id: t.special for t in run.tokens if t.special is not None},
+        eos=frozenset(run.setting.eos),
+        strips_first_space=run.setting.strips_first_space,
         size=len(known),
-        eos_sources=dict(zip(recording.setting.eos, recording.setting.eos_sources, strict=False)),
+        eos_sources=dict(zip(run.setting.eos, run.setting.eos_sources, strict=False)),
     )
 
 
-def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
-    if recording.setting.has_bytes:
+def _detokenizer(run: RunTrace, vocabulary: Vocabulary) -> Detokenizer:
+    if run.setting.has_bytes:
         return ByteDetokenizer(vocabulary)
     # A piece contains the name of a special token only if the name was part of the text.
-    tags = recording.setting.family.tags
+    tags = run.setting.family.tags
     pieces = [
         token.piece.removesuffix(token.special or tags.get(token.token_id, ""))
-        for token in recording.tokens
+        for token in run.tokens
     ]
-    return _RecordedText(pieces, recording.residue)
+    return _RecordedText(pieces, run.residue)
 
 
 class _RecordedText:
@@ -201,7 +171,7 @@ class _RecordedText:
 
 
 class _CallLookup:
-    """Replaces the reader of the model's calls: looks a text's calls up in the recording."""
+    """Replaces the reader of the model's calls: looks a text's calls up in the run."""
 
     def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
         self._begun = begun

@@ -1,11 +1,12 @@
 """The trace of a run, token by token: as it is recorded, and as it is stored."""
 
 from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
 
 from engine.generation import Generation
 from engine.output.answer import DecodingContext
 from engine.output.vocabulary import Vocabulary
-from engine.recording.replay import RecordedToken, Recording, replay
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import StopRules
 from engine.values.events import (
@@ -21,35 +22,30 @@ from engine.values.request import GenerationRequest, ToolCall
 MAX_RUN_TOKENS = 20_000
 
 
+@dataclass(slots=True)
 class RunTrace:
-    """The trace of one run, while it grows and afterwards.
+    """One run, while it grows and afterwards, with everything that a replay needs.
 
     Attributes:
         max_tokens: Its limit of tokens; None for none.
+        calls: The calls that each text of a call was read as.
         budget_end: Where a budget ended its reasoning; None where none did.
         vocabulary: The model's vocabulary; None for a saved run.
         request: The request; None for a saved run.
     """
 
-    def __init__(
-        self,
-        setting: DecodingContext,
-        rules: StopRules,
-        max_tokens: int | None,
-        capacity: int | None = MAX_RUN_TOKENS,
-    ) -> None:
-        self.setting = setting
-        self.rules = rules
-        self.max_tokens = max_tokens
-        self.tokens: deque[TokenTrace] = deque(maxlen=capacity)
-        self.stop: StopInfo | None = None
-        self.residue = ""
-        self.speculation = Speculation()
-        self.budget_end: BudgetEnd | None = None
-        self.calls: dict[str, tuple[ToolCall, ...]] = {}
-        self.vocabulary: Vocabulary | None = None
-        self.request: GenerationRequest | None = None
-        self._call_text: str | None = None
+    setting: DecodingContext
+    rules: StopRules
+    max_tokens: int | None = None
+    tokens: deque[TokenTrace] = field(default_factory=partial(deque, maxlen=MAX_RUN_TOKENS))
+    stop: StopInfo | None = None
+    residue: str = ""
+    speculation: Speculation = field(default_factory=Speculation)
+    budget_end: BudgetEnd | None = None
+    calls: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
+    vocabulary: Vocabulary | None = None
+    request: GenerationRequest | None = None
+    _call_text: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_whole(self) -> bool:
@@ -79,47 +75,8 @@ class RunTrace:
             self.speculation = event.speculation
             self.budget_end = event.budget_end
 
-    def recording(self) -> Recording | None:
-        """Return the run for a replay; None before its end and where tokens are missing."""
-        return self.as_recording(self.stop) if self.stop is not None and self.is_whole else None
-
-    def as_recording(self, stop: StopInfo | None = None) -> Recording:
-        """Return the tokens so far as a run with this end, or with its own."""
-        stop = stop or self.stop
-        assert stop is not None, "the run has ended"
-        return Recording(
-            setting=self.setting,
-            rules=self.rules,
-            max_tokens=self.max_tokens,
-            tokens=tuple(
-                RecordedToken(t.token_id, t.raw, t.piece, t.special, t.time_s, t.origin)
-                for t in self.tokens
-            ),
-            residue=self.residue,
-            calls=self.calls,
-            stop=stop,
-            speculation=self.speculation,
-            budget_end=self.budget_end,
-        )
-
-
-def trace_of(recording: Recording) -> RunTrace:
-    """Return the trace of a saved run, by replaying its tokens with its own stops."""
-    played = replay(recording, is_traced=True)
-    limit = max(1, len(recording.tokens))
-    trace = RunTrace(recording.setting, recording.rules, recording.max_tokens, limit)
-    for event in played.events:
-        if isinstance(event, TokenTrace):
-            trace.take(event)
-    trace.calls = recording.calls
-    trace.residue = recording.residue
-    trace.speculation = recording.speculation
-    trace.budget_end = recording.budget_end
-    trace.stop = played.stop or recording.stop
-    return trace
-
 
 def trace_for(generation: Generation) -> RunTrace:
     """Return an empty trace for the events of a generation; no token is dropped."""
     request = generation.request
-    return RunTrace(generation.setting, request.stops, request.max_tokens, None)
+    return RunTrace(generation.setting, request.stops, request.max_tokens, deque())

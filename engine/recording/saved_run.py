@@ -37,6 +37,7 @@ Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 
 import dataclasses
 import json
+from collections import deque
 from typing import Any
 
 from engine.errors import EngineError, InvalidRequest
@@ -44,7 +45,8 @@ from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.output.answer import DecodingContext
 from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields
-from engine.recording.replay import MAX_TOKEN_ID, RecordedToken, Recording
+from engine.recording.replay import MAX_TOKEN_ID
+from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import (
     STOP_OPTIONS,
@@ -55,7 +57,7 @@ from engine.stopping.rules import (
     stop_from_fields,
     stop_options_from_fields,
 )
-from engine.values.events import BudgetEnd, Speculation
+from engine.values.events import BudgetEnd, Speculation, TokenTrace
 from engine.values.request import ToolCall
 from engine.values.tokens import TokenOrigin
 
@@ -69,15 +71,16 @@ class DamagedRun(EngineError):
     """A file is no saved run of a known version; the message names the fault."""
 
 
-def to_json(recording: Recording, question: str = "") -> str:
-    """Return a recording as the text of a saved run."""
-    setting, end = recording.setting, recording.budget_end
+def to_json(run: RunTrace, question: str = "") -> str:
+    """Return a run that has ended as the text of a file."""
+    setting, stop, end = run.setting, run.stop, run.budget_end
+    assert stop is not None, "the run has ended"
     values = {
         "fullstop_run": VERSION,
         "model": setting.model,
         "question": question,
-        "rules": _rules_to_fields(recording.rules),
-        "max_tokens": recording.max_tokens,
+        "rules": _rules_to_fields(run.rules),
+        "max_tokens": run.max_tokens,
         "setting": setting_to_fields(setting),
         "tokens": [
             {
@@ -88,22 +91,22 @@ def to_json(recording: Recording, question: str = "") -> str:
                 "time_s": token.time_s,
                 **({} if token.origin is TokenOrigin.SAMPLED else {"origin": token.origin.value}),
             }
-            for token in recording.tokens
+            for token in run.tokens
         ],
-        "residue": recording.residue,
+        "residue": run.residue,
         "calls": [
             {"raw": raw, "calls": [dataclasses.asdict(call) for call in calls]}
-            for raw, calls in recording.calls.items()
+            for raw, calls in run.calls.items()
         ],
-        "stop": dataclasses.asdict(recording.stop),
-        "speculation": dataclasses.asdict(recording.speculation),
+        "stop": dataclasses.asdict(stop),
+        "speculation": dataclasses.asdict(run.speculation),
         "budget_end": None if end is None else dataclasses.asdict(end),
     }
     return json.dumps(values, ensure_ascii=False, indent=1)
 
 
-def from_json(text: str) -> Recording:
-    """Return the recording of a saved run.
+def from_json(text: str) -> RunTrace:
+    """Return a saved run; the file has its tokens without what stops did with them.
 
     Raises:
         DamagedRun: The text is no saved run; the message names the field and the expected kind.
@@ -116,20 +119,20 @@ def from_json(text: str) -> Recording:
     except DamagedFile as error:
         raise DamagedRun(f"this is not a saved run: {error}") from error
     try:
-        return _recording(Fields(values))
+        return _run(Fields(values))
     except (DamagedFile, InvalidRequest) as error:
         raise DamagedRun(str(error)) from error
 
 
-def _recording(top: Fields) -> Recording:
+def _run(top: Fields) -> RunTrace:
     version = top.take("fullstop_run", int)
     if version != VERSION:
         raise DamagedRun(f"fullstop_run: this version reads {VERSION}, the file has {version}")
-    return Recording(
+    return RunTrace(
         setting=setting_from(top),
         rules=_rules(top.inner("rules")),
         max_tokens=top.maybe("max_tokens", int),
-        tokens=tuple(_token(fields) for fields in _all(top, "tokens")),
+        tokens=deque(_token(index, fields) for index, fields in enumerate(_all(top, "tokens"))),
         residue=top.take("residue", str),
         calls={
             fields.take("raw", str): tuple(_call(call) for call in _all(fields, "calls"))
@@ -237,7 +240,7 @@ def _beginning(fields: Fields, *, has_headers: bool) -> Beginning:
     )
 
 
-def _token(fields: Fields) -> RecordedToken:
+def _token(index: int, fields: Fields) -> TokenTrace:
     try:
         raw = bytes.fromhex(fields.take("hex", str))
     except ValueError as error:
@@ -245,10 +248,15 @@ def _token(fields: Fields) -> RecordedToken:
     token_id = fields.take("id", int)
     if not 0 <= token_id <= MAX_TOKEN_ID:
         raise fields.wrong("id", "no vocabulary has this token id")
-    return RecordedToken(
-        token_id=token_id,
-        raw=raw,
-        piece=fields.take("piece", str),
+    return TokenTrace(
+        index,
+        token_id,
+        fields.take("piece", str),
+        raw,
+        Channel.TEXT,
+        released=0,
+        held="",
+        progress=(),
         special=fields.maybe("special", str),
         time_s=fields.maybe("time_s", float) or 0.0,
         origin=_origin(fields.maybe("origin", str)),

@@ -14,6 +14,7 @@ from engine import (
     Engine,
     EngineError,
     GenerationRequest,
+    StopInfo,
     StopKind,
     StopRules,
     TraceLevel,
@@ -21,7 +22,8 @@ from engine import (
     headline,
     quoted,
 )
-from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.replay import Replayed, replay
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
@@ -151,7 +153,7 @@ class WhatIf(QObject):
         super().__init__(parent)
         self.stops = StopListModel(parent=self)
         self.outcome: WhatIfOutcome | None = None
-        self.recording: Recording | None = None
+        self.recording: RunTrace | None = None
         self._typed = ""
         self._played: Replayed | None = None
         self._serial = 0
@@ -160,7 +162,7 @@ class WhatIf(QObject):
         self.stops.edited.connect(self._delay.start)
         self.stops.mode_changed.connect(self._delay.start)
 
-    def set_recording(self, recording: Recording | None) -> None:
+    def set_recording(self, recording: RunTrace | None) -> None:
         self.recording = recording
         self.outcome = self._played = None
         self._serial += 1
@@ -192,7 +194,7 @@ class WhatIf(QObject):
         self._delay.stop()
         await finish_tasks(self)
 
-    def _rules(self, recording: Recording) -> StopRules:
+    def _rules(self, recording: RunTrace) -> StopRules:
         """Return the rules of a run with the enabled rows and what is being typed as its stops."""
         entries = self.stops.entries()
         enabled = [entry.stop.text for entry in entries if entry.is_enabled]
@@ -213,7 +215,7 @@ class WhatIf(QObject):
         rules = self._rules(self.recording)
         start_task(self, self._play(self._serial, self.recording, rules), "replay of a run")
 
-    async def _play(self, serial: int, recording: Recording, rules: StopRules) -> None:
+    async def _play(self, serial: int, recording: RunTrace, rules: StopRules) -> None:
         played = await asyncio.to_thread(replay, recording, rules)
         if serial != self._serial:
             return  # the list has changed meanwhile
@@ -224,7 +226,7 @@ class WhatIf(QObject):
 
 
 def outcome_of(
-    recording: Recording, played: Replayed, rules: StopRules, listed: Set[str]
+    recording: RunTrace, played: Replayed, rules: StopRules, listed: Set[str]
 ) -> WhatIfOutcome:
     """Return the result of a replay, with a sentence about it."""
     kept = f"keeping {counted(len(played.text), 'character')}"
@@ -247,16 +249,13 @@ def outcome_of(
         sentence=sentence,
         text=played.text,
         cut="" if stop is None else stop.dropped,
-        is_same=stop is not None
-        and (stop.kind, stop.value, stop.token_index, stop.text_offset)
-        == (
-            recording.stop.kind,
-            recording.stop.value,
-            recording.stop.token_index,
-            recording.stop.text_offset,
-        ),
+        is_same=stop is not None and _place(stop) == _place(recording.stop),
         rules=rules,
     )
+
+
+def _place(stop: StopInfo | None) -> tuple[object, ...]:
+    return () if stop is None else (stop.kind, stop.value, stop.token_index, stop.text_offset)
 
 
 class Inspector(QObject):
@@ -299,11 +298,11 @@ class Inspector(QObject):
             start_task(self, self._find_trace(shown), "look for the trace of a run")
 
     def try_lists(self) -> None:
-        """Let other stop lists be tried on the shown run; its tokens are gathered only now."""
+        """Let other stop lists be tried on the shown run."""
         shown = self.shown
         if not self._is_tried and shown is not None and shown.can_be_replayed:
             self._is_tried = True
-            start_task(self, self._try_lists(shown), "gather the tokens of a run")
+            self.what_if.set_recording(shown.trace)
 
     def show_open_conversation(self) -> None:
         self._show_chat(self.workspace.current.shown_run)
@@ -451,12 +450,6 @@ class Inspector(QObject):
             await write_text(path, render)
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))
-
-    async def _try_lists(self, shown: ShownRun) -> None:
-        assert shown.trace is not None
-        recording = await asyncio.to_thread(shown.trace.recording)
-        if self.shown is shown:
-            self.what_if.set_recording(recording)
 
     async def _find_trace(self, shown: ShownRun) -> None:
         """Show a run of an earlier session with the trace that was kept on disk."""

@@ -26,8 +26,8 @@ from engine import (
     quoted,
     visible,
 )
-from engine.recording.replay import Recording, replay
-from engine.recording.run_trace import RunTrace, trace_of
+from engine.recording.replay import replay, with_replayed_tokens
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import to_json
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run, RunState
@@ -109,19 +109,18 @@ def _question(request: GenerationRequest) -> str:
 
 def saved_run(shown: ShownRun) -> str:
     """Return the text of the file in which a run that can be replayed is saved; takes a moment."""
-    recording = None if shown.trace is None else shown.trace.recording()
-    assert recording is not None, "only a run that can be replayed is saved"
-    return to_json(recording, shown.question)
+    assert shown.trace is not None, "only a run that can be replayed is saved"
+    return to_json(shown.trace, shown.question)
 
 
-def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:
+def shown_recording(recording: RunTrace, name: str, question: str = "") -> ShownRun:
     """Return a saved run as it is shown: its own stops are replayed over its tokens."""
-    trace = trace_of(recording)
+    trace = with_replayed_tokens(recording)
     played = replay(recording)
-    stop = played.stop or recording.stop
+    assert trace.stop is not None, "a saved run has ended"
     times = [token.time_s for token in trace.tokens] or [0.0]
     finished = Finished(
-        stop,
+        trace.stop,
         Usage(output_tokens=len(recording.tokens)),
         Timing(first_token_s=times[0], decode_s=times[-1] - times[0], total_s=times[-1]),
         speculation=recording.speculation,

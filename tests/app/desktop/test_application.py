@@ -60,7 +60,7 @@ def test_opened_run_is_shown_in_inspector(
         trace = trace_for(generation)
         async for event in generation.events():
             trace.take(event)
-        return to_json(trace.as_recording(), "Count")
+        return to_json(trace, "Count")
 
     file = tmp_path / "a.fullstop-run"
     file.write_text(run(saved()), encoding="utf-8")

@@ -172,9 +172,7 @@ async def test_a_request_of_another_app_is_inspected_with_its_tokens(
     assert shown.can_be_replayed
     assert shown.trace is not None
     assert "".join(token.piece for token in shown.trace.tokens).endswith("6")
-    again = shown.trace.recording()
-    assert again is not None
-    assert replay(again, StopRules.of("3")).text == "1\n2\n"
+    assert replay(shown.trace, StopRules.of("3")).text == "1\n2\n"
     window.workspace.traces.forget_all()
     forgotten = window.inspector.shown
     assert forgotten is not None

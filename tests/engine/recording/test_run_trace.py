@@ -5,8 +5,9 @@ import zlib
 
 from engine.output.answer import DecodingContext
 from engine.recording.kept_trace import packed, unpacked
-from engine.recording.replay import RecordedToken, Recording
-from engine.recording.run_trace import RunTrace, trace_of
+from engine.recording.replay import with_replayed_tokens
+from engine.recording.run_trace import RunTrace
+from engine.recording.saved_run import from_json, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage
@@ -37,9 +38,7 @@ def test_equal_texts_hold_one_call_each() -> None:
 
 
 def test_the_end_of_a_budget_is_kept_packed_and_saved() -> None:
-    recording = unpacked(packed(ended())).recording()
-    assert recording is not None
-    assert recording.budget_end == ENDED
+    assert unpacked(packed(ended())).budget_end == ENDED
 
 
 def test_a_trace_of_an_earlier_version_opens_with_the_scopes_of_its_stops() -> None:
@@ -59,16 +58,5 @@ def test_a_trace_of_an_earlier_version_opens_with_the_scopes_of_its_stops() -> N
 
 
 def test_a_saved_run_that_is_shown_and_saved_again_keeps_the_end_of_its_budget() -> None:
-    saved = Recording(
-        DecodingContext("m"),
-        StopRules(),
-        9,
-        (RecordedToken(5, b"a", "a"),),
-        residue="",
-        calls={},
-        stop=StopInfo(StopKind.EOS),
-        budget_end=ENDED,
-    )
-    again = trace_of(saved).recording()
-    assert again is not None
-    assert again.budget_end == ENDED
+    saved = from_json(to_json(ended()))
+    assert with_replayed_tokens(saved).budget_end == ENDED

@@ -9,6 +9,7 @@ import dataclasses
 import io
 import json
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,11 @@ from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.output.answer import DecodingContext
 from engine.output.families import HeaderFamily, TagFamily
-from engine.recording.replay import RecordedToken, Recording
+from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
+from engine.values.events import TokenTrace
 from engine.values.request import ToolCall
 from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
@@ -73,14 +75,18 @@ class Attack:
 
 def _runs() -> tuple[str, ...]:
     tokens = [
-        RecordedToken(3, b"<think>", "", "<think>", 0.1),
-        RecordedToken(10, b"hm ", "hm ", None, 0.2),
-        RecordedToken(4, b"</think>", "", "</think>", 0.3),
-        RecordedToken(11, "é".encode()[:1], "", None, 0.4),
-        RecordedToken(12, "é".encode()[1:], "é", None, 0.5),
-        RecordedToken(13, b" EN", " EN", None, 0.6),
-        RecordedToken(14, b"D", "D", None, 0.7),
+        (3, b"<think>", "", "<think>"),
+        (10, b"hm ", "hm ", None),
+        (4, b"</think>", "", "</think>"),
+        (11, "é".encode()[:1], "", None),
+        (12, "é".encode()[1:], "é", None),
+        (13, b" EN", " EN", None),
+        (14, b"D", "D", None),
     ]
+    traces = deque(
+        TokenTrace(n, token_id, piece, raw, Channel.TEXT, 0.1 * n, 0, "", (), special)
+        for n, (token_id, raw, piece, special) in enumerate(tokens)
+    )
     stop = StopInfo(
         StopKind.STOP_STRING, "END", 14, "D", Channel.TEXT, 2, 6, 0, held="", dropped="END"
     )
@@ -100,10 +106,8 @@ def _runs() -> tuple[str, ...]:
                 model="m", family=family, eos=(2,), context_budget=100, has_bytes=has_bytes
             )
             rules = StopRules.of("END", "\n6", token_ids=(9,))
-            recording = Recording(
-                setting, rules, 64, tuple(tokens), "", {'{"a": 1}': (call,)}, stop
-            )
-            made.append(to_json(recording, "Why?"))
+            trace = RunTrace(setting, rules, 64, traces, stop, calls={'{"a": 1}': (call,)})
+            made.append(to_json(trace, "Why?"))
     return tuple(made)
 
 

@@ -271,7 +271,7 @@ def _traces() -> tuple[str, ...]:
     setting = DecodingContext(
         model="m", family=family, eos=(2,), context_budget=100, has_bytes=True
     )
-    trace = RunTrace(setting, StopRules.of("END", token_ids=(9,)), 64, 1)
+    trace = RunTrace(setting, StopRules.of("END", token_ids=(9,)), 64)
     trace.request = GenerationRequest((Message("user", "Hello"),))
     trace.vocabulary = Vocabulary(
         raw=None,

@@ -9,6 +9,7 @@ from app.store.traces import TraceFiles
 from engine.engine import Engine
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
+from engine.recording.saved_run import to_json
 from engine.values.request import TraceLevel
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, confirm_deletion, eventually
@@ -36,7 +37,7 @@ def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
                  "budget_end"):  # fmt: skip
         assert getattr(again, name) == getattr(trace, name), name
     assert again.request == trace.request
-    assert again.recording() == trace.recording()
+    assert to_json(again) == to_json(trace)
     for before, after in zip(trace.tokens, again.tokens, strict=True):
         assert alternatives(after, again.vocabulary) == alternatives(before, trace.vocabulary)
 

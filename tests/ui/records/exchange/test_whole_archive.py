@@ -37,7 +37,7 @@ def small_trace(residue: str) -> RunTrace:
     setting = DecodingContext(
         model="m", family=TagFamily(), eos=(2,), context_budget=9, has_bytes=True
     )
-    trace = RunTrace(setting, StopRules.of("END"), 64, 1)
+    trace = RunTrace(setting, StopRules.of("END"), 64)
     trace.stop, trace.residue = FINISHED.stop, residue
     return trace
 
