@@ -24,7 +24,7 @@ from ui.chat.composer.settings_popover import (
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.chat.composer.writing import ContextBar, QueueCards, Writing
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.find_bar import FindingText
+from ui.chat.messages.find_bar import FindBar, TextFinder
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
@@ -248,7 +248,7 @@ class ChatPanel(QWidget):
         self.missing_model = MissingModelBar(workspace.model)
         self.column = MessageColumn()
         self.welcome = Welcome(workspace.model)
-        self.finding = FindingText(workspace, self.column, self)
+        self.find_bar = FindBar(TextFinder(workspace, self.column))
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
         self.offers.chosen.connect(self._use_preset)
@@ -293,8 +293,8 @@ class ChatPanel(QWidget):
         is_near = focused is not None and any(
             part.isAncestorOf(focused) for part in (self.messages, self.composer)
         )
-        if event.key() == Qt.Key.Key_Escape and is_near and self.finding.bar.isVisible():
-            self.finding.bar.put_away()
+        if event.key() == Qt.Key.Key_Escape and is_near and self.find_bar.isVisible():
+            self.find_bar.put_away()
         elif event.key() == Qt.Key.Key_Escape and is_near and self._workspace.current.is_running:
             self.stop_answer()
         else:
@@ -386,7 +386,7 @@ class ChatPanel(QWidget):
             self.problem,
             self.model_problem,
             self.missing_model,
-            self.finding.bar,
+            self.find_bar,
             (self.messages, 1),
             row(STRETCH, (middle, 1000), STRETCH),
             spacing=0,
@@ -395,7 +395,7 @@ class ChatPanel(QWidget):
 
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer
-        self.finding.bar.closed.connect(self.focus_composer)
+        self.find_bar.closed.connect(self.focus_composer)
         self.header.badge.switch_requested.connect(self.switch_requested)
         self.missing_model.switch_requested.connect(self.switch_requested)
         workspace.opened.connect(self._show)

@@ -146,7 +146,7 @@ class MainMenus(QObject):
         ]
 
     def _edit_entries(self) -> list[Entry]:
-        edit, bar = self._edit, self._chat.finding.bar
+        edit, bar = self._edit, self._chat.find_bar
         conversations = self._workspace.conversations
         return [
             Command("&Undo", edit.undo, ("Ctrl+Z",), edit.can_undo, title=lambda: edit.undo_title),

@@ -224,7 +224,7 @@ class MainWindow(QMainWindow):
             if self.workspace.store.has_unsaved:
                 self.come_forward()
             return
-        self.chat.handling.menu.speech.stop()
+        self.chat.handling.speech.stop()
         self.others.close_all()
         self.workspace.in_memory.cancel_all()
         super().closeEvent(event)

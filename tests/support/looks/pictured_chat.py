@@ -89,14 +89,14 @@ class DailyWork:
         column, composer = window.chat.column, window.chat.composer
         bar = column.verticalScrollBar()
         await self._until(lambda: bar.maximum() > 500 and bar.value() == bar.maximum())
-        finding = window.chat.finding
-        finding.bar.begin("stop")
-        await self._until(lambda: not finding.finder.is_counting and finding.finder.count > 0)
+        bar = window.chat.find_bar
+        bar.begin("stop")
+        await self._until(lambda: not bar.finder.is_counting and bar.finder.count > 0)
         await self._show("find", window)
-        finding.bar.field.setText("nowhere")
-        await self._until(lambda: not finding.finder.is_counting and finding.finder.count == 0)
+        bar.field.setText("nowhere")
+        await self._until(lambda: not bar.finder.is_counting and bar.finder.count == 0)
         await self._show("find-nothing", window)
-        finding.bar.put_away()
+        bar.put_away()
         await self.unfolding()
         window.workspace.take_in(_long())
         await self._until(lambda: bar.maximum() > 500 and bar.value() == bar.maximum())
@@ -106,7 +106,7 @@ class DailyWork:
         column.jump_to_latest()
         await self._until(lambda: bar.value() == bar.maximum())
         with _popped(window) as menu:
-            window.chat.handling.menu.fill(menu, column.views[-1])
+            window.chat.handling.fill(menu, column.views[-1])
             menu.popup(window.mapToGlobal(QPoint(500, 200)))
             await self._show("message-menu", menu)
         window.chat.handling.quote("The stop itself is cut.")
@@ -123,13 +123,13 @@ class DailyWork:
         """Find in a file, in thinking and in a call, and the verdict of a thinking budget."""
         window = self._window
         window.workspace.take_in(_folded())
-        finding = window.chat.finding
-        finding.bar.begin("budget")
-        await self._until(lambda: not finding.finder.is_counting and finding.finder.count > 3)
+        bar = window.chat.find_bar
+        bar.begin("budget")
+        await self._until(lambda: not bar.finder.is_counting and bar.finder.count > 3)
         for _ in range(4):
-            finding.bar.step(1)
+            bar.step(1)
         await self._show("find-unfolded", window)
-        finding.bar.put_away()
+        bar.put_away()
         await self._show("thinking-budget", window)
 
     async def calls(self) -> None:

@@ -207,7 +207,7 @@ async def test_a_pinned_message_goes_with_every_question_and_says_so(
     view = window.chat.column.question_view(pinned)
     assert view is not None
     menu = QMenu()
-    window.chat.handling.menu.fill(menu, view)
+    window.chat.handling.fill(menu, view)
     next(action for action in menu.actions() if action.text() == "Pin").trigger()
     assert pinned.is_pinned
     view = window.chat.column.question_view(pinned)

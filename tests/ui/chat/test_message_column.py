@@ -174,7 +174,7 @@ async def test_words_that_were_found_are_marked_and_brought_into_sight(
     assert column._stack.marked is None, "the words are marked, not the message"
 
     def height_on_screen() -> int:
-        down = column._marks.mark(slot)
+        down = slot.find()
         assert down is not None
         return slot.top + down - column.verticalScrollBar().value()
 

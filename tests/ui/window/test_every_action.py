@@ -72,7 +72,7 @@ async def with_undo(window: MainWindow, _: Path) -> None:
 async def searching(window: MainWindow, _: Path) -> None:
     await answered(window)
     window.sidebar.search_field.setText("Count")
-    window.chat.finding.bar.begin("Count")
+    window.chat.find_bar.begin("Count")
     await settled()
 
 

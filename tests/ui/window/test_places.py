@@ -110,7 +110,7 @@ async def test_escape_closes_what_is_open_before_it_ends_the_answer(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:
     await begun(window, scripted)
-    bar, field = window.chat.finding.bar, window.chat.composer.input
+    bar, field = window.chat.find_bar, window.chat.composer.input
     bar.begin("One")
     field.setFocus()
     QTest.keyClick(field, Qt.Key.Key_Escape)

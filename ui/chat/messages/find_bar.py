@@ -2,49 +2,80 @@
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QLineEdit, QToolButton, QWidget
+from PySide6.QtGui import QKeyEvent, QTextDocument
+from PySide6.QtWidgets import QFrame, QLineEdit, QToolButton
 
-from ui.chat.messages.message_column import MessageColumn, Query
-from ui.chat.messages.message_menu import MessageTexts
+from ui.chat.composer.attachments import shown_text
+from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.tool_cards import call_lines
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
+from ui.kit.flow_text import block_texts, terms_pattern
 from ui.kit.following import Following
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, row
-from ui.kit.theme import restyle
+from ui.kit.markdown.growing_text import GrowingText
+from ui.kit.markdown.style import markdown_style
+from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
-
-# The search may delay the painting of the window by this time.
-_SLICE_S = 0.008
-# A running answer is searched again at this interval.
-_RECOUNT_MS = 300
+from ui.words import lines_of
 
 Match = tuple[ConversationMessage, int]
-_FIELD_CHARS = 26
+
+
+class MessageTexts:
+    """The lines, paragraphs and cells of messages."""
+
+    def __init__(self) -> None:
+        self._document = QTextDocument()
+        style = markdown_style(current_theme().message_font())
+        # The text does not depend on the width.
+        self._writer = GrowingText(self._document, style, lambda: 700.0)
+        self._kept: dict[str, tuple[str, list[str]]] = {}
+
+    def blocks(self, message: ConversationMessage) -> list[str]:
+        """Return the text of a message, block by block, in the order of its parts on the screen."""
+        run = message.run
+        if run is None:
+            files = [
+                [file.name, *([] if file.kept_file else lines_of(shown_text(file.text)))]
+                for file in message.files
+            ]
+            return [*chain(*files), *lines_of(message.typed)]
+        thought = lines_of(run.thinking) if run.thinking else []
+        pictures = [picture.name for picture in run.pictures]
+        return [*thought, *self._rendered(message), *call_lines(run), *pictures]
+
+    def forget(self) -> None:
+        """Drop the kept texts."""
+        self._kept.clear()
+
+    def _rendered(self, message: ConversationMessage) -> list[str]:
+        source, texts = self._kept.get(message.id, ("", []))
+        if source != message.said:
+            self._writer.show(message.said)
+            texts = block_texts(self._document)
+            self._kept[message.id] = message.said, texts
+        return texts
 
 
 class TextFinder(QObject):
-    """Counts the places of a query, and goes from one to the next."""
+    """Finds a text in the open conversation: counts its matches, and goes from one to the next."""
 
     changed = Signal()
-    marked = Signal()
-    match_chosen = Signal(object)  # ConversationMessage
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        column: MessageColumn,
-        parent: QObject,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, workspace: Workspace, column: MessageColumn) -> None:
+        super().__init__(column)
         self._texts = MessageTexts()
         self._workspace = workspace
         self._column = column
-        self.query: Query | None = None
+        self._following = Following()
+        self.text = ""
+        self._has_case = False
         self.current: Match | None = None
         self._listed: list[ConversationMessage] = []
         self._counts: dict[str, int] = {}
@@ -52,17 +83,18 @@ class TextFinder(QObject):
         self.is_counting = False  # some messages have not been searched yet
         self._slices = QTimer(self, singleShot=True, interval=0)
         self._slices.timeout.connect(self._count_on)
-        self._again = QTimer(self, singleShot=True, interval=_RECOUNT_MS)
-        self._again.timeout.connect(self.look_again)
+        self._again = QTimer(self, singleShot=True, interval=300)
+        self._again.timeout.connect(self._look_again)
+        workspace.opened.connect(self._follow)
+        self._follow(workspace.current)
 
     @property
     def count(self) -> int:
-        """How many places were found so far."""
         return sum(self._counts.values())
 
     @property
     def number(self) -> int:
-        """The number of the current place, from 1; 0 for none."""
+        """The number of the current match, from 1; 0 for none."""
         if self.current is None:
             return 0
         message, position = self.current
@@ -75,32 +107,40 @@ class TextFinder(QObject):
 
     def look_for(self, text: str, has_case: bool) -> None:
         """Search for a text, beginning at the messages on the screen; white space finds nothing."""
-        self.query = Query(text, has_case) if text.strip() else None
+        self.text, self._has_case = text if text.strip() else "", has_case
         self.current = None
         self._begin(self._column.first_seen)
 
-    def look_again(self) -> None:
-        """Count again, because the messages have changed."""
-        if self.query is not None:
+    def _follow(self, opened: ConversationController) -> None:
+        self._following.follow(
+            (opened.message_appended, self._look_again),
+            (opened.path_changed, self._look_again),
+            (opened.text_appended, self._look_again_soon),
+            (opened.thinking_appended, self._look_again_soon),
+            (opened.run_changed, self._look_again_soon),
+        )
+        self._look_again()
+
+    def _look_again(self, _: ConversationMessage | int | None = None) -> None:
+        if self.text:
             shown = self._workspace.current.conversation.messages
             if self.current is not None and self.current[0] not in shown:
                 self.current = None
             self._begin(self._column.first_seen if self.current is None else 0)
 
-    def look_again_soon(self) -> None:
-        """Count again in a moment, because an answer grows."""
-        if self.query is not None and not self._again.isActive():
+    def _look_again_soon(self, *_: object) -> None:
+        if self.text and not self._again.isActive():
             self._again.start()
 
     def end(self) -> None:
-        """Stop searching."""
         self.look_for("", False)
         self._again.stop()
         self._texts.forget()
 
     def step(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) place; after the last place comes the first."""
-        self._finish_counting()
+        """Go to the next (1) or previous (-1) match; after the last one comes the first."""
+        while self.is_counting:
+            self._count_next()
         count = self.count
         if count:
             number = self.number - 1 if self.current is not None else (-1 if by > 0 else 0)
@@ -108,12 +148,10 @@ class TextFinder(QObject):
 
     def _begin(self, first: int) -> None:
         self._counts = {}
-        self._listed = (
-            list(self._workspace.current.conversation.messages) if self.query is not None else []
-        )
+        self._listed = list(self._workspace.current.conversation.messages) if self.text else []
         self._waiting = iter((*self._listed[first:], *self._listed[:first]))
-        self.is_counting = self.query is not None
-        self.marked.emit()
+        self.is_counting = bool(self.text)
+        self._mark()
         if self.is_counting:
             self._count_on()
         else:
@@ -121,24 +159,20 @@ class TextFinder(QObject):
             self.changed.emit()
 
     def _count_on(self) -> None:
-        until = time.monotonic() + _SLICE_S
+        until = time.monotonic() + 0.008  # half a frame
         while self.is_counting and time.monotonic() < until:
             self._count_next()
         if self.is_counting:
             self._slices.start()
         self.changed.emit()
 
-    def _finish_counting(self) -> None:
-        while self.is_counting:
-            self._count_next()
-
     def _count_next(self) -> None:
         message = next(self._waiting, None)
-        if message is None or self.query is None:
+        if message is None:
             self.is_counting = False
             self._settle()
             return
-        pattern = self.query.pattern
+        pattern = terms_pattern((self.text,), self._has_case)
         count = sum(len(pattern.findall(text)) for text in self._texts.blocks(message))
         if count:
             self._counts[message.id] = count
@@ -146,13 +180,12 @@ class TextFinder(QObject):
                 self._choose((message, 0))
 
     def _settle(self) -> None:
-        """Forget the current place if it no longer exists."""
         if self.current is not None:
             message, position = self.current
             count = self._counts.get(message.id, 0)
             if position >= count:
                 self.current = (message, count - 1) if count else None
-                self.marked.emit()
+                self._mark()
 
     def _match_at(self, number: int) -> Match:
         for message in self._listed:
@@ -164,9 +197,12 @@ class TextFinder(QObject):
 
     def _choose(self, position: Match) -> None:
         self.current = position
-        self.marked.emit()
+        self._mark()
         self.changed.emit()
-        self.match_chosen.emit(position[0])
+        self._column.go_to_message(position[0])
+
+    def _mark(self) -> None:
+        self._column.show_query(self.text, self._has_case, self.current)
 
 
 class FindBar(QFrame):
@@ -180,11 +216,11 @@ class FindBar(QFrame):
     def __init__(self, finder: TextFinder) -> None:
         super().__init__()
         self.setObjectName("find_bar")
-        self._finder = finder
+        self.finder = finder
         self.field = QLineEdit()
         self.field.setPlaceholderText("Find in this conversation")
         self.field.setAccessibleName("Find in this conversation")
-        self._fit_field()
+        self.field.setMaximumWidth(52 * self.field.fontMetrics().averageCharWidth())
         self.case = QToolButton()
         self.case.setText("Aa")
         self.case.setCheckable(True)
@@ -231,13 +267,13 @@ class FindBar(QFrame):
         if self.isHidden() or not self.field.text():
             self.begin()
         if self.field.text():
-            self._finder.step(by)
+            self.finder.step(by)
 
     def put_away(self) -> None:
         """Hide the bar and remove the highlights."""
         if not self.isHidden():
             self.hide()
-            self._finder.end()
+            self.finder.end()
             self.closed.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -246,17 +282,17 @@ class FindBar(QFrame):
             self.put_away()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-            self._finder.step(-1 if is_back else 1)
+            self.finder.step(-1 if is_back else 1)
         else:
             super().keyPressEvent(event)
 
     def _look(self) -> None:
         if not self.isHidden():
-            self._finder.look_for(self.field.text(), self.case.isChecked())
+            self.finder.look_for(self.field.text(), self.case.isChecked())
 
     def _show_count(self) -> None:
-        finder = self._finder
-        count, is_requested = finder.count, finder.query is not None
+        finder = self.finder
+        count, is_requested = finder.count, bool(finder.text)
         if not is_requested:
             text = ""
         elif count:
@@ -269,42 +305,3 @@ class FindBar(QFrame):
         restyle(self.field, "invalid", is_missing)
         for button in (self.earlier, self.later):
             button.setEnabled(bool(count))
-
-    def _fit_field(self) -> None:
-        width = self.field.fontMetrics().averageCharWidth() * _FIELD_CHARS
-        self.field.setMaximumWidth(width * 2)
-
-
-class FindingText(QObject):
-    """Finds text in the open conversation."""
-
-    def __init__(self, workspace: Workspace, column: MessageColumn, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._column = column
-        self._following = Following()
-        self.finder = TextFinder(workspace, column, self)
-        self.bar = FindBar(self.finder)
-        self.finder.marked.connect(self._mark)
-        self.finder.match_chosen.connect(column.go_to_message)
-        workspace.opened.connect(self._follow)
-        self._follow(workspace.current)
-
-    def _follow(self, opened: ConversationController) -> None:
-        """Search in the conversation that is open now."""
-        self._following.follow(
-            (opened.message_appended, self._look_again),
-            (opened.path_changed, self._look_again),
-            (opened.text_appended, self._look_again_soon),
-            (opened.thinking_appended, self._look_again_soon),
-            (opened.run_changed, self._look_again_soon),
-        )
-        self.finder.look_again()
-
-    def _look_again(self, _: ConversationMessage | int) -> None:
-        self.finder.look_again()
-
-    def _look_again_soon(self, *_: object) -> None:
-        self.finder.look_again_soon()
-
-    def _mark(self) -> None:
-        self._column.show_query(self.finder.query, self.finder.current)

@@ -1,8 +1,7 @@
 """The scrolling column of a conversation's messages. Main thread."""
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
@@ -14,95 +13,13 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit import icons
 from ui.kit.buttons import with_keys
-from ui.kit.colors import Colors
-from ui.kit.flow_text import Highlight, terms_pattern
+from ui.kit.flow_text import Highlight
 from ui.kit.following import Following
 from ui.kit.theme import current_theme, restyle
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
-
-# A place is noted once the user stays there.
-_READ_MS = 600
-_ABOVE_FOOT_PX = 12
-_LATEST, _NEW_TEXT = "Scroll to Bottom", "New Messages"
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A text to find."""
-
-    text: str
-    has_case: bool = False
-
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        """The pattern that matches the text."""
-        return terms_pattern((self.text,), self.has_case)
-
-    def highlight(self, colors: Colors, current: int | None = None) -> Highlight:
-        """Return the highlight of its places; ``current`` is the number of the current one."""
-        return Highlight(
-            (self.text,),
-            colors.found,
-            colors.text,
-            self.has_case,
-            current,
-            colors.accent,
-            colors.on_accent,
-        )
-
-
-class SearchHighlights:
-    """Highlights words in the messages that have views."""
-
-    def __init__(self) -> None:
-        self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
-        self._query: Query | None = None
-        self._current: tuple[ConversationMessage, int] | None = None
-        self._are_shown = False
-
-    def forget_found(self) -> None:
-        """Stop highlighting the words of a search."""
-        self._found = None
-
-    def choose_found(self, message: ConversationMessage, text: Sequence[str]) -> None:
-        """Highlight the words of a search in one message."""
-        self._found = message, tuple(text)
-
-    def choose_query(
-        self, query: Query | None, current: tuple[ConversationMessage, int] | None
-    ) -> None:
-        """Highlight a query in every message."""
-        self._found, self._query, self._current = None, query, current
-
-    def mark(self, slot: MessageSlot) -> int | None:
-        """Highlight the places in a message."""
-        self._are_shown = self._are_shown or self._query is not None or self._found is not None
-        if self._query is not None:
-            message, position = self._current or (None, None)
-            current = position if slot.message is message else None
-            return slot.highlight(self._query.highlight(current_theme().colors, current))
-        if self._found is None or slot.message is not self._found[0]:
-            return None
-        return slot.show_found(self._found[1])
-
-    def mark_all(self, slots: Iterable[MessageSlot]) -> None:
-        """Highlight the places in messages again, and remove outdated highlights."""
-        if self._query is not None or self._found is not None:
-            for slot in slots:
-                self.mark(slot)
-        elif self._are_shown:
-            self._are_shown = False
-            for slot in slots:
-                slot.show_found(())
-
-    def unfold_current(self, slot: MessageSlot) -> None:
-        """Unfold the part with the current place of a message."""
-        if self._query is not None and self._current is not None:
-            current = self._current[1] if self._current[0] is slot.message else None
-            slot.unfold_match(self._query.highlight(current_theme().colors, current))
 
 
 class JumpButton(QPushButton):
@@ -142,7 +59,7 @@ class JumpButton(QPushButton):
         self.resize(size)
         self.move(
             (around.width() - size.width()) // 2,
-            around.height() - size.height() - _ABOVE_FOOT_PX,
+            around.height() - size.height() - 12,
         )
 
     def _set_news(self, has_news: bool) -> None:
@@ -153,7 +70,7 @@ class JumpButton(QPushButton):
 
     def _refresh_label(self) -> None:
         theme = current_theme()
-        text = _NEW_TEXT if self.has_news else _LATEST
+        text = "New Messages" if self.has_news else "Scroll to Bottom"
         self.setText(f"\u2009{text}")
         self.setAccessibleName("New text below: jump to the latest" if self.has_news else text)
         self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
@@ -185,30 +102,34 @@ class MessageColumn(QScrollArea):
         self.setAccessibleName("Messages")
         self._stack = MessageList()
         self.setWidget(self._stack)
-        self._marks = SearchHighlights()
-        self._anchor = ScrollAnchor(self, self._stack, self._marks.mark)
-        self._near = ViewportCache(self, self._stack, self._made_view)
-        self._near.filled.connect(self._greet_view)
+        # The searched terms, the only message where they are highlighted (None for all), and the
+        # current match with its message.
+        self._search = Highlight()
+        self._searched_in: ConversationMessage | None = None
+        self._current: tuple[ConversationMessage, int] | None = None
+        self._anchor = ScrollAnchor(self, self._stack)
+        self._near = ViewportCache(self, self._stack)
+        self._near.view_needed.connect(self._make_view)
         self.jump = JumpButton(self)
         self.jump.clicked.connect(self.jump_to_latest)
         self._anchor.moved.connect(self._near.fill_near)
         self._anchor.moved.connect(self._refresh_jump)
-        self._reading = QTimer(self, singleShot=True, interval=_READ_MS)
+        self._reading = QTimer(self, singleShot=True, interval=600)
         self._reading.timeout.connect(self.save_position)
         self._anchor.moved.connect(self._note_move)
         self._anchor.grown.connect(self._refresh_jump)
         theme.changing.connect(self._anchor.hold)
         theme.changing.connect(self._near.drop_unseen)
         theme.changed.connect(self._fit)
-        theme.changed.connect(self._mark_again)
+        theme.changed.connect(self._highlight_all)
 
-    # -- what is shown ---------------------------------------------------------------------
+    # -- the conversation ------------------------------------------------------------------
 
     def show_conversation(self, opened: ConversationController) -> None:
         """Show another conversation's messages, where they were read last, or their end."""
         self.save_position()
         self._opened = opened
-        self._marks.forget_found()
+        self.forget_found()
         self._anchor.follow_end()
         self._stack.take_from(0)
         self._add_all(opened.conversation.messages)
@@ -247,7 +168,7 @@ class MessageColumn(QScrollArea):
         slot = next((s for s in self._stack.slots if s.message.id == position.message_id), None)
         if slot is not None:
             self._near.fill(slot)
-            self._anchor.return_to(slot, position.share)
+            self._anchor.go_to(slot, position.share)
 
     def show_run(self, run: Run | None) -> None:
         """Mark the answer that the stop panel shows, while it is open."""
@@ -265,17 +186,18 @@ class MessageColumn(QScrollArea):
         return self._has_marks and message.run is self._shown_run
 
     def show_message(self, message: ConversationMessage, text: Sequence[str] = ()) -> None:
-        """Scroll to a message and highlight words in it, or all of it if it shows none of them."""
+        """Scroll to a message and highlight terms in it, or all of it if it shows none of them."""
         self.forget_found()
         slot = self._stack.slot_of(message)
         if slot is None:
             return
         self._near.fill(slot)
-        self._marks.choose_found(message, text)
-        if slot.show_found(text) is None:
+        self._search, self._searched_in, self._current = Highlight(tuple(text)), message, None
+        self._highlight_all()
+        if slot.find() is None:
             # They may be in something that is folded: the reasoning, a call, a file.
             slot.unfold_match(Highlight(tuple(text), current=0))
-            if slot.show_found(text) is None:
+            if slot.find() is None:
                 self._stack.mark(slot)
         self._anchor.go_to(slot)
 
@@ -284,23 +206,27 @@ class MessageColumn(QScrollArea):
         self._anchor.go_to_end()
 
     def forget_found(self) -> None:
-        """Remove the highlights of found words."""
-        self._marks.forget_found()
-        self._mark_again()
+        """Remove the highlights in a single message."""
+        if self._searched_in is not None:
+            self.show_query("")
 
     def show_query(
-        self, query: Query | None, current: tuple[ConversationMessage, int] | None = None
+        self,
+        text: str,
+        has_case: bool = False,
+        current: tuple[ConversationMessage, int] | None = None,
     ) -> None:
-        """Highlight a query in every message."""
-        self._marks.choose_query(query, current)
-        self._mark_again()
+        """Highlight a text in every message."""
+        self._search = Highlight((text,) if text else (), has_case=has_case)
+        self._searched_in, self._current = None, current
+        self._highlight_all()
 
     def go_to_message(self, message: ConversationMessage) -> None:
         """Scroll to a message, or to the current place in it, and unfold the part with it."""
         slot = self._stack.slot_of(message)
         if slot is not None:
             self._near.fill(slot)
-            self._marks.unfold_current(slot)
+            slot.unfold_match(self._highlight_of(message))
             self._anchor.go_to(slot)
 
     @property
@@ -369,7 +295,8 @@ class MessageColumn(QScrollArea):
         self._near.fill_near()
         self.setUpdatesEnabled(True)
 
-    def _made_view(self, message: ConversationMessage) -> QuestionView | AnswerView:
+    def _make_view(self, slot: MessageSlot) -> None:
+        message = slot.message
         view: QuestionView | AnswerView
         if message.run is None:
             view = QuestionView(message, self._stack)
@@ -381,14 +308,26 @@ class MessageColumn(QScrollArea):
             versions = self._opened.conversation.tree.versions(message)
             view.action_row.show_versions(versions.index(message) + 1, len(versions))
             view.show_busy(self._opened.is_answering)
-        return view
+        self._stack.fill(slot, view)
+        slot.highlight(self._highlight_of(message))
+        self.view_made.emit(view)
 
-    def _greet_view(self, slot: MessageSlot) -> None:
-        self._marks.mark(slot)
-        self.view_made.emit(slot.view)
+    def _highlight_of(self, message: ConversationMessage) -> Highlight:
+        if self._searched_in is not None and self._searched_in is not message:
+            return Highlight()
+        colors, (current_in, current) = current_theme().colors, self._current or (None, None)
+        return replace(
+            self._search,
+            background=colors.found,
+            color=colors.text,
+            current=current if current_in is message else None,
+            current_background=colors.accent,
+            current_color=colors.on_accent,
+        )
 
-    def _mark_again(self) -> None:
-        self._marks.mark_all(self._stack.filled)
+    def _highlight_all(self) -> None:
+        for slot in self._stack.filled:
+            slot.highlight(self._highlight_of(slot.message))
 
     # -- signals of the session ------------------------------------------------------------
 

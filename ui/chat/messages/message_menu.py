@@ -6,35 +6,29 @@ Main thread.
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint, QProcess, Qt, QUrl, Signal
-from PySide6.QtGui import QTextDocument, QUndoCommand
+from PySide6.QtGui import QUndoCommand
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from engine import counted
-from ui.chat.composer.attachments import shown_text
 from ui.chat.composer.composer import Composer
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.messages.tool_cards import call_lines
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
 from ui.kit.dialogs import confirm_file, show_error
-from ui.kit.flow_text import FlowText, block_texts, selected_text
-from ui.kit.markdown.growing_text import GrowingText
-from ui.kit.markdown.style import markdown_style
+from ui.kit.flow_text import FlowText, selected_text
 from ui.kit.menus import add_entry, context_menu, copy_text
-from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, WhenFull
 from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
-from ui.words import lines_of
 
 # The text goes to the program's standard input, so that it is never read as an option.
 
@@ -45,12 +39,8 @@ _OTHERS = (
     ("espeak-ng", "--stdin"),
     ("espeak", "--stdin"),
 )
-_ENDED_WITHIN_MS = 1_000
-_BROKEN = -1
 _INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
 _SERVICE = "Check that the system’s speech service is running and has a voice."
-# The text does not depend on the width of the view.
-_TEXT_WIDTH_PX = 700.0
 DELETION = "Delete Message"  # its name on the undo stack
 _Removed = list[ConversationMessage]
 MessageView = QuestionView | AnswerView
@@ -96,14 +86,14 @@ class Speech(QObject):
         if process is not None:
             self._end(process)
             process.terminate()
-            if not process.waitForFinished(_ENDED_WITHIN_MS):
+            if not process.waitForFinished(1_000):
                 process.kill()
-                process.waitForFinished(_ENDED_WITHIN_MS)
+                process.waitForFinished(1_000)
 
     def _notice(self, process: QProcess, error: QProcess.ProcessError) -> None:
         # Every other failure ends the program, which is reported by its end.
         if error == QProcess.ProcessError.FailedToStart:
-            self._finish(process, _BROKEN, QProcess.ExitStatus.CrashExit)
+            self._finish(process, -1, QProcess.ExitStatus.CrashExit)
 
     def _finish(self, process: QProcess, code: int, status: QProcess.ExitStatus) -> None:
         """Report a failure of the program, unless it was stopped."""
@@ -122,56 +112,6 @@ class Speech(QObject):
         if self.process is process:
             self.process = None
             process.deleteLater()
-
-
-class MessageTexts:
-    """Returns the lines, paragraphs and cells of messages."""
-
-    def __init__(self) -> None:
-        self._document: QTextDocument | None = None
-        self._writer: GrowingText | None = None
-        self._kept: dict[str, tuple[str, list[str]]] = {}
-
-    def blocks(self, message: ConversationMessage) -> list[str]:
-        """Return the text of a message, block by block, in the order of its parts on the screen."""
-        run = message.run
-        if run is None:
-            return self._once(message.id, message.text, lambda: _question_lines(message))
-        error_output = self._once(message.id, message.said, lambda: self._written(message.said))
-        thought = lines_of(run.thinking) if run.thinking else []
-        return [
-            *thought,
-            *error_output,
-            *call_lines(run),
-            *(picture.name for picture in run.pictures),
-        ]
-
-    def forget(self) -> None:
-        """Drop the kept texts."""
-        self._kept.clear()
-        self._document = self._writer = None
-
-    def _once(self, key: str, source: str, make: Callable[[], list[str]]) -> list[str]:
-        kept = self._kept.get(key)
-        if kept is None or kept[0] != source:
-            kept = self._kept[key] = source, make()
-        return kept[1]
-
-    def _written(self, source: str) -> list[str]:
-        if self._document is None or self._writer is None:
-            self._document = QTextDocument()
-            style = markdown_style(current_theme().message_font())
-            self._writer = GrowingText(self._document, style, lambda: _TEXT_WIDTH_PX)
-        self._writer.show(source)
-        return block_texts(self._document)
-
-
-def _question_lines(message: ConversationMessage) -> list[str]:
-    lines: list[str] = []
-    for file in message.files:
-        text = [] if file.kept_file else lines_of(shown_text(file.text))
-        lines += [file.name, *text]
-    return [*lines, *lines_of(message.typed)]
 
 
 class MessageChanges(QObject):
@@ -337,85 +277,6 @@ def _changed_from(conversation: Conversation, message: ConversationMessage) -> i
     return shown.index(message) if message in shown else max(0, len(shown) - 1)
 
 
-class MessageMenu(QObject):
-    """Shows the actions for a message."""
-
-    quoted = Signal(str)  # text
-    answer_requested = Signal(object)  # ConversationMessage
-
-    def __init__(self, workspace: Workspace, changes: MessageChanges, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._workspace = workspace
-        self._changes = changes
-        self._parent = parent
-        self.speech = Speech(self)
-        self.speech.failed.connect(partial(show_error, parent))
-
-    def show_at(self, view: MessageView, position: QPoint) -> None:
-        """Open the menu of a message at a place of the screen."""
-        menu = context_menu(self._parent, "Message")
-        self.fill(menu, view, position)
-        menu.popup(position)
-
-    def fill(self, menu: QMenu, view: MessageView, position: QPoint | None = None) -> None:
-        """Add the entries."""
-        message, current = view.message, self._workspace.current
-        is_free, is_over = not current.is_busy, message.is_settled
-        chosen = selection_of(view)
-        link = "" if position is None else link_at(view, position)
-        shown = plain_text_of(view)
-        copied = chosen or shown
-        add = _adder(menu)
-        add("Copy", lambda: copy_text(copied), bool(copied))
-        add("Copy as Markdown", lambda: copy_text(message.said), bool(message.said))
-        codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
-        for button in codes:
-            of_many = f" {codes.index(button) + 1}" if len(codes) > 1 else ""
-            add(f"Copy Code{of_many}", button.click)
-        if link:
-            add("Copy Link", lambda: copy_text(link))
-        quote = chosen or shown
-        text = "Quote Selection" if chosen else "Quote"
-        add(text, lambda: self.quoted.emit(quote), bool(quote.strip()))
-        menu.addSeparator()
-        if is_unanswered(view, self._workspace):
-            can_answer = is_free and self._workspace.model.state.can_answer
-            add("Generate Reply", lambda: self.answer_requested.emit(message), can_answer)
-        add("Edit…", view.begin_editing, is_free and is_over)
-        is_pinned = message.is_pinned
-        add("Unpin" if is_pinned else "Pin", lambda: self._changes.pin(message, not is_pinned))
-        add("Branch to a New Conversation", lambda: self._changes.branch(message), is_over)
-        if self.speech.process is not None:
-            add("Stop Speaking", self.speech.stop)
-        else:
-            spoken = chosen or shown
-            add("Speak", lambda: self.speech.speak(spoken), bool(spoken.strip()))
-        menu.addSeparator()
-        is_last = current.conversation.messages[-1:] == [message]
-        text = "Delete" if is_last else "Delete This and Following Messages"
-        add(text, lambda: self._changes.delete(message), is_free and is_over)
-
-
-def _adder(menu: QMenu) -> Callable[..., None]:
-    def add(text: str, intent: Callable[[], object], is_enabled: bool = True) -> None:
-        add_entry(menu, text, intent).setEnabled(is_enabled)
-
-    return add
-
-
-def is_unanswered(view: MessageView, workspace: Workspace) -> bool:
-    """Return whether a message is a question at the end, without an answer."""
-    shown = workspace.current.conversation.messages
-    return isinstance(view, QuestionView) and shown[-1:] == [view.message]
-
-
-def plain_text_of(view: MessageView) -> str:
-    """Return the text of a message as the screen shows it."""
-    if isinstance(view, QuestionView):
-        return view.message.typed
-    return view.text_view.shown_text()
-
-
 def selection_of(view: MessageView) -> str:
     """Return the selected text of a message; empty for none."""
     texts = (selected_text(text) for text in view.findChildren(FlowText) if text.isVisible())
@@ -432,20 +293,8 @@ def link_at(view: MessageView, position: QPoint) -> str:
     return ""
 
 
-def quotation(text: str) -> str:
-    """Return a text as a quotation in Markdown, followed by an empty line."""
-    lines = text.strip("\n").split("\n")
-    return "\n".join(f"> {line}".rstrip() for line in lines) + "\n\n"
-
-
-def defer_menus(view: MessageView) -> None:
-    """Let the message open the menu, not each text in it."""
-    for text in view.findChildren(FlowText):
-        text.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
-
-
 class MessageHandling(QObject):
-    """Does the actions of the messages' menus."""
+    """Shows the menus of messages, and does what they offer."""
 
     def __init__(
         self,
@@ -459,29 +308,76 @@ class MessageHandling(QObject):
         self._column = column
         self._composer = composer
         self.changes = MessageChanges(workspace, self)
-        self.menu = MessageMenu(workspace, self.changes, parent)
+        self._parent = parent
+        self.speech = Speech(self)
+        self.speech.failed.connect(partial(show_error, parent))
         self.undo_bar = UndoBar()
         self.undo_bar.setMaximumWidth(420)
         column.view_made.connect(self._follow)
-        self.menu.quoted.connect(self.quote)
-        self.menu.answer_requested.connect(self._answer)
         self.changes.deleted.connect(self.undo_bar.offer)
         self.changes.restored.connect(self.undo_bar.hide)
         self.undo_bar.button.clicked.connect(self._undo)
         workspace.opened.connect(self._on_opened)
 
+    def show_at(self, view: MessageView, position: QPoint) -> None:
+        """Open the menu of a message at a position of the screen."""
+        menu = context_menu(self._parent, "Message")
+        self.fill(menu, view, position)
+        menu.popup(position)
+
+    def fill(self, menu: QMenu, view: MessageView, position: QPoint | None = None) -> None:
+        """Add the entries."""
+        message, workspace, changes = view.message, self._workspace, self.changes
+        is_free, is_over = not workspace.current.is_busy, message.is_settled
+        chosen = selection_of(view)
+        text = chosen or (
+            view.message.typed if isinstance(view, QuestionView) else view.text_view.shown_text()
+        )
+        link = "" if position is None else link_at(view, position)
+        shown = workspace.current.conversation.messages
+        is_last = shown[-1:] == [message]
+        add_entry(menu, "Copy", lambda: copy_text(text)).setEnabled(bool(text))
+        markdown = add_entry(menu, "Copy as Markdown", lambda: copy_text(message.said))
+        markdown.setEnabled(bool(message.said))
+        codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
+        for number, button in enumerate(codes, 1):
+            add_entry(menu, f"Copy Code {number}" if len(codes) > 1 else "Copy Code", button.click)
+        if link:
+            add_entry(menu, "Copy Link", lambda: copy_text(link))
+        quote = add_entry(menu, "Quote Selection" if chosen else "Quote", lambda: self.quote(text))
+        quote.setEnabled(bool(text.strip()))
+        menu.addSeparator()
+        if isinstance(view, QuestionView) and is_last:
+            can_answer = is_free and workspace.model.state.can_answer
+            add_entry(menu, "Generate Reply", lambda: self._answer(message)).setEnabled(can_answer)
+        add_entry(menu, "Edit…", view.begin_editing).setEnabled(is_free and is_over)
+        is_pinned = message.is_pinned
+        add_entry(
+            menu, "Unpin" if is_pinned else "Pin", lambda: changes.pin(message, not is_pinned)
+        )
+        branch = add_entry(menu, "Branch to a New Conversation", lambda: changes.branch(message))
+        branch.setEnabled(is_over)
+        if self.speech.process is not None:
+            add_entry(menu, "Stop Speaking", self.speech.stop)
+        else:
+            speak = add_entry(menu, "Speak", lambda: self.speech.speak(text))
+            speak.setEnabled(bool(text.strip()))
+        menu.addSeparator()
+        delete = "Delete" if is_last else "Delete This and Following Messages"
+        add_entry(menu, delete, lambda: changes.delete(message)).setEnabled(is_free and is_over)
+
     def quote(self, text: str) -> None:
         """Quote a text in the composer."""
         if text.strip():
-            self._composer.quote(quotation(text))
+            lines = text.strip("\n").split("\n")
+            self._composer.quote("\n".join(f"> {line}".rstrip() for line in lines) + "\n\n")
 
     def quote_selection(self) -> None:
-        """Quote what is selected in a message."""
         self.quote(self.selection)
 
     @property
     def selection(self) -> str:
-        """What is selected in a message, first in the one that has the keyboard."""
+        """The selected text of a message, first of the one that has the keyboard."""
         focused = QApplication.focusWidget()
         views = sorted(
             self._column.views,
@@ -514,8 +410,9 @@ class MessageHandling(QObject):
             composer.input.setFocus()
 
     def _follow(self, view: MessageView) -> None:
-        defer_menus(view)
-        view.menu_requested.connect(partial(self._show_menu, view))
+        for text in view.findChildren(FlowText):  # the message opens the menu
+            text.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
+        view.menu_requested.connect(partial(self.show_at, view))
         if isinstance(view, AnswerView):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
@@ -531,9 +428,6 @@ class MessageHandling(QObject):
     def _send_all(self) -> None:
         self._workspace.choose_when_full(WhenFull.ASK)
         self._composer.input.setFocus()
-
-    def _show_menu(self, view: MessageView, position: QPoint) -> None:
-        self.menu.show_at(view, position)
 
     def show_picture(self, view: QWidget, picture: Attachment) -> None:
         """Open a picture or a recording in another program, after a question."""
@@ -551,7 +445,7 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def _undo(self) -> None:
-        """Bring back what was deleted last, unless something else was changed since."""
+        """Undo the last deletion, unless something else was changed since."""
         stack = self._workspace.current.stops.undo_stack
         if stack.undoText() == DELETION:
             stack.undo()
@@ -560,4 +454,4 @@ class MessageHandling(QObject):
 
     def _on_opened(self, _: ConversationController) -> None:
         self.undo_bar.hide()
-        self.menu.speech.stop()
+        self.speech.stop()

@@ -1,7 +1,7 @@
 """The places of a conversation's messages, with the views near the screen. Main thread."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 import shiboken6
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QRectF, QTimer, Signal
@@ -18,30 +18,21 @@ from ui.records.runs import Run
 
 # A slot is no widget: thousands of messages far from the screen cost no more than their numbers.
 
-_CHARS_A_LINE = 88
-# The height around the text: the edge of a bubble; the line below an answer.
-_QUESTION_PX, _ANSWER_PX = 22, 54
-_MIN_SIDE_PX = 26
-_ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
-# A view needs a round of layouts for each level of widgets whose height follows from their width.
-_MAX_ROUNDS = 8
-# In heights of the screen: views nearer than this are created, and views beyond are dropped.
-_MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
-# A reader nearer to the end than this sees the last lines.
-_END_SEEN_PX = 80
-_ABOVE_TARGET_PX = 40
+_MIN_SIDE_PX, _BETWEEN_PX = 26, 14
+_NEAR_SCREENS = 0.75  # views nearer to the screen than this are created in advance
 
 
 class MessageSlot:
     """A message's place in the column."""
 
-    __slots__ = ("_theme", "height", "message", "top", "view")
+    __slots__ = ("_highlight", "height", "message", "top", "view")
 
     def __init__(self, message: ConversationMessage, line_px: int) -> None:
         self.message = message
         self.view: QuestionView | AnswerView | None = None
         self.top = 0
         self.height = estimated_height(message, line_px)
+        self._highlight = Highlight()
 
     @property
     def can_be_emptied(self) -> bool:
@@ -52,16 +43,17 @@ class MessageSlot:
         is_used = focused is not None and self.view.isAncestorOf(focused)
         return self.message.is_settled and not is_used and self.view.editor is None
 
-    def show_found(self, text: Sequence[str]) -> int | None:
-        """Highlight words in the text of the message; an empty list removes the highlights."""
-        colors = current_theme().colors
-        return self.highlight(Highlight(tuple(text), colors.found, colors.text))
-
     def highlight(self, target: Highlight) -> int | None:
-        """Highlight words in the text of the message."""
-        if self.view is None:
+        """Highlight terms; return the distance of the current or first match from the top."""
+        had_terms = bool(self._highlight.terms)
+        self._highlight = target
+        if self.view is None or not (target.terms or had_terms):
             return None
         return mark_parts(self.view.searched_parts(), target, self.view)
+
+    def find(self) -> int | None:
+        """Highlight the same terms again, because the layout changed."""
+        return self.highlight(self._highlight)
 
     def unfold_match(self, target: Highlight) -> None:
         """Unfold the part with the current place: thinking, a result, a file."""
@@ -72,10 +64,10 @@ class MessageSlot:
 def estimated_height(message: ConversationMessage, line_px: int) -> int:
     """Return an estimate of a message's height, in pixels, before it is laid out."""
     text = message.said if message.run is not None else message.typed
-    lines = 1 + text.count("\n") + len(text) // _CHARS_A_LINE
+    lines = 1 + text.count("\n") + len(text) // 88
     if message.attached_chars:
         lines += 2 * len(message.files)
-    around_px = _QUESTION_PX if message.run is None else _ANSWER_PX
+    around_px = 22 if message.run is None else 54  # a bubble's edge; the line below an answer
     return round(lines * line_px * 1.2) + around_px
 
 
@@ -177,14 +169,13 @@ class MessageList(QWidget):
         """Give each view its height and its place now, unless all is being restyled."""
         if current_theme().is_changing:
             return
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(8):  # at most one for each level of nested wrapping layouts
             QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             if all(slot.height == _height_of(slot.view, self._inner_px) for slot in self.filled):
                 break
             self._take_heights()
 
     def event(self, event: QEvent) -> bool:
-        """Follow the heights that views want."""
         if event.type() == QEvent.Type.LayoutRequest:
             self._take_heights()
         return super().event(event)
@@ -202,14 +193,14 @@ class MessageList(QWidget):
             painter.end()
 
     def _take_heights(self) -> None:
-        """Read the heights that views want, and move what is below them."""
+        """Read the heights of the views, and move the slots below them."""
         seen_px = keep_px = -self.y()
         changed: list[int] = []
         for slot in self.filled:
             height = _height_of(slot.view, self._inner_px)
             if height != slot.height:
                 changed.append(slot.top)
-                # Whatever happens above the screen, what is seen stays.
+                # A change above the screen does not move the visible text.
                 if slot.top + slot.height <= seen_px:
                     keep_px += height - slot.height
                 slot.height = height
@@ -218,7 +209,7 @@ class MessageList(QWidget):
     def _position_from(self, index: int, keep_px: int | None = None) -> None:
         """Place the slots from an index on, whose heights or number changed."""
         keep_px = -self.y() if keep_px is None else keep_px
-        top = _ABOVE_PX
+        top = 24
         if index > 0 and self.slots:
             before = self.slots[index - 1]
             top = before.top + before.height + _BETWEEN_PX
@@ -229,7 +220,7 @@ class MessageList(QWidget):
         for slot in self.filled:
             if slot.view is not None:
                 slot.view.setGeometry(self._side_px, slot.top, self._inner_px, slot.height)
-        height = max(self._visible_px, top - _BETWEEN_PX + _BELOW_PX)
+        height = max(self._visible_px, top - _BETWEEN_PX + 18)
         is_new = height != self.height() or keep_px != -self.y()
         self.resize(self.width(), height)
         self.is_changing = False
@@ -262,21 +253,15 @@ def _height_of(view: QWidget | None, width: int) -> int:
 class ViewportCache(QObject):
     """The views of the messages near the screen.
 
-    What is seen is created at once; what is near follows, a view in each round of the event loop.
+    Visible ones are created at once, near ones later, one in each round of the event loop.
     """
 
-    filled = Signal(object)  # MessageSlot
+    view_needed = Signal(object)  # MessageSlot, which is then filled
 
-    def __init__(
-        self,
-        area: QScrollArea,
-        stack: MessageList,
-        make_view: Callable[[ConversationMessage], QuestionView | AnswerView],
-    ) -> None:
+    def __init__(self, area: QScrollArea, stack: MessageList) -> None:
         super().__init__(area)
         self._area = area
         self._stack = stack
-        self._make_view = make_view
         self._is_filling = False
         self._filling = QTimer(self, singleShot=True, interval=0)
         self._filling.timeout.connect(self._fill_next)
@@ -284,8 +269,7 @@ class ViewportCache(QObject):
     def fill(self, slot: MessageSlot) -> None:
         """Create the view of a message, unless it has one."""
         if slot.view is None:
-            self._stack.fill(slot, self._make_view(slot.message))
-            self.filled.emit(slot)
+            self.view_needed.emit(slot)
 
     def fill_near(self) -> None:
         """Create the views that are seen, and drop those far from the screen."""
@@ -297,9 +281,9 @@ class ViewportCache(QObject):
             for slot in empty:
                 self.fill(slot)
             self._stack.lay_out()
-        self._drop_beyond(_KEPT_WITHIN)
+        self._drop_beyond(1.75)
         self._is_filling = False
-        if self._empty_within(_MADE_WITHIN):
+        if self._empty_within(_NEAR_SCREENS):
             self._filling.start()
 
     def drop_unseen(self) -> None:
@@ -309,7 +293,7 @@ class ViewportCache(QObject):
     def _fill_next(self) -> None:
         """Create the view next to the screen."""
         seen_px = self._area.verticalScrollBar().value() + self._area.viewport().height() // 2
-        empty = self._empty_within(_MADE_WITHIN)
+        empty = self._empty_within(_NEAR_SCREENS)
         if empty and self._area.isVisible():
             self.fill(min(empty, key=lambda slot: abs(slot.top + slot.height // 2 - seen_px)))
             self._stack.lay_out()
@@ -342,20 +326,15 @@ class ScrollAnchor(QObject):
     moved = Signal()
     grown = Signal()
 
-    def __init__(
-        self,
-        area: QScrollArea,
-        stack: MessageList,
-        found_in: Callable[[MessageSlot], int | None],
-    ) -> None:
+    def __init__(self, area: QScrollArea, stack: MessageList) -> None:
         super().__init__(area)
         self._area = area
         self._stack = stack
-        self._found_in = found_in
         self._is_at_end = True
         self._is_scrolling = False
-        # Where the column has to be scrolled to, as long as heights are not settled.
-        self._target: Callable[[], int] | None = None
+        # The message to scroll to until heights are settled, and its share above the screen; None
+        # for its top or its first highlight.
+        self._target: tuple[MessageSlot, float | None] | None = None
         self._arriving = QTimer(self, singleShot=True, interval=500)
         self._arriving.timeout.connect(self.release)
         self._bar = area.verticalScrollBar()
@@ -365,7 +344,7 @@ class ScrollAnchor(QObject):
     @property
     def is_end_seen(self) -> bool:
         """Whether the end of the column is on the screen, or nearly."""
-        return self._is_at_end or self._bar.value() >= self._bar.maximum() - _END_SEEN_PX
+        return self._is_at_end or self._bar.value() >= self._bar.maximum() - 80
 
     def go_to_end(self) -> None:
         """Scroll to the end of the column and stay there."""
@@ -382,9 +361,9 @@ class ScrollAnchor(QObject):
         if self._is_at_end:
             self._scroll(self._bar.maximum())
 
-    def go_to(self, slot: MessageSlot) -> None:
-        """Scroll to a message, and stay with it until the heights around it are settled."""
-        self._want(lambda: self._top_for(slot))
+    def go_to(self, slot: MessageSlot, share: float | None = None) -> None:
+        """Scroll to a message, or to where a share of it was above the screen."""
+        self._aim(slot, share)
         self._stack.lay_out()
         self._arrive()
 
@@ -395,18 +374,10 @@ class ScrollAnchor(QObject):
         slot, share = self._first_seen()
         return ReadingPlace(slot.message.id, min(max(share, 0.0), 1.0))
 
-    def return_to(self, slot: MessageSlot, share: float) -> None:
-        """Scroll to where so much of a message was above the screen."""
-        self._want(lambda: slot.top + round(share * slot.height))
-        self._stack.lay_out()
-        self._arrive()
-
     def hold(self) -> None:
-        """Keep what is at the top of the screen there while sizes change."""
-        if self._is_at_end or self._target is not None or not self._stack.slots:
-            return
-        slot, share = self._first_seen()
-        self._want(lambda: slot.top + round(share * slot.height))
+        """Keep the same text at the top of the screen while sizes change."""
+        if not self._is_at_end and self._target is None and self._stack.slots:
+            self._aim(*self._first_seen())
 
     def _first_seen(self) -> tuple[MessageSlot, float]:
         """Return the message at the top of the screen, and its share above the screen."""
@@ -418,27 +389,27 @@ class ScrollAnchor(QObject):
         self._arriving.stop()
         self._target = None
 
-    # -- places ----------------------------------------------------------------------------
-
-    def _top_for(self, slot: MessageSlot) -> int:
-        """Return the place at which a message or the found words in it are seen."""
-        down = self._found_in(slot) or 0
-        height = self._area.viewport().height()
-        # The top of the message, unless the found words would then be out of sight.
-        return slot.top - _ABOVE_TARGET_PX if down < height // 2 else slot.top + down - height // 3
-
     # -- scrolling -------------------------------------------------------------------------
 
-    def _want(self, position: Callable[[], int]) -> None:
+    def _aim(self, slot: MessageSlot, share: float | None) -> None:
         self._is_at_end = False
-        self._target = position
+        self._target = slot, share
         self._arriving.start()
 
     def _arrive(self) -> None:
-        """Scroll to the wanted place; views that are made on the way change the heights again."""
-        if self._target is not None:
-            self._arriving.start()
-            self._scroll(max(0, self._target()))
+        """Scroll to the target; views that are made on the way change the heights again."""
+        if self._target is None:
+            return
+        self._arriving.start()
+        slot, share = self._target
+        height = self._area.viewport().height()
+        if share is not None:
+            top = slot.top + round(share * slot.height)
+        elif (down := slot.find() or 0) < height // 2:
+            top = slot.top - 40
+        else:  # the highlight would be out of sight
+            top = slot.top + down - height // 3
+        self._scroll(max(0, top))
 
     def _scroll(self, value: int) -> None:
         is_at_end = self._is_at_end

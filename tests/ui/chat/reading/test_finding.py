@@ -38,10 +38,10 @@ def rich_conversation() -> Conversation:
 async def looking(window: MainWindow, text: str) -> None:
     """Open the bar with its key and type; wait until all is counted."""
     QTest.keyClick(window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
-    bar = window.chat.finding.bar
+    bar = window.chat.find_bar
     await eventually(bar.field.hasFocus)
     QTest.keyClicks(keyboard(), text)
-    await eventually(lambda: not window.chat.finding.finder.is_counting)
+    await eventually(lambda: not window.chat.find_bar.finder.is_counting)
 
 
 def answer(window: MainWindow) -> AnswerView:
@@ -55,7 +55,7 @@ def answer(window: MainWindow) -> AnswerView:
 async def test_places_in_text_code_and_tables_are_counted_and_marked(window: MainWindow) -> None:
     window.workspace.take_in(rich_conversation())
     await looking(window, "needle")
-    bar = window.chat.finding.bar
+    bar = window.chat.find_bar
     assert bar.count.text() == f"1 of {PLACES}"
     assert len(answer(window).text_view.found_texts) == PLACES - 1
     QTest.keyClick(keyboard(), Qt.Key.Key_Return)
@@ -97,7 +97,7 @@ async def test_folded_thinking_results_and_files_are_searched_and_unfolded(
 ) -> None:
     window.workspace.take_in(folded_conversation())
     await looking(window, "needle")
-    count = window.chat.finding.bar.count
+    count = window.chat.find_bar.count
     asked, shown = window.chat.column.views
     assert isinstance(asked, QuestionView)
     assert isinstance(shown, AnswerView)

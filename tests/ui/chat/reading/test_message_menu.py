@@ -25,7 +25,7 @@ from ui.window.main_window import MainWindow
 
 def entries(window: MainWindow, view: MessageView) -> QMenu:
     menu = QMenu(window)
-    window.chat.handling.menu.fill(menu, view)
+    window.chat.handling.fill(menu, view)
     return menu
 
 
@@ -174,7 +174,7 @@ async def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stoppe
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     monkeypatch.setattr("ui.chat.messages.message_menu._OTHERS", (("espeak-ng", "--stdin"),))
     answer = (await talk(window))[-1]
-    speech = window.chat.handling.menu.speech
+    speech = window.chat.handling.speech
     choose(window, answer, "Speak")
     await eventually(said.exists)
     assert said.read_text().startswith("Answer 2: bold words.")
@@ -213,4 +213,4 @@ async def test_a_text_that_cannot_be_read_aloud_says_why(
     monkeypatch.setattr("ui.chat.messages.message_menu._MAC", (("espeak-ng", "--stdin"),))
     choose(window, (await talk(window))[-1], "Speak")
     await eventually(lambda: said in spoken_failure(window))
-    assert window.chat.handling.menu.speech.process is None
+    assert window.chat.handling.speech.process is None
