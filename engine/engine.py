@@ -14,7 +14,7 @@ from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadF
 from engine.generation import Generation
 from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.disk import DiskCache
-from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
+from engine.inference.loader import Loader, check_model, load_model
 from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import ModelInfo
 from engine.scheduling.engine_thread import SHUT_DOWN, EngineThread
@@ -66,7 +66,7 @@ class Engine:
         self.disk = disk
         self.forms = Forms()
         self._limits = limits or Limits()
-        self._loader = keeping_on_disk(loader, disk)
+        self._loader = loader
         self._models = ModelList()
         self._last_load: Transition | None = None
         # MLX's streams belong to threads, and a hang in a library cannot be interrupted. So a
@@ -420,7 +420,7 @@ class Engine:
         previous = self._thread
         if previous is not None:
             self._abandoned = [one for one in (*self._abandoned, previous) if one.is_alive]
-        self._thread = EngineThread(self._limits, self._loader, self._models, previous)
+        self._thread = EngineThread(self._limits, self._loader, self.disk, self._models, previous)
         for model, idle_s in self._max_idle_s.items():
             self._thread.call_soon(partial(Models.set_max_idle, offered=model, idle_s=idle_s))
         return self._thread

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +9,6 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 T = TypeVar("T")
-_SWITCH_INTERVAL_S = 0.001
 _lock = threading.Lock()
 _pauses = 0
 _threshold = 0
@@ -64,19 +62,7 @@ def set_switch_interval() -> None:
     A step takes the lock several times; rendering a template beside it, which is pure Python,
     would cost a stream five milliseconds each time.
     """
-    if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
-
-
-def set_batch_scheduling() -> None:
-    """Ask Linux not to interrupt this thread whenever one of MLX's threads has work.
-
-    MLX's threads, which inherit the setting, wake up about a hundred times per token; each would
-    cost two context switches on a core that they share with this thread.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # not permitted: slower, but it works
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    sys.setswitchinterval(min(sys.getswitchinterval(), 0.001))
 
 
 def free_mlx_thread() -> None:

@@ -89,7 +89,7 @@ class RunningBatch:
         if not self.can_draft:
             sequence.sources = ()
         self.sequences.add(sequence)
-        sequence.ticket = self.prompts.ticket(owner)
+        sequence.disk_epoch = self.prompts.disk_epoch(owner)
         self._note_use()
         return sequence.number
 
@@ -257,7 +257,7 @@ class RunningBatch:
             self._store(sequence, sequence_view(without_head(cache), index), tokens)
 
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
-        self.prompts.store(sequence.owner, sequence.ticket, cache, tokens)
+        self.prompts.store(sequence.owner, sequence.disk_epoch, cache, tokens)
 
     def _stream(self) -> Any:
         return mx.stream(self._batch.stream)

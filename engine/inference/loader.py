@@ -6,12 +6,10 @@ No MLX until a model is loaded. Engine thread, except for ``check_model``.
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
-from engine.inference.cache.disk import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
 from engine.threads import collector_paused, free_mlx_thread
@@ -23,19 +21,9 @@ if TYPE_CHECKING:
 _ONE_IMPORT_AT_A_TIME = threading.Lock()
 
 
-class Loader(Protocol):
-    """Loads a model from its folder, on the engine thread."""
-
-    def __call__(
-        self,
-        folder: Path,
-        *,
-        limits: BatchLimits,
-        on_progress: OnLoadProgress,
-        draft: Path | None = None,
-    ) -> "MlxBackend":
-        """Load a model."""
-        ...
+Loader = Callable[..., "MlxBackend"]
+"""Loads a model as ``load_model`` does, from the same arguments; ``draft`` only where there is one.
+"""
 
 
 def load_model(
@@ -45,7 +33,7 @@ def load_model(
     on_progress: OnLoadProgress,
     draft: Path | None = None,
 ) -> "MlxBackend":
-    """Load a model folder, and a draft model beside it. See ``Loader``.
+    """Load a model folder, and a draft model beside it.
 
     ``on_progress`` is called before each part of the work, and may raise ``LoadCancelled``.
 
@@ -59,18 +47,6 @@ def load_model(
         from engine.inference import mlx_loading
 
     return mlx_loading.load(folder, limits=limits, on_progress=on_progress, draft=draft)
-
-
-def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
-    """Return a loader whose models keep their caches on disk; without a place, the same loader."""
-
-    def load(
-        folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
-    ) -> "MlxBackend":
-        kept = replace(limits, disk=disk)
-        return loader(folder, limits=kept, on_progress=on_progress, **drafting)
-
-    return loader if disk is None else load
 
 
 def check_model(folder: Path) -> None:

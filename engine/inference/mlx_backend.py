@@ -9,7 +9,8 @@ import contextlib
 import functools
 import math
 from collections import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -217,39 +218,26 @@ class MlxBackend:
 
     # -- the batch -------------------------------------------------------------------------
 
-    def fetch(
-        self, prompts: abc.Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]
-    ) -> bool:
+    def fetch(self, prompts: abc.Sequence[Prompt]) -> "Future[tuple[Prompt, ...]] | None":
         """Read the caches of prompts' beginnings from disk, on another thread.
 
-        Args:
-            prompts: Rendered prompts of one request.
-            done: Called once, on another thread, with the prompts; ``loaded`` is set where reading
-                succeeded.
-
-        Returns:
-            Whether there is anything to read: memory may hold as much. If not, ``done`` is never
-            called.
+        The prompts get ``loaded`` where reading succeeds. Returns None where there is nothing to
+        read: memory may hold as much.
         """
         cache = self.batch.prompts
         needed: dict[int, DiskPrefix] = {}
-        for prompt in prompts:  # choices of one request share their prompt
-            read = (
-                None
-                if id(prompt) in needed
-                else cache.needed_from_disk(prompt.owner, prompt.tokens)
-            )
-            if read is not None:
-                needed[id(prompt)] = read
-        if not needed:
-            return False
+        for prompt in {id(prompt): prompt for prompt in prompts}.values():  # choices share theirs
+            prefix = cache.needed_from_disk(prompt.owner, prompt.tokens)
+            if prefix is not None:
+                needed[id(prompt)] = prefix
+        if not needed or cache.disk is None:
+            return None
 
-        def finish(prefixes: list[DiskPrefix | None]) -> None:
-            loaded = dict(zip(needed, prefixes, strict=True))
-            done(tuple(replace(prompt, loaded=loaded.get(id(prompt))) for prompt in prompts))
+        def read() -> tuple[Prompt, ...]:
+            loaded = {key: cache.load(prefix) for key, prefix in needed.items()}
+            return tuple(replace(prompt, loaded=loaded.get(id(prompt))) for prompt in prompts)
 
-        cache.read(list(needed.values()), finish)
-        return True
+        return cache.disk.read(read)
 
     def join(self, sequence: Sequence) -> None:
         """Add an accepted request to the batch, with its sampler, constraint and drafts."""

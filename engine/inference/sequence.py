@@ -29,7 +29,6 @@ from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 if TYPE_CHECKING:
     from engine.grammar.masks import TokenConstraint
-    from engine.inference.cache.disk import Ticket
     from engine.inference.cache.index import DiskPrefix
     from engine.inference.prompt_scoring import PromptScorer
     from engine.inference.speculation.draft_model import ModelDrafts
@@ -74,7 +73,7 @@ class Sequence:
     budget: "BudgetProcessor | None" = None
 
     number: int = field(default=-1, init=False)
-    ticket: "Ticket | None" = field(default=None, init=False)
+    disk_epoch: int | None = field(default=None, init=False)
     cache: list[Any] | None = field(default=None, init=False)
     held: list[int] | None = field(default=None, init=False)
     cached: int = field(default=0, init=False)

@@ -51,11 +51,5 @@ class CallQueue:
         return cancelled
 
     def next(self, timeout_s: float | None) -> Callable[[Any], object] | None:
-        """Return the next call, None for a wake-up.
-
-        Raises:
-            queue.Empty: None came in time.
-        """
-        if timeout_s == 0:
-            return self._calls.get_nowait()
+        """Return the next call, None for a wake-up; raises ``queue.Empty`` if none came in time."""
         return self._calls.get(timeout=timeout_s)

@@ -2,13 +2,37 @@
 
 from dataclasses import dataclass
 
+from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader
 from engine.scheduling.call_queue import CallQueue
 from engine.scheduling.model_list import ModelList
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.preparation import TaskPool
-from engine.scheduling.watchdog import Heartbeat
 from engine.values.limits import Limits
+
+
+class ThreadAbandoned(BaseException):
+    """Ends an engine thread that was abandoned, once it returns from where it hung."""
+
+
+class Heartbeat:
+    """Progress of the engine thread. The thread writes it; any thread may stop it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.model: object | None = None
+        self.is_loading = self.is_busy = self.is_stopped = False
+
+    def beat(self, model: object | None = None, *, is_loading: bool = False) -> None:
+        """Note that a piece of work begins; raises ``ThreadAbandoned`` in an abandoned thread."""
+        if self.is_stopped:
+            raise ThreadAbandoned
+        self.count += 1
+        self.model, self.is_loading, self.is_busy = model, is_loading, True
+
+    def pause(self) -> None:
+        """Note that the thread waits for jobs."""
+        self.is_busy = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +47,7 @@ class EngineContext:
 
     limits: Limits
     loader: Loader
+    disk: DiskCache | None
     queue: CallQueue
     outbox: Outbox
     statuses: ModelList

@@ -15,9 +15,10 @@ from typing import Any
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, ModelLoadFailed
 from engine.generation import Generation
+from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader
 from engine.scheduling.call_queue import CallQueue, settle
-from engine.scheduling.context import EngineContext
+from engine.scheduling.context import EngineContext, Heartbeat, ThreadAbandoned
 from engine.scheduling.failures import cause_of
 from engine.scheduling.jobs import Job, Transition
 from engine.scheduling.loaded_model import LoadedModel, StuckState
@@ -25,9 +26,8 @@ from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.preparation import TaskPool
-from engine.scheduling.watchdog import Heartbeat, ThreadAbandoned, Watchdog
 from engine.stopping.record import StopInfo, StopKind
-from engine.threads import free_mlx_thread, set_batch_scheduling, set_switch_interval
+from engine.threads import free_mlx_thread, set_switch_interval
 from engine.values.events import Finished, Timing, Usage
 from engine.values.limits import Limits
 
@@ -52,6 +52,7 @@ class EngineThread:
         self,
         limits: Limits,
         loader: Loader,
+        disk: DiskCache | None,
         statuses: ModelList,
         previous: "EngineThread | None" = None,
     ) -> None:
@@ -62,6 +63,7 @@ class EngineThread:
         self._context = EngineContext(
             limits,
             loader,
+            disk,
             CallQueue(),
             Outbox(),
             statuses,
@@ -80,9 +82,8 @@ class EngineThread:
         self._load_resumed_s = 0.0
         set_switch_interval()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
-        self._watchdog = Watchdog(
-            self._context.heartbeat, limits.stuck_after_s, self._on_tick, self._on_hang
-        )
+        self._is_unwatched = threading.Event()
+        threading.Thread(target=self._watch, name="fullstop-watchdog", daemon=True).start()
         self._thread.start()
 
     @property
@@ -160,7 +161,7 @@ class EngineThread:
         self._context.heartbeat.is_stopped = True
         with self._lock:
             self.is_open = False
-        self._watchdog.stop()
+        self._is_unwatched.set()
         self._context.queue.wake()
 
     def _end_callers(self, kind: StopKind, why: EngineError, model: str | None = None) -> None:
@@ -210,28 +211,34 @@ class EngineThread:
 
     # -- the watchdog's thread -------------------------------------------------------------
 
-    def _on_tick(self, stalled_s: float) -> None:
-        context = self._context
-        for pool in (context.prompts, context.long_prompts, context.questions):
-            pool.check_deadline()
-        model = context.heartbeat.model
-        backend = model.backend if stalled_s and isinstance(model, LoadedModel) else None
-        # MLX may wait forever for a rank that is lost.
-        if backend is not None and (fault := backend.batch.fault()):
-            self._fail(fault, is_stuck=True)
+    def _watch(self) -> None:
+        """Give the thread up once its heartbeat has not risen for some seconds.
 
-    def _on_hang(self) -> None:
-        limit_s = self._context.limits.stuck_after_s
-        is_loading = self._context.heartbeat.is_loading
-        progress = "been loaded any further" if is_loading else "completed a step"
-        cause = f"the model has not {progress} for {limit_s:g} seconds"
-        _log.error("%s; its thread is abandoned", cause)
-        self._fail(cause, is_stuck=True)
+        Time is counted in ticks: the clock jumps when the computer sleeps.
+        """
+        context = self._context
+        heartbeat, limit_s = context.heartbeat, context.limits.stuck_after_s
+        tick_s = min(0.5, limit_s / 4)
+        count, stalled_s = -1, 0.0
+        while not self._is_unwatched.wait(tick_s):
+            is_stalled = heartbeat.is_busy and heartbeat.count == count
+            count, stalled_s = heartbeat.count, stalled_s + tick_s if is_stalled else 0.0
+            for pool in (context.prompts, context.long_prompts, context.questions):
+                pool.check_deadline()
+            model = heartbeat.model
+            backend = model.backend if is_stalled and isinstance(model, LoadedModel) else None
+            # MLX may wait forever for a rank that is lost.
+            if backend is not None and (fault := backend.batch.fault()):
+                self._fail(fault, is_stuck=True)
+            elif stalled_s >= limit_s:
+                progress = "been loaded any further" if heartbeat.is_loading else "completed a step"
+                cause = f"the model has not {progress} for {limit_s:g} seconds"
+                _log.error("%s; its thread is abandoned", cause)
+                self._fail(cause, is_stuck=True)
 
     # -- the loop --------------------------------------------------------------------------
 
     def _run(self) -> None:
-        set_batch_scheduling()
         try:
             while self._run_calls():
                 self._step()
@@ -245,7 +252,7 @@ class EngineThread:
                 self._fail(f"the engine stopped: {cause_of(error)}", is_stuck=False)
         finally:
             self._is_freeing = True
-            self._watchdog.stop()
+            self._is_unwatched.set()
             self.models.close()
             with contextlib.suppress(Exception):
                 free_mlx_thread()  # even a cancelled load has used the libraries

@@ -117,7 +117,8 @@ class LoadedModel:
     @property
     def backend(self) -> "MlxBackend | None":
         """The model, while it is in memory."""
-        return None if self.scheduler is None else self.scheduler.backend
+        scheduler = self.scheduler  # the watchdog reads it while the engine thread may change it
+        return None if scheduler is None else scheduler.backend
 
     @property
     def source(self) -> Source | None:
@@ -462,7 +463,11 @@ class LoadedModel:
 
         limits = self._context.limits
         batch = BatchLimits(
-            limits.prefill_chunk, self.cache_bytes, limits.max_rows, not limits.plain_decoding
+            limits.prefill_chunk,
+            self.cache_bytes,
+            limits.max_rows,
+            not limits.plain_decoding,
+            self._context.disk,
         )
         # Most loaders do not know about draft models.
         draft = {} if source.draft is None else {"draft": source.draft}

@@ -167,12 +167,18 @@ class Scheduler:
             settle(submission.future, request_error(error))
             return
 
-        def on_read(prompts: tuple[Prompt, ...]) -> None:
-            self._call_soon(lambda: self._admit(submission, prompts))
-
         prompts = task.result()
-        if len(self.waiting) >= _MAX_READ_AHEAD or not self.backend.fetch(prompts, on_read):
+        reading = self.backend.fetch(prompts) if len(self.waiting) < _MAX_READ_AHEAD else None
+        if reading is None:
             self._admit(submission, prompts)
+            return
+
+        def on_read(done: "Future[tuple[Prompt, ...]]") -> None:
+            has_failed = done.cancelled() or done.exception() is not None
+            read = prompts if has_failed else done.result()
+            self._call_soon(lambda: self._admit(submission, read))
+
+        reading.add_done_callback(on_read)
 
     def _admit(self, submission: _Submission, prompts: AbstractSequence[Prompt]) -> None:
         """Accept the choices of a request, or refuse all of them."""

@@ -17,10 +17,8 @@ import os
 import re
 import secrets
 import shutil
-import threading
 import time
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -308,16 +306,13 @@ def _owner_tag(owner: CacheOwner) -> str:
     return tag(f"{owner.name}\n{owner.kept_with}")
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """The right to store a cache of an owner, until that owner's caches are deleted."""
-
-    owner: CacheOwner
-    epoch: tuple[int, int]
-
-
 class DiskCache:
-    """The prompt caches in one folder; a limit of 0 bytes stores nothing, and deletes all files."""
+    """The prompt caches in one folder; a limit of 0 bytes stores nothing, and deletes all files.
+
+    Attributes:
+        epoch: Raised whenever caches are deleted on request: a cache of an answer that began before
+            is not written afterwards.
+    """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.folder = CacheFolder(path)
@@ -325,21 +320,9 @@ class DiskCache:
         # Reading does not wait for writing.
         self._writer = ThreadPoolExecutor(1, "fullstop-disk-writer")
         self._reader = ThreadPoolExecutor(1, "fullstop-disk-reader")
-        self._lock = threading.Lock()
-        # Raised whenever the caches of an owner, or all, are deleted.
-        self._epochs: defaultdict[CacheOwner, int] = defaultdict(int)
-        self._epoch = 0
+        self.epoch = 0
         self._is_failing = False
         self.write("tidied", self._tidy)
-
-    def ticket(self, owner: CacheOwner) -> Ticket:
-        """Return the right to store caches of an owner from now on."""
-        with self._lock:
-            return Ticket(owner, (self._epoch, self._epochs.get(owner, 0)))
-
-    def is_valid(self, ticket: Ticket) -> bool:
-        """Whether caches may still be stored for a ticket."""
-        return self.max_bytes > 0 and self.ticket(ticket.owner) == ticket
 
     def write(self, what: str, work: Callable[[], object]) -> "Future[None]":
         """Run work on the writer's thread; log an error once, until some work succeeds."""
@@ -351,14 +334,12 @@ class DiskCache:
 
     def forget(self, owner: CacheOwner) -> "Future[None]":
         """Delete an owner's caches; running answers write no more of them."""
-        with self._lock:
-            self._epochs[owner] += 1
+        self.epoch += 1
         return self.write("deleted", lambda: self.folder.delete_owner(owner))
 
     def forget_all(self) -> "Future[None]":
         """Delete all caches; running answers write no more of them."""
-        with self._lock:
-            self._epoch += 1
+        self.epoch += 1
         return self.write("deleted", lambda: self.folder.shrink_to(0))
 
     def limit_to(self, max_bytes: int) -> None:

@@ -18,13 +18,13 @@ import hashlib
 import threading
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import mlx.core as mx
 
-from engine.inference.cache.disk import TOKEN_BYTES
+from engine.inference.cache.disk import TOKEN_BYTES, FileHeader
 from engine.inference.cache.segments import (
     Segment,
     Snapshot,
@@ -89,9 +89,10 @@ class MemoryUsage(NamedTuple):
 class Block:
     """Some tokens, their keys and values in memory, and the blocks that follow.
 
-    ``snapshots`` are by the number of the block's tokens before them. ``files`` are by what they
-    are deleted with, such as the id of a conversation, and by the offset of their snapshot; that of
-    keys and values is 0.
+    Attributes:
+        snapshots: By the number of the block's tokens before each.
+        files: Names of files, by what each is deleted with, such as the id of a conversation, and
+            by the offset of its snapshot; 0 for keys and values.
     """
 
     def __init__(self, key: bytes, parent: "Block | None", owner: str) -> None:
@@ -101,7 +102,7 @@ class Block:
         self.children: dict[bytes, Block] = {}
         self.segment: Segment | None = None
         self.snapshots: dict[int, Snapshot] = {}
-        self.files: dict[tuple[str, int], StoredFile] = {}
+        self.files: dict[tuple[str, int], str] = {}
 
     @property
     def end(self) -> int:
@@ -110,7 +111,8 @@ class Block:
 
     def file(self, offset: int = 0) -> "StoredFile | None":
         """Return a file of its keys and values, or of the snapshot at an offset."""
-        return next((file for (_, at), file in self.files.items() if at == offset), None)
+        names = (name for (_, at), name in self.files.items() if at == offset)
+        return next(((name, self, offset) for name in names), None)
 
     def up(self) -> "Iterator[Block]":
         """Yield this block, its parent, and so on; not the root."""
@@ -120,14 +122,8 @@ class Block:
             block = block.parent
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredFile:
-    """A file of the disk: the keys and values of a block (offset 0), or a snapshot."""
-
-    name: str
-    kept_with: str
-    block: Block
-    offset: int = 0
+StoredFile = tuple[str, Block, int]
+"""The name of a file, the block that it belongs to, and the offset of its snapshot there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -193,7 +189,6 @@ class PrefixIndex:
         self._lock = threading.RLock()
         self._roots: dict[str, Block] = {}
         self._blocks: dict[str, Block] = {}
-        self._files: dict[str, StoredFile] = {}
         self._usage: dict[str, MemoryUsage] = {}
         # The bytes of blocks (offset 0) and snapshots in memory, the least recently used first. All
         # blocks before a used one are used after it, so the first is needed by no other.
@@ -291,8 +286,8 @@ class PrefixIndex:
         """
         path, common = self._walk(loaded.owner, loaded.key)
         segments = {
-            file.block.hash: segment
-            for file, segment in zip(loaded.files, loaded.segments, strict=True)
+            block.hash: segment
+            for (_, block, _), segment in zip(loaded.files, loaded.segments, strict=True)
         }
         lacking = [block for block in path if self.has_segments and block.segment is None]
         if (
@@ -304,10 +299,11 @@ class PrefixIndex:
             return
         for block in lacking:
             self._hold(block, 0, segments[block.hash])
-        file = loaded.snapshot_file
-        if file is not None and (last := self._blocks.get(file.block.hash)) is not None:
-            self._hold(last, file.offset, loaded.snapshot)
-            self._use(last, file.offset)
+        if loaded.snapshot_file is not None:
+            _, block, offset = loaded.snapshot_file
+            if (last := self._blocks.get(block.hash)) is not None:
+                self._hold(last, offset, loaded.snapshot)
+                self._use(last, offset)
         self._use(path[-1])
 
     @_locked
@@ -541,19 +537,19 @@ class PrefixIndex:
         return DiskPrefix(owner, key[: match.count * TOKEN_BYTES], files, snapshot)
 
     @_locked
-    def add_file(
-        self, owner: str, kept_with: str, parent: str, key: bytes, name: str, *, is_snapshot: bool
-    ) -> list[str]:
+    def add_file(self, header: FileHeader, name: str) -> list[str]:
         """Add a file; return the names of the files that it replaces.
 
-        Without a block of ``parent`` it is not added: it is evicted from the disk in time, or
+        Without a block before its own it is not added: it is evicted from the disk in time, or
         written again.
         """
-        if parent == root_hash(owner) and owner not in self._roots:
+        owner, kept_with = header.owner.name, header.owner.kept_with or ""
+        if header.parent == root_hash(owner) and owner not in self._roots:
             self._add_block(b"", None, owner)
-        above = self._blocks.get(parent)
+        above = self._blocks.get(header.parent)
         if above is None:
             return []
+        key, is_snapshot = header.tokens, header.is_snapshot
         block = above.children.get(key)
         if is_snapshot and (block is None or (kept_with, 0) not in block.files):
             for other in above.children.values():
@@ -561,19 +557,14 @@ class PrefixIndex:
                     block = other
         block = block or self._add_block(key, above, owner)
         offset = len(key) // TOKEN_BYTES if is_snapshot else 0
-        unused = [] if (old := block.files.get((kept_with, offset))) is None else [old.name]
-        file = StoredFile(name, kept_with, block, offset)
-        self._files[name] = block.files[kept_with, offset] = file
+        unused = [] if (old := block.files.get((kept_with, offset))) is None else [old]
+        block.files[kept_with, offset] = name
         for other in list(above.children.values()) if not is_snapshot else ():
             if other is not block and key.startswith(other.key) and (kept_with, 0) in other.files:
-                for (with_, at), file in list(other.files.items()):
-                    if with_ == kept_with:
-                        self._remove_file(file.name)
-                        if at:
-                            moved = StoredFile(file.name, kept_with, block, at)
-                            self._files[file.name] = block.files[kept_with, at] = moved
-                        else:
-                            unused.append(file.name)
+                unused.append(other.files.pop((kept_with, 0)))
+                for at in [at for at in other.files if at[0] == kept_with]:
+                    block.files[at] = other.files.pop(at)
+                self._remove_empty(other)
         return [old for old in unused if old != name]
 
     @_locked
@@ -587,24 +578,24 @@ class PrefixIndex:
         """Return the files of the tokens of a key, those of the first tokens last."""
         path, common = self._walk(owner, key)
         return [
-            file.name
+            name
             for block in reversed(path)
-            for (_, offset), file in block.files.items()
+            for (_, offset), name in block.files.items()
             if not offset or block.start + offset == common
         ]
 
     @_locked
-    def discard(self, names: Iterable[str]) -> None:
+    def discard(self, names: Set[str]) -> None:
         """Remove files."""
-        for name in names:
-            self._remove_file(name)
+        for block in list(self._blocks.values()):
+            removed = [at for at, name in block.files.items() if name in names]
+            for at in removed:
+                del block.files[at]
+            if removed:
+                self._remove_empty(block)
 
     @_locked
     def keep_only(self, names: Set[str]) -> None:
         """Remove files that are not among these."""
-        self.discard([name for name in self._files if name not in names])
-
-    def _remove_file(self, name: str) -> None:
-        if (file := self._files.pop(name, None)) is not None:
-            file.block.files.pop((file.kept_with, file.offset), None)
-            self._remove_empty(file.block)
+        held = {name for block in self._blocks.values() for name in block.files.values()}
+        self.discard(held - names)

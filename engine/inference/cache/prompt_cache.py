@@ -18,7 +18,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.files.json_fields import DamagedFile
-from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader, Ticket
+from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader
 from engine.inference.cache.fingerprint import Stamps, fingerprint_of
 from engine.inference.cache.index import (
     BLOCK_TOKENS,
@@ -145,12 +145,14 @@ class PromptCache:
             positions.add(at)
         return positions
 
-    def ticket(self, owner: CacheOwner) -> Ticket | None:
-        """Return the right to store a cache on disk; None where its owner wants none there."""
-        return None if self.disk is None or owner.kept_with is None else self.disk.ticket(owner)
+    def disk_epoch(self, owner: CacheOwner) -> int | None:
+        """Return the disk's epoch, in which a cache may be written; None where its owner wants none
+        there.
+        """
+        return None if self.disk is None or owner.kept_with is None else self.disk.epoch
 
     def store(
-        self, owner: CacheOwner, ticket: Ticket | None, cache: Any, tokens: list[int] | None
+        self, owner: CacheOwner, epoch: int | None, cache: Any, tokens: list[int] | None
     ) -> None:
         """Store a cache in memory, and on disk where its owner wants it."""
         if not cache or not tokens:
@@ -160,8 +162,8 @@ class PromptCache:
         if stored is None:
             return
         self._snapshot_bytes = stored[1].size_bytes
-        if ticket is not None and len(tokens) >= MIN_DISK_TOKENS:
-            self._write_later(ticket, *stored)
+        if epoch is not None and len(tokens) >= MIN_DISK_TOKENS:
+            self._write_later(owner, epoch, *stored)
 
     # -- the list of files -----------------------------------------------------------------
 
@@ -197,7 +199,7 @@ class PromptCache:
                 listed.append((header, file.name))
         listed.sort(key=lambda item: (item[0].start, item[0].is_snapshot, len(item[0].tokens)))
         for header, name in listed:
-            folder.delete(self._add_file(header, name))
+            folder.delete(self.index.add_file(header, name))
         self._fingerprint = fingerprint
 
     def wait_for_files(self) -> None:
@@ -207,17 +209,6 @@ class PromptCache:
                 self._is_listed.exception(max(0.0, self._list_deadline_s - time.monotonic()))
             except (TimeoutError, CancelledError):
                 return
-
-    def _add_file(self, header: FileHeader, name: str) -> list[str]:
-        """Add a file to the index; return the names of the files that it replaces."""
-        return self.index.add_file(
-            header.owner.name,
-            header.owner.kept_with or "",
-            header.parent,
-            header.tokens,
-            name,
-            is_snapshot=header.is_snapshot,
-        )
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -236,19 +227,6 @@ class PromptCache:
         held = self.index.count_usable(owner.name, tokens)
         return needed if needed.tokens >= held + MIN_DISK_TOKENS else None
 
-    def read(
-        self, needed: Sequence[DiskPrefix], done: Callable[[list[DiskPrefix | None]], None]
-    ) -> None:
-        """Read the first tokens of some prompts; ``done`` is called on the thread of the disk."""
-        assert self.disk is not None
-
-        def finish(reading: "Future[list[DiskPrefix | None]]") -> None:
-            failed = reading.cancelled() or reading.exception() is not None
-            done([None] * len(needed) if failed else reading.result())
-
-        reading = self.disk.read(lambda: [self.load(prefix) for prefix in needed])
-        reading.add_done_callback(finish)
-
     def load(self, needed: DiskPrefix) -> DiskPrefix | None:
         """Read the first tokens of a prompt; None if a file is damaged. The disk's threads."""
         disk = self.disk
@@ -256,15 +234,15 @@ class PromptCache:
         name = ""
         try:
             for file in needed.files:
-                name = file.name
+                name, *_ = file
                 needed.segments.append(self._read_segment(needed, file))
             if needed.snapshot_file is not None:
-                name = needed.snapshot_file.name
+                name, *_ = needed.snapshot_file
                 needed.snapshot = self._read_snapshot(needed, needed.snapshot_file)
         except Exception as error:  # mlx-lm may raise anything
             if not isinstance(error, FileNotFoundError):
                 _log.info("a cache on disk is damaged and deleted: %s", error)
-            self.index.discard([name])
+            self.index.discard({name})
             disk.write("deleted", lambda: disk.folder.delete([name]))
             return None
         self._touch(needed.owner, needed.key)
@@ -292,16 +270,17 @@ class PromptCache:
     def _read_file(self, needed: DiskPrefix, file: StoredFile) -> tuple[FileHeader, list[Any]]:
         """Return the content of a file that is what the index says of it."""
         assert self.disk is not None
-        folder, block = self.disk.folder, file.block
-        if not folder.is_intact(file.name):
+        folder = self.disk.folder
+        name, block, offset = file
+        if not folder.is_intact(name):
             raise DamagedFile("its content is not what was written")
-        parts, metadata = load(folder.path / file.name, self._fresh)
+        parts, metadata = load(folder.path / name, self._fresh)
         header = FileHeader.from_metadata(metadata)
-        key = block.key[: file.offset * TOKEN_BYTES] if file.offset else block.key
+        key = block.key[: offset * TOKEN_BYTES] if offset else block.key
         if (
             header.model != self._fingerprint
             or header.owner.name != needed.owner
-            or header.is_snapshot != (file.offset > 0)
+            or header.is_snapshot != (offset > 0)
             or header.start != block.start
             or block_hash(header.parent, header.tokens) != block_hash(_parent_of(block), key)
         ):
@@ -316,10 +295,14 @@ class PromptCache:
     # -- writing ---------------------------------------------------------------------------
 
     def _write_later(
-        self, ticket: Ticket, blocks: Sequence[tuple[bytes, Segment | None]], snapshot: Snapshot
+        self,
+        owner: CacheOwner,
+        epoch: int,
+        blocks: Sequence[tuple[bytes, Segment | None]],
+        snapshot: Snapshot,
     ) -> None:
-        disk, owner = self.disk, ticket.owner
-        if disk is None or not disk.is_valid(ticket):
+        disk = self.disk
+        if disk is None or disk.epoch != epoch:
             return
         hashed, size = root_hash(owner.name), snapshot.size_bytes
         for key, segment in blocks:
@@ -337,7 +320,7 @@ class PromptCache:
         def work() -> None:
             with self._waiting_lock:
                 self._waiting_bytes -= size
-            if disk.is_valid(ticket) and self._fingerprint is not None:
+            if disk.epoch == epoch and self._fingerprint is not None:
                 self._write(disk, self._fingerprint, owner, blocks, snapshot)
 
         disk.write("stored", work)
@@ -377,7 +360,7 @@ class PromptCache:
                 self._save(disk, header, snapshot.parts)
             parent, start = hashed, start + tokens
         folder.touch(self.index.files_of(owner.name, b"".join(key for key, _ in blocks)))
-        self.index.discard(folder.shrink_to(disk.max_bytes))
+        self.index.discard(set(folder.shrink_to(disk.max_bytes)))
 
     def _save(self, disk: DiskCache, header: FileHeader, parts: list[Any]) -> None:
         """Write a file and add it to the index; the files that it replaces are deleted."""
@@ -385,7 +368,7 @@ class PromptCache:
         with disk.folder.unfinished(size) as file:
             save(file, parts, header.to_metadata())
             name = file.commit(disk.folder.prefix(header.model, header.owner))
-        disk.folder.delete(self._add_file(header, name))
+        disk.folder.delete(self.index.add_file(header, name))
 
 
 def _parent_of(block: Block) -> str:

@@ -44,7 +44,7 @@ class Room:
     def keep(self, ids: list[int], owner: CacheOwner = ME, cache: list[Any] | None = None) -> None:
         """Store a cache and wait until that is done."""
         made = kv_cache(ids) if cache is None else cache
-        self.model.store(owner, self.model.ticket(owner), made, ids)
+        self.model.store(owner, self.model.disk_epoch(owner), made, ids)
         self.wait()
 
     def wait(self) -> None:

@@ -9,7 +9,6 @@ choose, and both answers are right: that is counted.
 import json
 import random
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,10 +208,8 @@ class RandomBatches:
         needed = batch.prompts.needed_from_disk(_OWNER, prompt)
         if needed is None:
             return None
-        read: Future[list[DiskPrefix | None]] = Future()
-        batch.prompts.read([needed], read.set_result)
-        [loaded] = read.result(_PATIENCE_S)
-        return loaded
+        assert batch.prompts.disk is not None
+        return batch.prompts.disk.read(lambda: batch.prompts.load(needed)).result(_PATIENCE_S)
 
     def _run(self, answers: int, disk: DiskCache | None) -> None:
         draws = self._draws

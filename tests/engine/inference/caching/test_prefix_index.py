@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
+from engine.inference.cache.disk import FileHeader
 from engine.inference.cache.index import PrefixIndex, key_of, root_hash
 from engine.inference.cache.prompt_cache import STRIDE, PromptCache
 from engine.inference.cache.segments import split_cache
 from engine.values.events import CacheMiss
+from engine.values.request import CacheOwner
 
 # Keys and values of one layer: a number of 4 bytes each, for each token.
 TOKEN_BYTES = 8
@@ -337,14 +339,15 @@ def test_files_add_to_memory_what_it_lacks() -> None:
     parent = root_hash(ME)
     for begin in range(0, 40, BLOCK):
         key = key_of(tokens[begin : begin + BLOCK])
-        index.add_file(ME, "a conversation", parent, key, f"{begin}", is_snapshot=False)
+        owner = CacheOwner(ME, "a conversation")
+        index.add_file(FileHeader("a model", owner, parent, begin, key, None), f"{begin}")
         parent = next(
             block.hash for block in index._blocks.values() if block.start == begin and block.key
         )
     assert index.why_missing(ME, [*tokens, 7], 8) is CacheMiss.ON_DISK
     needed = index.needed_from_disk(ME, [*tokens, 7])
     assert needed is not None
-    assert [file.name for file in needed.files] == [str(begin) for begin in range(8, 40, BLOCK)]
+    assert [name for name, *_ in needed.files] == [str(begin) for begin in range(8, 40, BLOCK)]
     for begin in range(8, 40, BLOCK):
         segment, needed.snapshot = split_cache(full(tokens[begin : begin + BLOCK]), BLOCK)
         needed.segments.append(segment)

@@ -137,9 +137,9 @@ def test_a_conversation_is_forgotten_and_others_are_not(room: Room) -> None:
 
 
 def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> None:
-    ticket = room.model.ticket(ME)
+    epoch = room.model.disk_epoch(ME)
     room.disk.forget(ME).result(60)
-    room.model.store(ME, ticket, kv_cache(list(range(200))), list(range(200)))
+    room.model.store(ME, epoch, kv_cache(list(range(200))), list(range(200)))
     room.wait()
     assert room.names == []
 
