@@ -170,7 +170,7 @@ def references_of_the_probe() -> str:
     for dialect in DRIVERS:
         for case in CASES:
             stated = case.reference_in(dialect)
-            if stated is not None and case.topic is not None:
+            if stated is not None:
                 found[dialect, case.topic] = f"[{stated.sentence}]({stated.address})"
     return table(
         ("dialect", "about", "what its vendor says"),

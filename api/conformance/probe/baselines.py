@@ -10,14 +10,7 @@ from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.judgement import stream_differs
-from api.conformance.probe.plan import (
-    MIN_CHARS,
-    Baseline,
-    Baselines,
-    bounds,
-    missing_kinds,
-    plan,
-)
+from api.conformance.probe.plan import KINDS, MIN_CHARS, Baseline, Baselines, bounds, plan
 from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 
 _TOKENS, _QUICK_TOKENS = 128, 40
@@ -59,7 +52,7 @@ async def measure_baselines(client: Client, options: ProbeOptions, short_s: floa
         cases = plan(measuring.usable)
         thought = sum(case.is_thought for case in cases)
         # A further prompt is sent if more kinds of stops than these have no text.
-        if len(missing_kinds(cases)) + thought > 5:
+        if len(KINDS) - len(cases) + thought > 5:
             await measuring.measure(replace(ask, prompt=prompt))
     return Baselines(
         usable=tuple(measuring.usable),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.references import Reference, Topic, reference
+from api.conformance.probe.references import Reference, reference
 
 _EXACT = "The answer ends right before the stop, whole and streamed"
 _ENDS = "ends the answer right before it, whole and streamed"
@@ -20,174 +20,174 @@ _OTHER_STOP = ("another_stop_won", "wrong_sequence", "stop_ignored", "text_after
 # In the order of a report. A row has the id, the topic, the title and flags; below it is the rule.
 # The quick checks need some 900 tokens of short answers together.
 _TABLE = """
-server.answers | HTTP | Answers to all requests | quick
+server.answers | answers to requests | Answers to all requests | quick
     Every request is answered, and so is the next one.
 baseline | - | The same question twice, and streamed | quick
     At temperature 0 a streamed answer has the text of the whole one.
-stop.one_character | STOPS | Stop: one character | quick
+stop.one_character | stops | Stop: one character | quick
     {exact}, and the reason says that a stop ended it.
-stop.inside_token | STOPS | Stop: inside a piece of the stream
+stop.inside_token | stops | Stop: inside a piece of the stream
     {exact}, also where the stop is inside one token.
-stop.begins_inside | STOPS | Stop: from inside a token into the next
+stop.begins_inside | stops | Stop: from inside a token into the next
     {exact}, also where the stop begins inside a token and ends in a later one.
-stop.across_tokens | STOPS | Stop: across tokens | quick
+stop.across_tokens | stops | Stop: across tokens | quick
     {exact}, also where several tokens spell the stop.
-stop.across_newline | STOPS | Stop: across a line break
+stop.across_newline | stops | Stop: across a line break
     {exact}, also where the stop contains a line break.
-stop.leading_space | STOPS | Stop: with a leading space
+stop.leading_space | stops | Stop: with a leading space
     {exact}; the white space of a stop belongs to it.
-stop.trailing_space | STOPS | Stop: with white space at its end
+stop.trailing_space | stops | Stop: with white space at its end
     {exact}; the white space of a stop belongs to it.
-stop.overlapping | STOPS | Stop: two that overlap | opinion other_stop
+stop.overlapping | stops | Stop: two that overlap | opinion other_stop
     Of stops that overlap, the one whose last character comes first ends the answer.
-stop.shadowed | STOPS | Stop: one that begins another | opinion other_stop
+stop.shadowed | stops | Stop: one that begins another | opinion other_stop
     A stop that begins a longer one ends the answer before the longer one is complete.
-stop.nested | STOPS | Stop: one inside a longer one
+stop.nested | stops | Stop: one inside a longer one
     A stop inside a longer one that is never complete ends the answer right before it.
-stop.after_space | STOPS | Stop: after white space
+stop.after_space | stops | Stop: after white space
     White space before a stop is part of the answer.
-stop.among_others | STOPS | Stop: one in a list of four | quick
+stop.among_others | stops | Stop: one in a list of four | quick
     {exact}, whichever stop of a list it is.
-stop.alike | STOPS | Stop: one of several that begin alike
+stop.alike | stops | Stop: one of several that begin alike
     {exact}, also where other stops begin as it does.
 stop.recurring_prefix | - | Stop: never complete, though its beginning recurs
     A stop that is never complete changes nothing, however often its beginning occurs.
 stop.held_at_the_end | - | Stop: begun by the last characters, never complete | quick
     Text that could have become a stop is part of the answer when the answer ends.
-stop.last_characters | STOPS | Stop: the last characters
+stop.last_characters | stops | Stop: the last characters
     {exact}, also where the stop is the very end of the answer.
-stop.alike_at_the_end | STOPS | Stop: the last characters, which begin another
+stop.alike_at_the_end | stops | Stop: the last characters, which begin another
     {exact}, also where the answer ends before the other stop can be complete.
-stop.very_first | STOPS | Stop: the very beginning | quick
+stop.very_first | stops | Stop: the very beginning | quick
     A stop that is the first character leaves an empty answer.
-stop.unicode | STOPS | Stop: beyond ASCII
+stop.unicode | stops | Stop: beyond ASCII
     {exact}, also where the stop is not ASCII.
-stop.ideograph | STOPS | Stop: an ideograph
+stop.ideograph | stops | Stop: an ideograph
     {exact}, also where the stop has three bytes.
-stop.emoji | STOPS | Stop: an emoji
+stop.emoji | stops | Stop: an emoji
     {exact}, also where the stop has four bytes.
 stop.joined | - | Stop: inside a joined character | extension
     A stop matches code points, also where several are shown as one character.
-stop.after_emoji | STOPS | Stop: after an emoji
+stop.after_emoji | stops | Stop: after an emoji
     {exact}, also after an emoji, which loses no text.
-reason.natural | REASON | The reason without stops | quick
+reason.natural | the reason | The reason without stops | quick
     An answer to a request without stops is not said to be ended by one.
-stops.sticky | NO_STOPS | Stops of the request before
+stops.sticky | requests without stops | Stops of the request before
     A request without stops has none, whatever the request before it had.
-stops.concurrent | STOPS | Stops of requests at the same time
+stops.concurrent | stops | Stops of requests at the same time
     Requests at the same time each have their own stops.
-stops.system | STOPS | A stop beside a system message | quick
+stops.system | stops | A stop beside a system message | quick
     With a system message a stop {ends}.
-stops.turn | STOPS | A stop in a second turn
+stops.turn | stops | A stop in a second turn
     In a second turn a stop {ends}.
-stops.tools | STOPS | A stop beside tools
+stops.tools | stops | A stop beside tools
     With tools that are not called a stop {ends}.
-stops.result | STOPS | A stop after a tool's result
+stops.result | stops | A stop after a tool's result
     Who calls a tool takes its result, and after it a stop {ends}.
-stops.temperature | STOPS | A stop at a temperature
+stops.temperature | stops | A stop at a temperature
     At a temperature above 0 no answer contains the stop.
-stops.short | STOPS | A stop in a short answer | quick
+stops.short | stops | A stop in a short answer | quick
     In an answer of a few characters a stop {ends}.
-stops.late | STOPS | A stop late in an answer
+stops.late | stops | A stop late in an answer
     After more than 300 tokens a stop {ends}.
-limit | LIMIT | A limit of tokens | quick
+limit | the limit | A limit of tokens | quick
     The limit ends the answer and is named as the reason.
-limit.completion_tokens | NEW_LIMIT | The limit by its newer name
+limit.completion_tokens | the limit's newer name | The limit by its newer name
     max_completion_tokens ends the answer, as max_tokens does.
 limit.held | - | Text held at the limit
     Text that could have become a stop is part of the answer when the limit ends it.
-limit.stop_on_last_token | REASON | A stop on the last allowed token | opinion by:stop_lost_to_limit
+limit.stop_on_last_token | the reason | A stop on the last token | opinion by:stop_lost_to_limit
     A stop that the last allowed token completes is named as the reason.
-limit.stop_before | STOPS | A stop right before the limit
+limit.stop_before | stops | A stop right before the limit
     A stop that is complete a token before the last allowed one ends the answer.
-limit.own_end | REASON | An answer's own end right before the limit
+limit.own_end | the reason | An answer's own end right before the limit
     An answer that ends by itself within the limit has no text behind its end.
-thinking.off | THINKING | Thinking switched off | extension
+thinking.off | thinking | Thinking switched off | extension
     With thinking switched off no tag of it is in the text, nor any thinking if it can be.
 thinking.streamed | - | Thinking in streams
     A stream has the thinking that the whole answer has.
-thinking.answer | STOPS | A stop in the answer after thinking
+thinking.answer | stops | A stop in the answer after thinking
     A stop that occurs in the answer alone {ends}, also after thinking.
 thinking.stop | - | A stop that occurs in thinking only | extension
     A stop that occurs in the thinking alone does not take the answer away.
 thinking.both | - | A stop that occurs in thinking and answer | extension
     A stop that occurs in both leaves the thinking whole and ends the answer.
-stops.none | NO_STOPS | No stops: an empty list, null
+stops.none | requests without stops | No stops: an empty list, null
     An empty list, or null, means that there are no stops.
-stops.string | ONE_STOP | A bare string for one stop | by:refused
+stops.string | one stop without a list | A bare string for one stop | by:refused
     One stop may stand without a list; it is the whole string, not each of its characters.
 stops.twice | - | A stop that is listed twice
     A list with the same stop twice is refused, or is the list with that stop.
 stops.blank | - | A stop of white space
     A stop of white space is refused, or is a stop like any other.
-stops.token_ids | TOKEN_IDS | Stop token ids
+stops.token_ids | stop token ids | Stop token ids
     A token whose id is listed ends the answer.
 stops.many | - | More stops than four
     Every stop of a list counts, or the list is refused.
-stops.long | STOPS | A long stop
+stops.long | stops | A long stop
     A long stop ends the answer where it is complete, and only there.
-stops.literal | STOPS | Stops that resemble the text
+stops.literal | stops | Stops that resemble the text
     A stop is text: its case counts; it is no pattern, no escape, and no list with commas;
     what is in the prompt is no match.
 stops.code_points | - | Stops of other code points | extension
     A stop matches the same code points by: no normalisation, no other line breaks.
-choices.count | CHOICES | Several choices
+choices.count | several choices | Several choices
     As many choices come as are asked for, each with its own index, text and reason.
-choices.stop | CHOICES | A stop in several choices
+choices.stop | several choices | A stop in several choices
     Each of several choices ends at the stop.
-logprobs.stop | LOGPROBS | Logprobs beside a stop
+logprobs.stop | logprobs | Logprobs beside a stop
     Logprobs are listed for the tokens of the text, not for those behind the stop, and the
     reason is given with them, too.
-tools.call | TOOLS | A call of a tool
+tools.call | tool calls | A call of a tool
     A call is the same whole and streamed, and the reason says that it is one.
-tools.limit | REASON | A call that the limit cuts
+tools.limit | the reason | A call that the limit cuts
     A call that the limit cuts ends with the limit as its reason, whole and streamed.
 tools.stop | - | A stop inside the arguments of a call | extension
     A stop inside a call leaves no half call, and streams show the text that whole answers
     show.
-tools.choice | TOOLS | Whether a tool is called
+tools.choice | tool calls | Whether a tool is called
     A call is made where tool_choice requires it, and none where it rules calls out.
-limit.thinking | LIMIT | A limit after thinking
+limit.thinking | the limit | A limit after thinking
     The limit ends an answer after thinking, whose tokens count.
 structured.stop | - | A stop in structured output | extension
     A stop ends an answer of a given structure like any other.
-structured.beside | STRUCTURED | JSON asked for in other requests
+structured.beside | structured output | JSON asked for in other requests
     An answer for which JSON is asked is JSON, with thinking or without, whole and streamed.
-logprobs.beside | LOGPROBS | Logprobs in other requests
+logprobs.beside | logprobs | Logprobs in other requests
     Logprobs are listed for the tokens of the text, with alternatives or without them.
-tools.beside | TOOLS | A call of a tool in other requests
+tools.beside | tool calls | A call of a tool in other requests
     A call is the same whole and streamed, with thinking or without it.
-request.default | DEFAULT | A request that does not say stream
+request.default | requests that do not say stream | A request that does not say stream
     Where a request does not say whether it wants a stream, the API's default decides.
-request.parts | PARTS | A prompt in parts
+request.parts | prompts in parts | A prompt in parts
     A prompt that is a list of parts gets the answer of the same prompt as a string.
-request.nulls | NULLS | Null for optional fields
+request.nulls | fields that are null | Null for optional fields
     Optional fields that are null are as if they were not there.
-request.echo | ECHO | The prompt before the answer
+request.echo | the prompt before the answer | The prompt before the answer
     With echo the text is that of the prompt and the answer, in which stops alone count.
-request.prompts | PROMPTS | Several prompts
+request.prompts | several prompts | Several prompts
     Each of several prompts gets its own answer, in the order of the prompts.
-request.seed | SEED | The same seed
+request.seed | seeds | The same seed
     The same request with the same seed gets the same answer.
-usage.counts | USAGE | Counts of tokens | quick
+usage.counts | usage | Counts of tokens | quick
     No count is negative, prompts and answers with text have tokens, and totals are sums.
 usage.streamed | - | Counts of streamed answers
     The same answer has the same count of tokens, whole or streamed.
-usage.chunk | USAGE_CHUNK | The chunk with the counts | quick
+usage.chunk | the counts of streams | The chunk with the counts | quick
     Streams have counts where they are asked for: once, in a chunk without choices.
-usage.stop | USAGE | Counts of tokens with a stop
+usage.stop | usage | Counts of tokens with a stop
     All tokens generated are counted, those of the stop included.
-answers.agree | USAGE | All answers beside each other | quick
+answers.agree | usage | All answers beside each other | quick
     What belongs to the same text is the same in every answer: its reason and its counts.
-stream.pace | PACE | The pace of a stream
+stream.pace | the pace of streams | The pace of a stream
     The first piece of a stream comes long before the last.
-form.streamed | STREAM | Events of streamed answers | quick
+form.streamed | streams | Events of streamed answers | quick
     Every stream has the events of its dialect, in their order, and ends.
-form.whole | FORM | Fields of whole answers | quick
+form.whole | the fields of an answer | Fields of whole answers | quick
     Every whole answer has the fields of its dialect.
 form.same | - | What streamed and whole answers say of themselves | quick
     At temperature 0 a stream has the reason, calls and counts of the whole answer.
-stream.framing | STREAM | Streams as such | quick
+stream.framing | streams | Streams as such | quick
     A stream is sent where one is asked for, with its content type, and it ends.
 stops.empty | - | An empty stop | quick harm
     An empty stop is refused or ignored, whole and streamed; it never matches.
@@ -195,17 +195,17 @@ hang_up.streamed | - | Clients that leave a stream | extension harm
     After clients have left a stream the next one is answered as soon as ever.
 hang_up.whole | - | Clients that do not wait for an answer | opinion harm by:not_freed
     After clients have left before their answer the next one is answered as soon as ever.
-errors.json | ERRORS | A body that is not JSON | quick harm
+errors.json | errors | A body that is not JSON | quick harm
     A broken body {refused}
-errors.prompt | TYPES | A number for the prompt | harm
+errors.prompt | wrong types | A number for the prompt | harm
     A wrong type {refused}
-errors.limit | TYPES | A word for the limit of a stream | harm
+errors.limit | wrong types | A word for the limit of a stream | harm
     A wrong type {refused}
-errors.stop_object | TYPES | An object for the stops | harm
+errors.stop_object | wrong types | An object for the stops | harm
     A wrong type {refused}
-errors.stop_number | TYPES | A number for the stops | quick harm
+errors.stop_number | wrong types | A number for the stops | quick harm
     A wrong type {refused}
-errors.stop_item | TYPES | A number among the stops of a stream | harm
+errors.stop_item | wrong types | A number among the stops of a stream | harm
     A wrong type {refused}
 """
 
@@ -230,7 +230,7 @@ class Case:
         code: A stable id for programs.
         title: A title for reports.
         rule: The rule, in our words.
-        topic: The topic of the vendor's sentence; None if no vendor states the rule.
+        topic: The topic of the vendor's sentence; "-" if no vendor states the rule.
         level: How binding it is where the vendor states it.
         is_quick: Whether ``--quick`` runs it.
         may_harm: Whether its requests may harm a server; these run last, after all dialects.
@@ -241,7 +241,7 @@ class Case:
     code: str
     title: str
     rule: str
-    topic: Topic | None
+    topic: str
     level: Level = Level.SPECIFICATION
     is_quick: bool = False
     may_harm: bool = False
@@ -249,7 +249,7 @@ class Case:
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
         """Return the reference of the dialect's vendor, or None."""
-        return None if self.topic is None else reference(dialect, self.topic)
+        return reference(dialect, self.topic)
 
     def level_in(self, dialect: WireDialect, codes: Iterable[str] = ()) -> Level:
         """Return the level in a dialect of a failure with the codes of some faults.
@@ -274,7 +274,7 @@ def _case(row: str) -> Case:
         code,
         title,
         " ".join(rule).format(exact=_EXACT, ends=_ENDS, refused=_REFUSED),
-        None if topic == "-" else Topic[topic],
+        topic,
         next((level for level in Level if level in flags), Level.SPECIFICATION),
         "quick" in flags,
         "harm" in flags,

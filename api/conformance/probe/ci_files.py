@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES, Case, Level
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.references import Topic, reference
+from api.conformance.probe.references import reference
 from api.conformance.probe.suite import OUTCOME_NAMES, ProbeSuite, faults_as_text, summary
 from api.conformance.probe.values import CheckOutcome, CheckResult, Report, Verdict, tool_name
 from api.terminal_text import harmless
@@ -132,7 +132,7 @@ def _rule(case: Case, dialects: Sequence[WireDialect]) -> dict[str, Any]:
     levels = [case.level_in(dialect) for dialect in dialects] or [case.level]
     # The page of the rule; else one about streams.
     pages = [case.reference_in(dialect) for dialect in (*dialects, *DRIVERS)]
-    pages += [reference(dialect, Topic.STREAM) for dialect in (*dialects, *DRIVERS)]
+    pages += [reference(dialect, "streams") for dialect in (*dialects, *DRIVERS)]
     return {
         "id": case.code,
         "name": case.title,

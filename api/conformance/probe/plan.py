@@ -191,27 +191,23 @@ def is_plain(char: str) -> bool:
 
 
 def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
-    """Return the cases for which an answer has suitable stops, each with the first such answer.
+    """Return the case of each kind for which an answer has suitable stops."""
+    return [case for code in KINDS if (case := stop_case(code, baselines)) is not None]
+
+
+def stop_case(code: str, baselines: Sequence[Baseline]) -> StopCase | None:
+    """Return the case of a kind for the first answer that has suitable stops.
 
     Stops that occur in the answer alone come first: some servers stop in the thinking, too.
     """
-    cases: list[StopCase] = []
-    for code, (choose, why) in _KINDS.items():
-        found = [
-            _case(code, baseline, stops, why)
-            for baseline in baselines
-            for stops in islice(choose(baseline), 64)
-            if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
-        ]
-        case = min(found, key=lambda each: each.is_thought, default=None)
-        cases += [] if case is None else [case]
-    return cases
-
-
-def missing_kinds(cases: Sequence[StopCase]) -> list[str]:
-    """Return the codes of the kinds for which no answer has suitable stops."""
-    known = {case.code for case in cases}
-    return [code for code in _KINDS if code not in known]
+    choose, why = KINDS[code]
+    found = (
+        _case(code, baseline, stops, why)
+        for baseline in baselines
+        for stops in islice(choose(baseline), 64)
+        if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
+    )
+    return min(found, key=lambda each: each.is_thought, default=None)
 
 
 def consecutive_cases(given: Baseline) -> Iterator[tuple[StopCase, StopCase]]:
@@ -446,7 +442,7 @@ def _after_emoji(given: Baseline) -> _Candidates:
             yield (given.stable[start : start + 2],)
 
 
-_KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
+KINDS: dict[str, tuple[Callable[[Baseline], _Candidates], str]] = {
     "one_character": (_one_character, ""),
     "inside_token": (_inside_token, ""),
     "begins_inside": (_begins_inside, ""),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -11,30 +11,19 @@ from typing import Any
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.baselines import measure_baselines
-from api.conformance.probe.catalogue import CASES, case_of
-from api.conformance.probe.checks.agreement_checks import AGREEMENT_CHECKS
-from api.conformance.probe.checks.check import Check, CheckContext, Evaluation
-from api.conformance.probe.checks.feature_checks import (
-    CHOICE_CHECKS,
-    LOGPROB_CHECKS,
-    PARAMETER_CHECKS,
-    STRUCTURE_CHECKS,
+from api.conformance.probe.catalogue import CASES, Case, case_of
+from api.conformance.probe.checks import (  # noqa: F401
+    agreement_checks,
+    feature_checks,
+    form_checks,
+    limit_checks,
+    request_checks,
+    stop_checks,
+    stream_checks,
+    thinking_checks,
+    tool_checks,
 )
-from api.conformance.probe.checks.form_checks import FORM_CHECKS
-from api.conformance.probe.checks.limit_checks import HANG_UP_CHECKS, LIMIT_CHECKS, USAGE_CHECKS
-from api.conformance.probe.checks.request_checks import (
-    ISOLATION_CHECKS,
-    LATE_CHECKS,
-    REQUEST_CHECKS,
-)
-from api.conformance.probe.checks.stop_checks import EMPTY_CHECKS, LIST_CHECKS, stop_checks
-from api.conformance.probe.checks.stream_checks import ERROR_CHECKS, FRAMING_CHECKS, PACE_CHECKS
-from api.conformance.probe.checks.thinking_checks import (
-    REASON_CHECKS,
-    THINKING_CHECKS,
-    THINKING_LIMIT_CHECKS,
-)
-from api.conformance.probe.checks.tool_checks import RESULT_CHECKS, TOOL_CHECKS
+from api.conformance.probe.checks.check import CHECKS, CheckContext, Evaluation, evaluate
 from api.conformance.probe.client import (
     TIME_IS_UP,
     Budget,
@@ -45,7 +34,7 @@ from api.conformance.probe.client import (
 )
 from api.conformance.probe.detection import DetectedServer, detect_server
 from api.conformance.probe.judgement import cause_of
-from api.conformance.probe.plan import Baseline, Baselines, plan
+from api.conformance.probe.plan import Baselines
 from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
@@ -101,35 +90,6 @@ def is_selected(code: str, options: ProbeOptions) -> bool:
     is_named = not options.only or any(fnmatchcase(code, pattern) for pattern in options.only)
     is_named &= not options.is_quick or bool(options.only) or case_of(code).is_quick
     return is_named and not any(fnmatchcase(code, pattern) for pattern in options.skip)
-
-
-def all_checks(usable: Sequence[Baseline]) -> list[Check]:
-    """Return the checks in the order in which they run, for the answers that a server gave."""
-    return [
-        *stop_checks(plan(usable)),
-        *REASON_CHECKS,
-        *ISOLATION_CHECKS,
-        *REQUEST_CHECKS,
-        *LIMIT_CHECKS,
-        *THINKING_CHECKS,
-        *LIST_CHECKS,
-        *CHOICE_CHECKS,
-        *LOGPROB_CHECKS,
-        *RESULT_CHECKS,
-        *TOOL_CHECKS,
-        *STRUCTURE_CHECKS,
-        *THINKING_LIMIT_CHECKS,
-        *PARAMETER_CHECKS,
-        *LATE_CHECKS,
-        *USAGE_CHECKS,
-        *PACE_CHECKS,
-        *AGREEMENT_CHECKS,
-        *FORM_CHECKS,
-        *FRAMING_CHECKS,
-        *EMPTY_CHECKS,
-        *HANG_UP_CHECKS,
-        *ERROR_CHECKS,
-    ]
 
 
 class _ServerDied(Exception):
@@ -270,31 +230,29 @@ class ProbeRun:
         """
         if measured.faults:
             self._record("baseline", _baseline_evaluation(measured), len(ctx.client.exchanges))
-        for check in FORM_CHECKS:
-            if check.code != "form.same":
-                self._record(check.code, await check.evaluate(ctx), len(ctx.client.exchanges))
+        for code in ("form.streamed", "form.whole"):
+            self._record(code, await evaluate(code, ctx), len(ctx.client.exchanges))
         if any(result.faults for result in self._results.values()):
             raise LimitReached(_too_little_text(measured))
 
     async def _check_all(self, ctx: CheckContext, *, may_harm: bool) -> None:
-        checks = [check for check in all_checks(ctx.baselines) if check.code in self._codes]
-        harmful = sum(case_of(check.code).may_harm for check in checks)
-        began_s, begin = time.monotonic(), len(checks) - harmful if may_harm else 0
-        done = begin
-        for check in checks:
-            case = case_of(check.code)
+        # In the order of the catalogue; the cases of health and baseline have no check.
+        cases = [case_of(code) for code in self._codes if code in CHECKS]
+        begin = sum(not case.may_harm for case in cases) if may_harm else 0
+        began_s, done = time.monotonic(), begin
+        for case in cases:
             if case.may_harm is not may_harm:
                 continue
             remaining_s: float | None = None
             if done > begin:
                 pace_s = (time.monotonic() - began_s) / (done - begin)
-                remaining_s = pace_s * (len(checks) - done)
-            self._publish(done, len(checks), case.title, remaining_s=remaining_s)
-            result = await self._check_one(check, ctx)
-            if check.code == _SIMPLEST and result is not None:
+                remaining_s = pace_s * (len(cases) - done)
+            self._publish(done, len(cases), case.title, remaining_s=remaining_s)
+            result = await self._check_one(case, ctx)
+            if case.code == _SIMPLEST and result is not None:
                 self._learn_from_simplest(result, ctx)
             done += 1
-            self._publish(done, len(checks), case.title, result)
+            self._publish(done, len(cases), case.title, result)
 
     def _learn_from_simplest(self, result: CheckResult, ctx: CheckContext) -> None:
         """Note whether stops work at all, and whether the server has them in this dialect."""
@@ -313,14 +271,14 @@ class ProbeRun:
         elif codes & _BREAKING:
             ctx.broken_by = result.code
 
-    async def _check_one(self, check: Check, ctx: CheckContext) -> CheckResult | None:
+    async def _check_one(self, case: Case, ctx: CheckContext) -> CheckResult | None:
         """Run a check and record its result."""
-        client, case = ctx.client, case_of(check.code)
+        client = ctx.client
         before, broken = len(client.exchanges), len(client.broken)
-        if self._lacks_stops and check.code.startswith(_NEED_STOPS):
+        if self._lacks_stops and case.code.startswith(_NEED_STOPS):
             evaluation = Evaluation(_NO_STOPS_SENTENCE, outcome=CheckOutcome.SKIPPED)
-            return self._record(check.code, evaluation, before)
-        evaluation = await check.evaluate(ctx)
+            return self._record(case.code, evaluation, before)
+        evaluation = await evaluate(case.code, ctx)
         codes = {fault.code for fault in evaluation.faults}
         if case.level_in(ctx.dialect, codes) in self._options.levels:
             ctx.found |= codes
@@ -338,9 +296,9 @@ class ProbeRun:
                 sentence = f"The server stopped answering: {self._deaths[-1].sentence}"
                 evaluation = Evaluation(sentence, (), CheckOutcome.UNDECIDED, _HEALTH)
             if not is_alive:
-                self._record(check.code, evaluation, before)
+                self._record(case.code, evaluation, before)
                 raise _ServerDied(f"the server no longer answers after {case.title!r}")
-        return self._record(check.code, evaluation, before)
+        return self._record(case.code, evaluation, before)
 
     async def _is_alive(self, ctx: CheckContext, blamed: Exchange) -> bool:
         """Whether the server answers a plain question, if need be after some time."""

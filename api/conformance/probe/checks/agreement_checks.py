@@ -13,10 +13,10 @@ from typing import Any
 from api.conformance.captures.frames import count
 from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.checks.check import (
-    Check,
     CheckContext,
     Evaluation,
     as_intermittent,
+    check,
     question_of,
     undecided,
 )
@@ -391,6 +391,7 @@ _RULES: tuple[tuple[Callable[[CheckContext, Sequence[_Answer]], _Wrong], str], .
 )
 
 
+@check("answers.agree")
 async def _agree(ctx: CheckContext) -> Evaluation:
     """The same text has the same reason and counts in all answers, whatever the request has."""
     answers = list(_answers(ctx))
@@ -442,6 +443,3 @@ def _is_torn(run: Exchange, right: Exchange) -> bool:
         return True
     is_part = is_among(one.text, other.text) or is_among(other.text, one.text)
     return is_part and None is not one.output_tokens == other.output_tokens
-
-
-AGREEMENT_CHECKS = (Check("answers.agree", _agree),)

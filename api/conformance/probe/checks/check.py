@@ -31,6 +31,9 @@ _STREAM_FIELDS = ("stream", "stream_options")
 _ONLY = {"streamed": "Only when streamed: ", "whole": "Only in whole answers: "}
 
 Judge = Callable[[Exchange], Iterable[Fault]]
+Run = Callable[["CheckContext"], Awaitable["Evaluation"]]
+# The checks by the ids of their cases; each module of this folder adds its own.
+CHECKS: dict[str, Run] = {}
 
 
 @dataclass(slots=True)
@@ -136,19 +139,22 @@ class Inconclusive(Exception):
         self.evaluation = evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check: a case of the catalogue and its function."""
+def check(code: str) -> Callable[[Run], Run]:
+    """Register the function of a case of the catalogue."""
 
-    code: str
-    run: Callable[[CheckContext], Awaitable[Evaluation]]
+    def register(run: Run) -> Run:
+        CHECKS[code] = run
+        return run
 
-    async def evaluate(self, ctx: CheckContext) -> Evaluation:
-        """Run the check."""
-        try:
-            return await self.run(ctx)
-        except Inconclusive as ended:
-            return ended.evaluation
+    return register
+
+
+async def evaluate(code: str, ctx: CheckContext) -> Evaluation:
+    """Run a check."""
+    try:
+        return await CHECKS[code](ctx)
+    except Inconclusive as ended:
+        return ended.evaluation
 
 
 def skipped(sentence: str) -> Inconclusive:

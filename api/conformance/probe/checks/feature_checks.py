@@ -10,11 +10,11 @@ from api.conformance.captures.frames import items, mapping, objects, parse_json,
 from api.conformance.captures.values import Capture, CapturedChoice, CapturedEnding
 from api.conformance.probe.checks.check import (
     VARIES,
-    Check,
     CheckContext,
     Evaluation,
     Judge,
     Recorder,
+    check,
     require_repeatable,
     require_stops,
     skipped,
@@ -84,6 +84,7 @@ def _choices_of(run: Exchange) -> list[Capture | CapturedChoice]:
     return [run.capture, *run.capture.choices]
 
 
+@check("choices.count")
 async def _count(ctx: CheckContext) -> Evaluation:
     """Each requested choice comes, with its own index, text and reason."""
     whole, recorder = await _first_choices(ctx), Recorder(ctx)
@@ -127,6 +128,7 @@ def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
         yield Fault("usage_choices", sentence, expected, f"{tokens} tokens")
 
 
+@check("choices.stop")
 async def _choices_stop(ctx: CheckContext) -> Evaluation:
     """Each of several choices ends at the stop, and at the limit."""
     whole = await _first_choices(ctx)
@@ -149,6 +151,7 @@ def _views(run: Exchange) -> Sequence[Exchange]:
 # Logprobs.
 
 
+@check("logprobs.stop")
 async def _logprobs(ctx: CheckContext) -> Evaluation:
     """Logprobs are listed only for tokens of the text, and for all of them."""
     require_stops(ctx)
@@ -271,6 +274,7 @@ def _logged_tokens(run: Exchange) -> list[str]:
 # Structured output.
 
 
+@check("structured.stop")
 async def _structure(ctx: CheckContext) -> Evaluation:
     """A stop ends an answer of a given structure like any other."""
     tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
@@ -329,6 +333,7 @@ async def _check_variants(
     return recorder.evaluation("; ".join(names))
 
 
+@check("structured.beside")
 async def _structure_beside(ctx: CheckContext) -> Evaluation:
     """An answer for which JSON is requested is JSON, whatever else the request has."""
     tokens = max(CALL_TOKENS, ctx.main.ask.max_tokens)
@@ -354,6 +359,7 @@ def _judge_format(run: Exchange) -> Iterator[Fault]:
         yield Fault("format_ignored", sentence, "a JSON object", run.capture.text or "no text")
 
 
+@check("logprobs.beside")
 async def _logprobs_beside(ctx: CheckContext) -> Evaluation:
     """Logprobs are listed for the tokens of the text, whatever else the request has."""
     dialect, main = ctx.dialect, ctx.main
@@ -383,6 +389,7 @@ def _judge_listed(is_spelled: bool, run: Exchange) -> Iterator[Fault]:
         yield Fault("logprobs_missing", sentence, text, logged or "none")
 
 
+@check("tools.beside")
 async def _tools_beside(ctx: CheckContext) -> Evaluation:
     """A call is the same whole and streamed, whatever else the request has."""
     _, is_forced = await first_call(ctx)
@@ -407,6 +414,7 @@ async def _tools_beside(ctx: CheckContext) -> Evaluation:
 # Requests with defaults, or in another spelling.
 
 
+@check("request.default")
 async def _default(ctx: CheckContext) -> Evaluation:
     """A request that does not mention a stream gets the API's default."""
     driver, recorder = ctx.driver, Recorder(ctx)
@@ -424,6 +432,7 @@ def _judge_default(is_due: bool, run: Exchange) -> Iterator[Fault]:
         yield Fault("stream_default", sentence, due, run.text[:200])
 
 
+@check("request.parts")
 async def _parts(ctx: CheckContext) -> Evaluation:
     """A prompt in parts is the same prompt."""
     body = with_parts(ctx.dialect, ctx.body(ctx.main.ask), ctx.main.ask.prompt)
@@ -432,6 +441,7 @@ async def _parts(ctx: CheckContext) -> Evaluation:
     return await _check_same(ctx, body, "With the prompt in parts")
 
 
+@check("request.nulls")
 async def _nulls(ctx: CheckContext) -> Evaluation:
     """Optional fields that are null are as if they were absent."""
     body = with_nulls(ctx.dialect, ctx.body(ctx.main.ask))
@@ -461,6 +471,7 @@ def _judge_same(
         yield Fault("text_differs", sentence, main.text, run.capture.text, main.text)
 
 
+@check("request.echo")
 async def _echo(ctx: CheckContext) -> Evaluation:
     """With echo the text is the prompt and the answer, whole and streamed; no stop is in it."""
     given = ctx.main
@@ -495,6 +506,7 @@ def _judge_echo(prompt: str, text: str, run: Exchange) -> Iterator[Fault]:
         yield Fault("echo_differs", sentence, prompt + text, got)
 
 
+@check("request.prompts")
 async def _prompts(ctx: CheckContext) -> Evaluation:
     """Each of several prompts gets its own answer, in the order of the prompts."""
     main = ctx.main
@@ -536,6 +548,7 @@ def _judge_prompts(texts: Sequence[str], run: Exchange) -> Iterator[Fault]:
         yield Fault("prompts_mixed_up", sentence, repr(list(texts)), repr(got))
 
 
+@check("request.seed")
 async def _seed(ctx: CheckContext) -> Evaluation:
     """The same seed makes the same answer, where the vendor promises it."""
     if ctx.dialect is not OLLAMA or "temperature" in ctx.driver.omitted:
@@ -550,19 +563,3 @@ async def _seed(ctx: CheckContext) -> Evaluation:
         sentence = "The same request with the same seed gets another answer each time."
         recorder.note(run, [Fault("seed_ignored", sentence, texts[0], texts[2])])
     return recorder.evaluation("three answers")
-
-
-CHOICE_CHECKS = (Check("choices.count", _count), Check("choices.stop", _choices_stop))
-LOGPROB_CHECKS = (Check("logprobs.stop", _logprobs),)
-STRUCTURE_CHECKS = (Check("structured.stop", _structure),)
-PARAMETER_CHECKS = (
-    Check("request.default", _default),
-    Check("request.parts", _parts),
-    Check("request.nulls", _nulls),
-    Check("request.echo", _echo),
-    Check("request.prompts", _prompts),
-    Check("request.seed", _seed),
-    Check("structured.beside", _structure_beside),
-    Check("logprobs.beside", _logprobs_beside),
-    Check("tools.beside", _tools_beside),
-)

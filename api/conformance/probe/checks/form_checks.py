@@ -1,16 +1,15 @@
 """Checks of the form of all answers, and of what a stream and a whole answer have in common."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from api.conformance.captures.diagnosis import diagnose_choice, diagnose_usage
 from api.conformance.captures.frames import objects, parse_object
 from api.conformance.captures.values import Capture, CapturedChoice, Finding, Severity
 from api.conformance.probe.checks.check import (
-    Check,
     CheckContext,
     Evaluation,
+    check,
     request_key,
     require_repeatable,
     skipped,
@@ -31,6 +30,16 @@ _JUDGED_ELSEWHERE = frozenset(
 _FIELD_CODES, _MAX_FIELDS = ("field_form", "field_missing"), 5
 # The other dialects have fields without an order.
 _ORDERED_PARTS = {MESSAGES: "content", RESPONSES: "output"}
+
+
+@check("form.streamed")
+async def _form_of_streams(ctx: CheckContext) -> Evaluation:
+    return await _form(ctx, is_streamed=True)
+
+
+@check("form.whole")
+async def _form_of_whole_answers(ctx: CheckContext) -> Evaluation:
+    return await _form(ctx, is_streamed=False)
 
 
 async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
@@ -100,6 +109,7 @@ def _parts(run: Exchange) -> Iterator[tuple[bool, bool]]:
         yield kind in ("thinking", "reasoning"), kind in ("text", "message")
 
 
+@check("form.same")
 async def _same(ctx: CheckContext) -> Evaluation:
     """A stream has the reason, calls and thinking of the whole answer."""
     require_repeatable(ctx)
@@ -179,10 +189,3 @@ def _compare_choices(
     if calls != others and calls and others:
         sentence = "The calls of the stream are not those of the whole answer."
         yield Fault("call_differs", sentence, repr(calls), repr(others))
-
-
-FORM_CHECKS = (
-    Check("form.streamed", partial(_form, is_streamed=True)),
-    Check("form.whole", partial(_form, is_streamed=False)),
-    Check("form.same", _same),
-)

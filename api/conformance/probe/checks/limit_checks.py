@@ -13,10 +13,10 @@ from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
     NO_ANSWER,
     VARIES,
-    Check,
     CheckContext,
     Evaluation,
     Recorder,
+    check,
     fault_list,
     request_key,
     require_repeatable,
@@ -51,11 +51,15 @@ _LONG_TOKENS = 1500
 # Limits.
 
 
-async def _limit(ctx: CheckContext, driver: Driver | None = None) -> Evaluation:
+@check("limit")
+async def _usual_limit(ctx: CheckContext) -> Evaluation:
     """A limit ends the answer after that many tokens, and is named as the reason."""
+    return await _limit(ctx, ctx.driver)
+
+
+async def _limit(ctx: CheckContext, driver: Driver) -> Evaluation:
     given, client = ctx.main, ctx.client
-    is_newer = driver is not None
-    driver = driver or client.driver
+    is_newer = driver is not client.driver
     limit, smallest = max(_SMALL_LIMIT, driver.min_tokens), driver.min_tokens
     if given.tokens is not None and given.tokens <= limit:
         raise undecided("The answers are too short for a limit.")
@@ -78,6 +82,7 @@ async def _limit(ctx: CheckContext, driver: Driver | None = None) -> Evaluation:
     return recorder.evaluation(f"{limit} tokens")
 
 
+@check("limit.completion_tokens")
 async def _new_limit(ctx: CheckContext) -> Evaluation:
     """The limit's newer name means the same."""
     if ctx.dialect is not CHAT:
@@ -137,6 +142,7 @@ def _beyond(limit: int, tokens: int) -> Fault:
     return Fault("limit_ignored", sentence, f"at most {limit} tokens", f"{tokens} tokens")
 
 
+@check("limit.held")
 async def _held(ctx: CheckContext) -> Evaluation:
     """Text that could have become a stop is part of an answer that the limit ends."""
     require_repeatable(ctx)
@@ -176,6 +182,7 @@ def _judge_held(driver: Driver, text: str, run: Exchange) -> Iterator[Fault]:
         yield Fault("wrong_reason", sentence, name, str(capture.reason))
 
 
+@check("limit.stop_on_last_token")
 async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
     """A stop that the last allowed token completes is a stop, not the limit."""
     case, recorder = working_case(ctx), Recorder(ctx)
@@ -186,6 +193,7 @@ async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"{case.stops[0]!r} with a limit of {limit} tokens")
 
 
+@check("limit.stop_before")
 async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
     """A stop that is complete a token before the last allowed one is a stop, not the limit."""
     case = working_case(ctx)
@@ -279,6 +287,7 @@ async def _find_limit(ctx: CheckContext, case: StopCase, tokens: int) -> int | N
     return None
 
 
+@check("limit.own_end")
 async def _own_end(ctx: CheckContext) -> Evaluation:
     """An answer that ends by itself at the limit is whole, and has no text behind its end."""
     baselines = [
@@ -329,19 +338,10 @@ def _judge_own_end(given: Baseline, more: int, run: Exchange) -> Iterator[Fault]
         yield Fault("wrong_reason", sentence, "a natural end", str(capture.reason))
 
 
-LIMIT_CHECKS = (
-    Check("limit", _limit),
-    Check("limit.completion_tokens", _new_limit),
-    Check("limit.held", _held),
-    Check("limit.stop_on_last_token", _stop_on_last_token),
-    Check("limit.stop_before", _stop_before_limit),
-    Check("limit.own_end", _own_end),
-)
-
-
 # Token counts.
 
 
+@check("usage.counts")
 async def _counts(ctx: CheckContext) -> Evaluation:
     """The counts of every answer are possible, and add up."""
     answers = [run for run in ctx.client.exchanges if run.is_answer]
@@ -367,6 +367,7 @@ def _judge_counts(driver: Driver, run: Exchange) -> Iterator[Fault]:
             yield _beyond(allowed, tokens)
 
 
+@check("usage.streamed")
 async def _streamed_counts(ctx: CheckContext) -> Evaluation:
     """The same answer has the same count, whole or streamed."""
     compared = [
@@ -390,6 +391,7 @@ async def _streamed_counts(ctx: CheckContext) -> Evaluation:
     return Evaluation(f"{len(compared)} answers were compared")
 
 
+@check("usage.chunk")
 async def _usage_chunk(ctx: CheckContext) -> Evaluation:
     """Streams have counts where they are requested: once, in a chunk without choices."""
     driver, given = ctx.driver, ctx.main
@@ -445,6 +447,7 @@ def _judge_chunks(is_requested: bool, run: Exchange) -> Iterator[Fault]:
         yield Fault("usage_repeated", sentence, "usage in one chunk", shown)
 
 
+@check("usage.stop")
 async def _stop_counts(ctx: CheckContext) -> Evaluation:
     """The tokens of a stop are counted even though its text is not shown."""
     require_stops(ctx)
@@ -474,15 +477,17 @@ async def _stop_counts(ctx: CheckContext) -> Evaluation:
     return Evaluation(faults=(ctx.fault(run, fault),))
 
 
-USAGE_CHECKS = (
-    Check("usage.counts", _counts),
-    Check("usage.streamed", _streamed_counts),
-    Check("usage.chunk", _usage_chunk),
-    Check("usage.stop", _stop_counts),
-)
-
-
 # Clients that hang up: the only evidence is how soon the next client is answered.
+
+
+@check("hang_up.streamed")
+async def _leave_stream(ctx: CheckContext) -> Evaluation:
+    return await _hang_up(ctx, is_streamed=True)
+
+
+@check("hang_up.whole")
+async def _leave_whole(ctx: CheckContext) -> Evaluation:
+    return await _hang_up(ctx, is_streamed=False)
 
 
 async def _hang_up(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
@@ -544,9 +549,3 @@ def _compare(before: Exchange, after: Exchange) -> Fault | None:
         due, got = (f"{each.output_tokens} tokens" for each in (one, other))
         return Fault("usage_differs", f"{sentence}other counts.", due, got)
     return None
-
-
-HANG_UP_CHECKS = (
-    Check("hang_up.streamed", partial(_hang_up, is_streamed=True)),
-    Check("hang_up.whole", partial(_hang_up, is_streamed=False)),
-)

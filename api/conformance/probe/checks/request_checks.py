@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from api.conformance.probe.checks.check import (
+    CHECKS,
     NO_TEXT,
-    Check,
     CheckContext,
     Evaluation,
     Inconclusive,
     Recorder,
+    check,
     require_stops,
     skipped,
     undecided,
@@ -226,6 +227,10 @@ _SITUATIONS = {
 }
 
 
+CHECKS.update((code, partial(check_situation, one)) for code, one in _SITUATIONS.items())
+
+
+@check("stops.short")
 async def _short(ctx: CheckContext) -> Evaluation:
     """A stop works in an answer of a few characters."""
     prompt = _SHORT_CHAT if ctx.driver.has_chat_template else _SHORT_PLAIN
@@ -234,6 +239,7 @@ async def _short(ctx: CheckContext) -> Evaluation:
     return await check_situation(situation, ctx, ask, min_chars=4)
 
 
+@check("stops.late")
 async def _late(ctx: CheckContext) -> Evaluation:
     """A stop works after more tokens than servers keep in a small window."""
     require_stops(ctx)
@@ -264,6 +270,7 @@ async def _late(ctx: CheckContext) -> Evaluation:
 # The stops of one request do not affect other requests.
 
 
+@check("stops.sticky")
 async def _sticky(ctx: CheckContext) -> Evaluation:
     """A request without stops has none, whatever the request before it had."""
     case, client, recorder = working_case(ctx), ctx.client, Recorder(ctx)
@@ -294,6 +301,7 @@ async def _sticky(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"without {case.stops[0]!r} the answer is whole again")
 
 
+@check("stops.concurrent")
 async def _concurrent(ctx: CheckContext) -> Evaluation:
     """Requests at the same time each have their own stops, and get their own answers."""
     case, client = working_case(ctx), ctx.client
@@ -349,14 +357,3 @@ def _judge_plain(case: StopCase, run: Exchange, code: str, sentence: str) -> lis
     if got == full:
         return []
     return [Fault(code, sentence, full, got, full)] if got == case.text else None
-
-
-ISOLATION_CHECKS = (
-    Check("stops.sticky", _sticky),
-    Check("stops.concurrent", _concurrent),
-)
-REQUEST_CHECKS = (
-    *(Check(code, partial(check_situation, one)) for code, one in _SITUATIONS.items()),
-    Check("stops.short", _short),
-)
-LATE_CHECKS = (Check("stops.late", _late),)

@@ -2,20 +2,21 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 from api.conformance.probe.checks.check import (
+    CHECKS,
     NO_ANSWER,
     NO_TEXT,
     VARIES,
-    Check,
     CheckContext,
     Evaluation,
     Inconclusive,
     Recorder,
+    check,
     require_repeatable,
     require_stops,
     skipped,
@@ -25,8 +26,8 @@ from api.conformance.probe.checks.check import (
 )
 from api.conformance.probe.dialects import Driver
 from api.conformance.probe.judgement import judge, stream_differs
-from api.conformance.probe.plan import NEVER, Baseline, StopCase, missing_kinds
-from api.conformance.probe.references import Topic, reference
+from api.conformance.probe.plan import KINDS, NEVER, Baseline, StopCase, stop_case
+from api.conformance.probe.references import reference
 from api.conformance.probe.values import Exchange, Fault
 
 # The lowest ids of every common vocabulary are bytes, digits and line ends, which an answer that
@@ -40,21 +41,16 @@ _LONG_PLAIN = f"{_LONG_CHAT}\n1\n2\n3\n"
 _LONG_STOP_CHARS, _MIN_LONG_STOP_CHARS = 200, 24
 
 
-def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
-    """Return a check for each case, and for each kind without a case an undecided one."""
-    checks = [Check(f"stop.{case.code}", partial(_stop, case)) for case in cases]
-    return checks + [Check(f"stop.{code}", _no_candidate) for code in missing_kinds(cases)]
-
-
-async def _no_candidate(ctx: CheckContext) -> Evaluation:
-    raise undecided(NO_TEXT)
-
-
-async def _stop(case: StopCase, ctx: CheckContext) -> Evaluation:
-    recorder = Recorder(ctx)
+async def _stop(code: str, ctx: CheckContext) -> Evaluation:
+    case, recorder = stop_case(code, ctx.baselines), Recorder(ctx)
+    if case is None:
+        raise undecided(NO_TEXT)
     for is_streamed in (False, True):
         await recorder.judge(case, is_streamed=is_streamed)
     return recorder.evaluation(", ".join(map(repr, case.stops)))
+
+
+CHECKS.update((f"stop.{code}", partial(_stop, code)) for code in KINDS)
 
 
 # Literal matching: stops that resemble a part of the answer and do not occur in it.
@@ -91,23 +87,35 @@ def _code_point_lookalikes(given: Baseline) -> Iterator[Iterator[_Lookalike]]:
     yield (("line_ends_changed", sentence, f"{one[1]}\r\n{one[2]}") for one in breaks)
 
 
-async def _literal(
-    lookalikes: Callable[[Baseline], Iterator[Iterator[_Lookalike]]], ctx: CheckContext
+@check("stops.literal")
+async def _literal(ctx: CheckContext) -> Evaluation:
+    found = ((given, _literal_lookalikes(given)) for given in ctx.baselines if given.is_repeatable)
+    return await _check_lookalikes(ctx, dict(found))
+
+
+@check("stops.code_points")
+async def _code_points(ctx: CheckContext) -> Evaluation:
+    found = ((one, _code_point_lookalikes(one)) for one in ctx.baselines if one.is_repeatable)
+    return await _check_lookalikes(ctx, dict(found))
+
+
+async def _check_lookalikes(
+    ctx: CheckContext, lookalikes: Mapping[Baseline, Iterator[Iterator[_Lookalike]]]
 ) -> Evaluation:
-    baselines = [baseline for baseline in ctx.baselines if baseline.is_repeatable]
-    if not baselines:
+    """Send the first lookalike of each kind that is in no answer."""
+    if not lookalikes:
         raise undecided(VARIES)
     chosen: dict[int, tuple[Baseline, _Lookalike]] = {}
-    for given in baselines:
+    for given, kinds in lookalikes.items():
         known = given.text + given.thinking + given.inline_thinking
-        for kind, found in enumerate(lookalikes(given)):
+        for kind, found in enumerate(kinds):
             one = next((each for each in found if each[2] not in known), None)
             if one is not None and kind not in chosen:
                 chosen[kind] = given, one
     if not chosen:
         raise undecided(NO_TEXT)
     recorder = Recorder(ctx)
-    for given in baselines:
+    for given in lookalikes:
         own = [one for baseline, one in chosen.values() if baseline is given]
         # All are sent in one request; if something fires, each is sent separately.
         together = Recorder(ctx)
@@ -144,6 +152,7 @@ def _judge_lookalike(given: Baseline, chosen: _Lookalike, run: Exchange) -> Iter
 # The list of stops: absent, empty, blank, a string, token ids.
 
 
+@check("stops.none")
 async def _no_stops(ctx: CheckContext) -> Evaluation:
     """An empty list and null mean no stops."""
     require_repeatable(ctx)
@@ -162,6 +171,7 @@ def _judge_same(given: Baseline, sentence: str, run: Exchange) -> Iterator[Fault
         yield Fault("text_differs", sentence, given.text, run.capture.text, given.text)
 
 
+@check("stops.string")
 async def _string(ctx: CheckContext) -> Evaluation:
     """A single stop may be given without a list, if the dialect allows it."""
     driver, recorder = ctx.driver, Recorder(ctx)
@@ -201,6 +211,7 @@ def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
     return without_cost(judge(case, run, driver))
 
 
+@check("stops.twice")
 async def _duplicates(ctx: CheckContext) -> Evaluation:
     """A stop that is listed twice is one stop."""
     case = working_case(ctx)
@@ -216,6 +227,7 @@ async def _duplicates(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(repr(2 * case.stops))
 
 
+@check("stops.empty")
 async def _empty(ctx: CheckContext) -> Evaluation:
     """An empty stop is refused or ignored; it must not end the answer or crash the server."""
     recorder, given, sentence = Recorder(ctx), ctx.main, "ignored"
@@ -235,6 +247,7 @@ def _judge_empty(given: Baseline, run: Exchange) -> Iterator[Fault]:
         yield Fault("empty_stop_fires", "An empty stop counts as a match.", full, got, full)
 
 
+@check("stops.blank")
 async def _blank(ctx: CheckContext) -> Evaluation:
     """A stop of white space is refused, or works like any other stop."""
     recorder, shown = Recorder(ctx), []
@@ -260,6 +273,7 @@ async def _blank(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(", ".join(shown))
 
 
+@check("stops.token_ids")
 async def _token_ids(ctx: CheckContext) -> Evaluation:
     """Stop token ids end the answer; if ids are not known, many of the most common are given."""
     given = ctx.main
@@ -278,7 +292,7 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
         if recorder.faults:
             break
         ended = run.capture.text
-    is_stated = reference(ctx.dialect, Topic.TOKEN_IDS) is not None
+    is_stated = reference(ctx.dialect, "stop token ids") is not None
     if not is_stated and {fault.code for fault in recorder.faults} == {"ids_ignored"}:
         raise skipped("The server knows no token ids here, nor does the API's vendor.")
     shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
@@ -302,6 +316,7 @@ def _judge_ids(given: Baseline, whole: str | None, run: Exchange) -> Iterator[Fa
 # Long lists of stops, and long stops.
 
 
+@check("stops.many")
 async def _many(ctx: CheckContext) -> Evaluation:
     """Every stop of a long list counts, or the list is refused."""
     case, recorder = working_case(ctx), Recorder(ctx)
@@ -326,6 +341,7 @@ def _judge_many(case: StopCase, driver: Driver, size: int, run: Exchange) -> Ite
         yield replace(fault, code="stops_dropped", sentence=sentence) if is_ignored else fault
 
 
+@check("stops.long")
 async def _long(ctx: CheckContext) -> Evaluation:
     """A long stop is compared to its end: it is neither shortened nor forgotten."""
     require_stops(ctx)
@@ -400,17 +416,3 @@ async def long_answer(
         wait_s=ctx.short_s,
         streamed_tokens=again.capture.output_tokens,
     )
-
-
-LIST_CHECKS = (
-    Check("stops.none", _no_stops),
-    Check("stops.string", _string),
-    Check("stops.twice", _duplicates),
-    Check("stops.blank", _blank),
-    Check("stops.token_ids", _token_ids),
-    Check("stops.many", _many),
-    Check("stops.long", _long),
-    Check("stops.literal", partial(_literal, _literal_lookalikes)),
-    Check("stops.code_points", partial(_literal, _code_point_lookalikes)),
-)
-EMPTY_CHECKS = (Check("stops.empty", _empty),)

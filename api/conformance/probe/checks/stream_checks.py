@@ -10,10 +10,11 @@ from typing import Any
 from api.conformance.captures.frames import parse_json
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import (
-    Check,
+    CHECKS,
     CheckContext,
     Evaluation,
     Recorder,
+    check,
     fault_list,
     skipped,
 )
@@ -30,6 +31,7 @@ _ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large"}
 _INVALID_ASK = Ask("Hi", max_tokens=8)
 
 
+@check("stream.framing")
 async def _framing(ctx: CheckContext) -> Evaluation:
     """A requested stream is sent, with the right media type, and its connection is closed."""
     answers = [run for run in ctx.client.exchanges if run.is_answer]
@@ -104,6 +106,7 @@ def _judge_lines(run: Exchange) -> Iterator[Fault]:
             yield Fault("event_spelled", sentence, "one object a line", line[:200])
 
 
+@check("stream.pace")
 async def _pace(ctx: CheckContext) -> Evaluation:
     """The first piece of a stream comes long before the last."""
     ask = replace(ctx.main.ask, prompt=_LONG_PROMPT, max_tokens=_LONG_TOKENS, is_streamed=True)
@@ -123,10 +126,6 @@ async def _pace(ctx: CheckContext) -> Evaluation:
     sentence = "The whole stream comes at once, when the answer is complete."
     fault = Fault("stream_buffered", sentence, "the first piece long before the last", shown)
     return Evaluation(faults=(ctx.fault(run, fault),))
-
-
-PACE_CHECKS = (Check("stream.pace", _pace),)
-FRAMING_CHECKS = (Check("stream.framing", _framing),)
 
 
 # Invalid requests are refused in the dialect's error format, without harm.
@@ -190,7 +189,7 @@ _INVALID: dict[str, tuple[_Spoil, bool]] = {
     "stop_number": (lambda driver, body: driver.with_stops(body, 5), False),
     "stop_item": (lambda driver, body: driver.with_stops(body, ["END", 1]), True),
 }
-ERROR_CHECKS = tuple(
-    Check(f"errors.{code}", partial(_invalid, spoil, is_streamed=is_streamed))
+CHECKS.update(
+    (f"errors.{code}", partial(_invalid, spoil, is_streamed=is_streamed))
     for code, (spoil, is_streamed) in _INVALID.items()
 )

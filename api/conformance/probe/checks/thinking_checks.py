@@ -8,11 +8,11 @@ from functools import partial
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
     VARIES,
-    Check,
     CheckContext,
     Evaluation,
     Inconclusive,
     Recorder,
+    check,
     require_stops,
     skipped,
     undecided,
@@ -28,6 +28,7 @@ THINKING_TOKENS = 512
 _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
 
 
+@check("thinking.off")
 async def _off(ctx: CheckContext) -> Evaluation:
     """With thinking switched off, the answer has no thinking and no thinking tag in its text."""
     given, recorder = ctx.main, Recorder(ctx)
@@ -98,6 +99,7 @@ async def _first_thought(ctx: CheckContext) -> Baseline:
     return Baseline(ask, text, text, capture.thinking, (), tokens, capture.ending)
 
 
+@check("thinking.streamed")
 async def _streamed(ctx: CheckContext) -> Evaluation:
     """A stream has the thinking that the whole answer has."""
     recorder = Recorder(ctx)
@@ -134,6 +136,7 @@ def _modes(ctx: CheckContext) -> tuple[bool, ...]:
     return (False,) if ctx.shared.get("is_thought_whole_only") else ctx.main.modes
 
 
+@check("thinking.answer")
 async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
     """A stop that occurs in the answer alone ends it, also after thinking."""
     require_stops(ctx)
@@ -145,6 +148,7 @@ async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(repr(case.stops[0]))
 
 
+@check("thinking.stop")
 async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
     """A stop that occurs only in the thinking must not end the answer."""
     given, recorder = await _thought(ctx), Recorder(ctx)
@@ -160,6 +164,7 @@ async def _stop_in_thinking(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(", ".join(map(repr, stops)))
 
 
+@check("thinking.both")
 async def _stop_in_both(ctx: CheckContext) -> Evaluation:
     """A stop that occurs in thinking and answer leaves the thinking whole and ends the answer."""
     require_stops(ctx)
@@ -217,6 +222,7 @@ def _judge_thought(
         yield Fault("thinking_cut", sentence, whole, thought)
 
 
+@check("limit.thinking")
 async def _limit(ctx: CheckContext) -> Evaluation:
     """The limit counts the tokens of thinking and answer together."""
     if "thought" not in ctx.shared:
@@ -245,19 +251,10 @@ def _judge_cut_thinking(given: Baseline, run: Exchange) -> Iterator[Fault]:
         yield Fault("thinking_in_text", sentence, "no text", run.capture.text)
 
 
-THINKING_CHECKS = (
-    Check("thinking.off", _off),
-    Check("thinking.streamed", _streamed),
-    Check("thinking.answer", _stop_in_answer),
-    Check("thinking.stop", _stop_in_thinking),
-    Check("thinking.both", _stop_in_both),
-)
-THINKING_LIMIT_CHECKS = (Check("limit.thinking", _limit),)
-
-
 # The reason of answers without stops.
 
 
+@check("reason.natural")
 async def _natural(ctx: CheckContext) -> Evaluation:
     """An answer without stops is not ended by one."""
     client, faults = ctx.client, {}
@@ -303,6 +300,3 @@ def _is_below_limit(client: Client, run: Exchange) -> bool:
     longest = max(other.capture.output_tokens or 0 for other in answers)
     # An end token and uncounted tokens are fewer.
     return tokens + 8 <= min(limit, longest)
-
-
-REASON_CHECKS = (Check("reason.natural", _natural),)

@@ -9,11 +9,11 @@ from api.conformance.captures.diagnosis import is_object
 from api.conformance.captures.frames import parse_json, parse_object
 from api.conformance.captures.values import CapturedCall, CapturedEnding
 from api.conformance.probe.checks.check import (
-    Check,
     CheckContext,
     Evaluation,
     Inconclusive,
     Recorder,
+    check,
     require_stops,
     skipped,
     undecided,
@@ -81,6 +81,7 @@ async def first_call(ctx: CheckContext) -> tuple[Exchange, bool]:
     return called
 
 
+@check("tools.call")
 async def _call(ctx: CheckContext) -> Evaluation:
     """A call is the same whole and streamed, and the reason names it."""
     plain, is_forced = await first_call(ctx)
@@ -153,6 +154,7 @@ def read_call(call: CapturedCall) -> tuple[str, object]:
     return call.name, parse_json(arguments) if is_object(arguments) else arguments
 
 
+@check("stops.result")
 async def _result(ctx: CheckContext) -> Evaluation:
     """A server accepts the result of its own call, and a stop ends the answer to it."""
     require_stops(ctx)
@@ -177,6 +179,7 @@ def _result_body(called: Exchange | None, ctx: CheckContext, ask: Ask) -> Body |
         return after()  # A finding of another check names the form of the call.
 
 
+@check("tools.limit")
 async def _cut(ctx: CheckContext) -> Evaluation:
     """A call that the limit cuts ends with the limit as its reason."""
     plain, is_forced = await first_call(ctx)
@@ -203,6 +206,7 @@ def _judge_cut(driver: Driver, arguments: str, run: Exchange) -> Iterator[Fault]
         yield Fault("call_cut_by_limit", sentence, name, str(capture.reason))
 
 
+@check("tools.stop")
 async def _stop(ctx: CheckContext) -> Evaluation:
     """A stop inside the arguments of a call does not leave half a call."""
     plain, is_forced = await first_call(ctx)
@@ -248,6 +252,7 @@ def _judge_half_call(stop: str, arguments: str, whole: str, run: Exchange) -> It
         yield Fault("call_cut_by_stop", sentence, expected, got or "a call without arguments")
 
 
+@check("tools.choice")
 async def _choice(ctx: CheckContext) -> Evaluation:
     """A tool is called where the request requires it, and not where it forbids it."""
     await first_call(ctx)
@@ -289,12 +294,3 @@ def _judge_choice(choice: ToolChoice, run: Exchange) -> Iterator[Fault]:
     elif choice is ToolChoice.REQUIRED and len(run.capture.tool_calls) > 1:
         sentence = "Parallel calls were ruled out, but there are several calls."
         yield Fault("calls_parallel", sentence, "one call", names)
-
-
-RESULT_CHECKS = (Check("stops.result", _result),)
-TOOL_CHECKS = (
-    Check("tools.call", _call),
-    Check("tools.limit", _cut),
-    Check("tools.stop", _stop),
-    Check("tools.choice", _choice),
-)
