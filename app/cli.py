@@ -17,9 +17,15 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from app import __version__, exits, paths
 from app.exits import CommandError, OneLineParser
 from app.printer import run_cli
-from app.settings import probe_options
 from app.settings.commands import COMMANDS, WINDOW, Command
-from app.settings.options import LOCAL_MODEL
+from app.settings.options import (
+    LITERAL_PREFIX,
+    LOCAL_MODEL,
+    absolute_path,
+    add_stops,
+    number_parser,
+    strip_literal,
+)
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
 from engine import STOP_OPTIONS, InvalidRequest, StopOptions, checked_strings
@@ -39,13 +45,13 @@ examples:
   fullstop serve --port 8642
   fullstop models search
 """
-# The values of these options are taken literally: the prefix, which ``_strip_literal`` removes,
-# keeps argparse from interpreting values such as ``---``.
+# Options whose values are taken literally, such as ``---``.
 _LITERAL_OPTIONS = ("--stop", "--system")
-_LITERAL_PREFIX = "="
 _FLAGS = {"scope": "stop-scope"}
 """The option names of stop options whose own name is too general."""
 _TOKENS = Declaration(minimum=0, maximum=2**31 - 1, metavar="N")
+# Options that may also stand before the command.
+_USUAL = {"is_json": False, "model": None, "draft": None}
 _T = TypeVar("_T")
 
 
@@ -80,7 +86,12 @@ def _run(arguments: list[str]) -> int:
     if command.options is ServeOptions:
         options = resolve_serve_options(vars(given), os.environ)
     elif command.options is not None:
+        _check_system_prompt(getattr(given, "system_prompt", ""))
+        given.stops = _checked_stops(vars(given))
         options = build_options(command.options, vars(given))
+    else:
+        options = argparse.Namespace(**_USUAL | vars(given))
+        options.stops = _checked_stops(vars(given))
     code = _import(command.work)(options)
     if (composition := sys.modules.get("app.composition")) is not None:
         composition.end_if_stuck(code)
@@ -149,8 +160,8 @@ def build_options(kind: type[_T], values: Mapping[str, Any]) -> _T:
         elif is_dataclass(option.kind):
             given[option.name] = build_options(option.kind, values)  # type: ignore[arg-type]
         elif option.name in values:
-            are_escaped = values.get("escapes", False)
-            given[option.name] = _check_value(option, values[option.name], are_escaped)
+            value = values[option.name]
+            given[option.name] = tuple(value) if isinstance(value, list) else value
     return kind(**given)
 
 
@@ -165,12 +176,12 @@ def _add_commands(root: argparse.ArgumentParser, commands: Sequence[Command], me
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if command.options is None:
-            probe_options.add_options(added)
-        elif command.options is ServeOptions:
+        if command.options is ServeOptions:
             _add_serve_options(added)
-        else:
+        elif command.options is not None:
             _add_options(added, command.options)
+        else:
+            command.add(added)
         added.set_defaults(parser=added, command=command)
         if command.actions:
             names = ",".join(action.name for action in command.actions)
@@ -211,7 +222,7 @@ def _add_options(container: argparse._ActionsContainer, kind: type) -> None:
             _add_options(container, option.kind)
         else:
             is_model = option.setting.metavar == LOCAL_MODEL
-            _add_option(container, option, paths.model_folder if is_model else _absolute_path)
+            _add_option(container, option, paths.model_folder if is_model else absolute_path)
 
 
 def _add_stop_options(container: argparse._ActionsContainer) -> None:
@@ -222,7 +233,7 @@ def _add_stop_options(container: argparse._ActionsContainer) -> None:
             case Enum():
                 details = {"choices": [choice.value for choice in type(option.default)]}
             case _:
-                details = {"type": _number_parser(int, _TOKENS), "metavar": "N"}
+                details = {"type": number_parser(int, _TOKENS), "metavar": "N"}
         flag = _FLAGS.get(option.name, option.name.replace("_", "-"))
         container.add_argument(
             f"--{flag}", dest=option.name, default=argparse.SUPPRESS, help=option.help, **details
@@ -234,6 +245,9 @@ def _add_option(
 ) -> None:
     """Add a declared option; the namespace lacks it unless it is given."""
     flag = option.setting.option or f"--{option.name.replace('_', '-')}"
+    if flag == "--stop":
+        add_stops(container, option.setting.help)
+        return
     is_positional = not flag.startswith("--") or flag.startswith("-- ")
     details = _argument_details(option, flag, parse_path)
     if is_positional:
@@ -248,13 +262,6 @@ def _add_option(
     container.add_argument(
         flag, dest=option.name, default=argparse.SUPPRESS, help=_help_text(option), **details
     )
-    if flag == "--stop":
-        container.add_argument(
-            "--escapes",
-            default=argparse.SUPPRESS,
-            action="store_true",
-            help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
-        )
 
 
 def _argument_details(
@@ -268,10 +275,10 @@ def _argument_details(
         return {"choices": get_args(kind)}
     metavar = option.setting.metavar or None
     if kind in (int, float):
-        return {"type": _number_parser(kind, option.setting), "metavar": metavar}
+        return {"type": number_parser(kind, option.setting), "metavar": metavar}
     if kind is Path:
         return {"type": parse_path, "metavar": metavar}
-    return {"type": _strip_literal if flag in _LITERAL_OPTIONS else str, "metavar": metavar}
+    return {"type": strip_literal if flag in _LITERAL_OPTIONS else str, "metavar": metavar}
 
 
 def _help_text(option: Declared) -> str:
@@ -293,57 +300,25 @@ def _mark_literals(arguments: list[str]) -> list[str]:
         name, separator, joined = argument.partition("=")
         if name in _LITERAL_OPTIONS:
             value = joined if separator else next(remaining, None)
-            argument = name if value is None else f"{name}={_LITERAL_PREFIX}{value}"
+            argument = name if value is None else f"{name}={LITERAL_PREFIX}{value}"
         marked.append(argument)
     return marked
 
 
-def _strip_literal(marked: str) -> str:
-    return marked.removeprefix(_LITERAL_PREFIX)
-
-
-def _absolute_path(typed: str) -> Path:
-    return Path(typed).expanduser().absolute()  # another process of ours may have to open it
-
-
-def _check_value(option: Declared, value: Any, are_escaped: bool) -> Any:
-    flag = option.setting.option
+def _checked_stops(given: Mapping[str, Any]) -> tuple[str, ...]:
     try:
-        if flag == "--stop":
-            stops = [unescaped(stop) for stop in value] if are_escaped else value
-            return checked_strings(stops, "--stop")
-        if flag == "--system":
-            value.encode()  # bytes that are not UTF-8 arrive as lone surrogates
-    except UnicodeEncodeError as error:
-        raise CommandError(f"{flag} is not valid UTF-8", exits.USAGE) from error
+        stops = given.get("stops", ())
+        if given.get("escapes"):
+            stops = [unescaped(stop) for stop in stops]
+        return checked_strings(stops, "--stop")
     except ValueError as error:
         raise CommandError(f"--stop: {error}", exits.USAGE) from error
     except InvalidRequest as error:
         raise CommandError(str(error), exits.USAGE) from error
-    if isinstance(value, Path):
-        return value.expanduser()
-    return tuple(value) if isinstance(value, list) else value
 
 
-def _number_parser(kind: type[int] | type[float], limits: Declaration) -> Callable[[str], float]:
-    """Return a parser of numbers within declared limits."""
-
-    def parse_number(typed: str) -> float:
-        try:
-            value = kind(typed)
-        except ValueError:
-            name = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{typed!r} is not {name}") from None
-        low, high = limits.minimum, limits.maximum
-        if low is None or high is None:
-            return value
-        # Comparisons with NaN are false.
-        if limits.exclusive_minimum and not low < value <= high:
-            raise argparse.ArgumentTypeError(
-                f"{typed} is not greater than {low:.17g} and at most {high:.17g}"
-            )
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{typed} is not between {low:.17g} and {high:.17g}")
-        return value
-
-    return parse_number
+def _check_system_prompt(text: str) -> None:
+    try:
+        text.encode()  # bytes that are not UTF-8 arrive as lone surrogates
+    except UnicodeEncodeError as error:
+        raise CommandError("--system is not valid UTF-8", exits.USAGE) from error

@@ -11,6 +11,7 @@ import statistics
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,7 +21,6 @@ from app import exits, paths
 from app.composition import open_engine
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
-from app.settings.options import CheckOptions
 from app.terminal import LoadMeter, live_line
 from engine import (
     Comparison,
@@ -159,7 +159,7 @@ class Report:
         )
 
 
-def run(options: CheckOptions) -> int:
+def run(options: Namespace) -> int:
     """Check the model, print the report, and return the exit code."""
     _must_exist(options.model)
     printer = Printer()
@@ -183,7 +183,7 @@ def _must_exist(folder: Path) -> None:
         )
 
 
-async def _report(options: CheckOptions, printer: Printer) -> Report:
+async def _report(options: Namespace, printer: Printer) -> Report:
     async with open_engine() as engine:
         async with live_line(LoadMeter(lambda: (engine.status,)).text, sys.stderr):
             model = await engine.load(options.model, draft=options.draft)

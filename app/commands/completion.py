@@ -12,7 +12,7 @@ from typing import Any
 
 from app import exits
 from app.cli import parser
-from app.settings.options import LOCAL_MODEL, REMOTE_MODEL, CompletionOptions
+from app.settings.options import LOCAL_MODEL, REMOTE_MODEL
 
 # Functions, because shtab's commands would run when zsh starts, and bash would expand the names.
 _LOCAL_MODELS = {
@@ -46,7 +46,7 @@ eval {}
 """
 
 
-def run(options: CompletionOptions) -> int:
+def run(options: argparse.Namespace) -> int:
     """Print the script of a shell."""
     import shtab
 

@@ -4,7 +4,7 @@ Needs no model and no network. Main thread.
 """
 
 import sys
-from typing import TYPE_CHECKING
+from argparse import Namespace
 
 from api.conformance.captures.diagnosis import as_json, as_text, diagnose, has_faults
 from api.conformance.captures.sources import MAX_BYTES, NotReadable, captures_of
@@ -12,12 +12,8 @@ from app import exits
 from app.exits import CommandError
 from engine.files.causes import os_cause
 
-if TYPE_CHECKING:
-    # The small distribution has a parser of its own.
-    from app.settings.options import InspectOptions
 
-
-def run(options: "InspectOptions") -> int:
+def run(options: Namespace) -> int:
     """Print the answers in the file and their findings; return the exit code."""
     try:
         captures = captures_of(_read(options.file))

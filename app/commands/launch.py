@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +31,6 @@ from app.running_servers import (
     running_servers,
     server_addresses,
 )
-from app.settings.options import LaunchOptions
 from app.settings.serve import ServeOptions
 from app.settings.serve_resolution import resolve_serve_options
 from engine.files.causes import os_cause
@@ -40,11 +40,11 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _LOOPBACK = "127.0.0.1,localhost"
 
 
-def run(options: LaunchOptions) -> int:
+def run(options: Namespace) -> int:
     """Start the agent and return its exit code."""
     agent = AGENTS[options.agent]
     settings = resolve_serve_options({}, os.environ)
-    if options.is_printed:
+    if options.print:
         return _print(agent, options, settings)
     program = shutil.which(agent.program)
     if program is None:
@@ -70,10 +70,10 @@ def run(options: LaunchOptions) -> int:
         _check(agent, server, served, options)
         _print_status(f"{agent.title} uses {served.id} at {server.url}")
         target = Target(server.url, served.id, served.context, server.key)
-        return _started(program, agent, target, options.arguments, folder)
+        return _started(program, agent, target, tuple(options.arguments), folder)
 
 
-def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | None:
+def _running(options: Namespace, settings: ServeOptions) -> RunningServer | None:
     """Return the server to use; None if one has to be started."""
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
@@ -93,7 +93,7 @@ def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
         raise CommandError(refused_key_message(url, refused)) from None
 
 
-def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
+def _model(server: RunningServer, options: Namespace) -> ServedModel:
     # A server that was started for a model serves it, whatever the name of its folder.
     model = server.model(options.model) or (None if options.url else server.model(None))
     if model is not None:
@@ -104,7 +104,7 @@ def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
 
 
 def _check(
-    agent: AgentProgram, server: RunningServer, model: ServedModel, options: LaunchOptions
+    agent: AgentProgram, server: RunningServer, model: ServedModel, options: Namespace
 ) -> None:
     """Warn of what a model lacks for an agent; raise ``CommandError`` without ``--anyway``."""
     if missing := lacks(agent, model.context, server.can_call_tools(model)):
@@ -113,7 +113,7 @@ def _check(
             f"models search finds more), or start {agent.title} anyway with --anyway"
         )
         text = f"{model.id} is not suitable for {agent.title}: {missing}. {remedy}"
-        if not options.force:
+        if not options.anyway:
             raise CommandError(text)
         _print_status(f"warning: {text}")
     if model.id == paths.demo_model().name:
@@ -174,7 +174,7 @@ def _environment(variables: dict[str, str]) -> dict[str, str]:
     return environment
 
 
-def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) -> int:
+def _print(agent: AgentProgram, options: Namespace, settings: ServeOptions) -> int:
     """Print the shell commands; start nothing."""
     server = _running(options, settings)
     if server is not None:
@@ -186,7 +186,7 @@ def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) 
         print(f"# No server runs yet. In another terminal: fullstop serve{model}")
         key = settings.api_key or NO_KEY
         target = Target(server_addresses(settings)[-1], Path(name).name, key=key)
-    print(lines(agent, target, options.arguments), end="")
+    print(lines(agent, target, tuple(options.arguments)), end="")
     return exits.OK
 
 

@@ -4,6 +4,7 @@ Asks the servers; loads no model itself. Main thread.
 """
 
 import os
+from argparse import Namespace
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,6 @@ from app import exits
 from app.exits import CommandError, did_you_mean
 from app.printer import table
 from app.running_servers import RunningServer, running_servers
-from app.settings.options import LoadedOptions, UnloadOptions
 from app.settings.serve_resolution import resolve_serve_options
 from engine import format_size
 
@@ -22,7 +22,7 @@ _FOR_EVER_YEARS = 50
 _TAG = ":latest"
 
 
-def show(options: LoadedOptions) -> int:
+def show(options: Namespace) -> int:
     """List the loaded models of all servers; return the exit code."""
     loaded = [(server, model) for server in _servers() for model in server.loaded()]
     if options.is_json:
@@ -44,7 +44,7 @@ def show(options: LoadedOptions) -> int:
     return exits.OK
 
 
-def unload(options: UnloadOptions) -> int:
+def unload(options: Namespace) -> int:
     """Unload a model from every server that has loaded it; return the exit code."""
     loaded = [(server, _name(model)) for server in _servers() for model in server.loaded()]
     typed = options.model.removesuffix(_TAG)

@@ -4,6 +4,7 @@ Results go to standard output, everything else to standard error. Main thread; l
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
@@ -14,19 +15,11 @@ from api.terminal_text import harmless_json, on_one_line
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
-from app.settings.options import (
-    DownloadOptions,
-    ListOptions,
-    ModelsOptions,
-    RemoveOptions,
-    SearchOptions,
-    ShowOptions,
-)
 from app.terminal import fetch
 from engine import EngineError, counted, format_size
 from engine.library.downloads import repository_of
 from engine.library.hub import DownloadCancelled, Hub, HubFailed
-from engine.library.hub_models import HubModel, look_up, look_up_all, with_needs
+from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_all, with_needs
 from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
@@ -41,10 +34,10 @@ _HUB_HEAD = ("NAME", "SIZE", "BITS", "FITS", "DOWNLOADS", "UPDATED", "LICENSE", 
 _LOCAL_HEAD = ("NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES")
 
 
-def show(options: ModelsOptions) -> int:
+def show(options: Namespace) -> int:
     """List the models on this computer; return the exit code."""
     models, now = paths.local_models(), memory()
-    if isinstance(options, ListOptions) and options.names_only:
+    if getattr(options, "names", False):
         names = [
             on_one_line(model.name) for model in models if not (model.is_partial or model.is_gguf)
         ]
@@ -68,7 +61,7 @@ def show(options: ModelsOptions) -> int:
     return _printed(table(_LOCAL_HEAD, rows))
 
 
-def describe(options: ShowOptions) -> int:
+def describe(options: Namespace) -> int:
     """Describe one model; return the exit code."""
     model, now = _model_named(options.name), memory()
     if options.is_json:
@@ -92,7 +85,7 @@ def describe(options: ShowOptions) -> int:
     return _printed("".join(lines))
 
 
-def search(options: SearchOptions) -> int:
+def search(options: Namespace) -> int:
     """Search the hub, or suggest models without a query; return the exit code."""
     text, is_json = " ".join(options.query), options.is_json
     printer, now = Printer(), memory()
@@ -101,7 +94,7 @@ def search(options: SearchOptions) -> int:
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
     try:
-        result = search_hub(Hub(), text, options.limit)
+        result = search_hub(Hub(), text, options.limit or USUAL_RESULTS)
         printer.status(f"reading {len(result.models)} configurations …")
         models = with_needs(Hub(), result.models)
     except HubFailed as error:
@@ -120,7 +113,7 @@ def search(options: SearchOptions) -> int:
     return code
 
 
-def download(options: DownloadOptions) -> int:
+def download(options: Namespace) -> int:
     """Download a model and show the progress; return the exit code."""
     printer = Printer()
     try:
@@ -151,11 +144,11 @@ def download(options: DownloadOptions) -> int:
     return _printed(f"{repository} ({format_size(size)}) is in {on_one_line(str(folder))}\n")
 
 
-def remove(options: RemoveOptions) -> int:
+def remove(options: Namespace) -> int:
     """Delete a model after asking; return the exit code."""
     try:
         removal = removal_of(_model_named(options.name))
-        if not options.is_sure and not _confirmed(removal):
+        if not options.yes and not _confirmed(removal):
             Printer().remark("nothing was removed")
             return exits.FAILURE
         remove_files(removal)

@@ -4,13 +4,13 @@ Needs no model: the recorded tokens go through the pipeline that a real run uses
 """
 
 import dataclasses
+from argparse import Namespace
 from pathlib import Path
 
 from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.printer import Printer
-from app.settings.options import ReplayOptions
 from engine import (
     EngineError,
     Finished,
@@ -31,8 +31,10 @@ from engine.recording.saved_run import from_json
 _MAX_BYTES = 32 * 1024 * 1024
 
 
-def run(options: ReplayOptions) -> int:
+def run(options: Namespace) -> int:
     """Replay the file, print text and reason, and return the exit code."""
+    if options.no_stop and options.stops:
+        raise CommandError("use either --stop or --no-stop", exits.USAGE)
     recording = _read(options.file)
     played = replay(recording, _rules(options, recording))
     if options.is_json:
@@ -62,9 +64,9 @@ def _read(file: Path) -> RunTrace:
         raise CommandError(f"{file}: {error}") from error
 
 
-def _rules(options: ReplayOptions, recording: RunTrace) -> StopRules | None:
+def _rules(options: Namespace, recording: RunTrace) -> StopRules | None:
     """Return the rules to try: the run's own, with its strings replaced if some are given."""
-    if not options.stops and not options.drops_stops:
+    if not options.stops and not options.no_stop:
         return None
     return recording.rules.with_strings(options.stops)
 

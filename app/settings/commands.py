@@ -3,26 +3,12 @@
 The parser, completion and the page of options are made from ``COMMANDS``.
 """
 
+from argparse import ArgumentParser
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from app.settings.options import (
-    AskOptions,
-    ChatOptions,
-    CheckOptions,
-    CompletionOptions,
-    DownloadOptions,
-    InspectOptions,
-    LaunchOptions,
-    ListOptions,
-    LoadedOptions,
-    ModelsOptions,
-    RemoveOptions,
-    ReplayOptions,
-    RunOptions,
-    SearchOptions,
-    ShowOptions,
-    UnloadOptions,
-)
+from app.settings import options, probe_options
+from app.settings.options import AskOptions, ChatOptions, RunOptions
 from app.settings.serve import API_KEY_VARIABLE, ServeOptions
 
 _ASK_EXAMPLES = r"""examples:
@@ -127,25 +113,15 @@ examples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command.
-
-    Attributes:
-        name: Its word on the command line.
-        help: Its effect, as a phrase; also its description, if that is empty.
-        work: The module and the function that get its options.
-        options: The dataclass of its options; None where they have a grammar of their own.
-        actions: The commands below it.
-        description: The first sentence of its own help.
-        examples: The end of its own help.
-        alias_of: The command that this is another name for; empty for none.
-    """
+    """One command; ``work`` is the module and the function that get its options."""
 
     name: str
     help: str
     work: str
-    options: type | None = None
+    options: type | None = None  # a dataclass of declared options
+    add: Callable[[ArgumentParser], None] = lambda _: None  # adds the others to its parser
     actions: tuple["Command", ...] = ()
-    description: str = ""
+    description: str = ""  # empty for the help
     examples: str = ""
     alias_of: str = ""
 
@@ -154,25 +130,25 @@ _LIST = Command(
     name="list",
     help="list the models on this computer",
     work="app.commands.models:show",
-    options=ListOptions,
+    add=options.add_list,
 )
 _SHOW = Command(
     name="show",
     help="describe a model on this computer: its size, context, folder, and whether it fits",
     work="app.commands.models:describe",
-    options=ShowOptions,
+    add=options.add_show,
 )
 _DOWNLOAD = Command(
     name="download",
     help="download a model, or resume a partial download, and verify it",
     work="app.commands.models:download",
-    options=DownloadOptions,
+    add=options.add_download,
 )
 _REMOVE = Command(
     name="remove",
     help="delete a downloaded model from this computer",
     work="app.commands.models:remove",
-    options=RemoveOptions,
+    add=options.add_remove,
 )
 
 
@@ -215,14 +191,14 @@ COMMANDS = (
         help="start a coding agent (Claude Code, Codex, …) that uses your models",
         description="Start a coding agent that uses your models.",
         work="app.commands.launch:run",
-        options=LaunchOptions,
+        add=options.add_launch,
         examples=_LAUNCH_EXAMPLES,
     ),
     Command(
         name="models",
         help="list, search, check, download and remove models",
         work="app.commands.models:show",
-        options=ModelsOptions,
+        add=options.add_json,
         examples=_MODELS_EXAMPLES,
         actions=(
             _LIST,
@@ -231,13 +207,13 @@ COMMANDS = (
                 name="search",
                 help="search the Hugging Face hub for MLX models",
                 work="app.commands.models:search",
-                options=SearchOptions,
+                add=options.add_search,
             ),
             Command(
                 name="check",
                 help="compare a model's answers with mlx-lm's, and measure what drafts gain",
                 work="app.commands.check:run",
-                options=CheckOptions,
+                add=options.add_check,
             ),
             _DOWNLOAD,
             _REMOVE,
@@ -251,14 +227,14 @@ COMMANDS = (
         name="ps",
         help="list the models that running servers have loaded",
         work="app.commands.loaded:show",
-        options=LoadedOptions,
+        add=options.add_json,
         examples=_LOADED_NOTE,
     ),
     Command(
         name="stop",
         help="unload a model from the servers that run here, once its answers have ended",
         work="app.commands.loaded:unload",
-        options=UnloadOptions,
+        add=options.add_unload,
         examples=_LOADED_NOTE,
     ),
     Command(
@@ -266,26 +242,27 @@ COMMANDS = (
         help="play a saved run again, with the same stops or with others",
         description="Replay a saved run through the real matcher; no model is needed.",
         work="app.commands.replay:run",
-        options=ReplayOptions,
+        add=options.add_replay,
         examples=_REPLAY_EXAMPLES,
     ),
     Command(
         name="inspect",
         help="say what is wrong with an answer that any server gave",
         work="app.commands.inspect:run",
-        options=InspectOptions,
+        add=options.add_inspect,
         examples=_INSPECT_EXAMPLES,
     ),
     Command(
         name="probe",
         help="test how any server handles stops",
         work="app.commands.probe:run_arguments",
+        add=probe_options.add_options,
     ),
     Command(
         name="completion",
         help="print a script that completes commands, options and models in a shell",
         work="app.commands.completion:run",
-        options=CompletionOptions,
+        add=options.add_completion,
         examples=_COMPLETION_EXAMPLES,
     ),
 )

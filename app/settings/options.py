@@ -1,40 +1,25 @@
-"""The options of each command, declared once; commands receive them as values."""
+"""The options of each command: those of a conversation are declared, others added to its parser."""
 
+import argparse
+from argparse import ArgumentParser
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from app import exits, paths
+from app.agents import AGENTS
 from app.exits import CommandError
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
-from ui.preferences import NewConversation, declare
+from ui.preferences import Declaration, NewConversation, declare
 from ui.records.conversations import Conversation, StopEntry
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
-
-# The same as in ``engine.library.hub_models``; a test compares them.
-USUAL_RESULTS, MAX_RESULTS = 20, 200
-
-# The same as in ``app.agents``; a test compares them.
-Agent = Literal[
-    "claude",
-    "codex",
-    "opencode",
-    "aider",
-    "goose",
-    "qwen",
-    "copilot",
-    "vibe",
-    "kilo",
-    "cline",
-    "openhands",
-]
-AGENTS: tuple[str, ...] = get_args(Agent)
-Shell = Literal["bash", "zsh", "fish"]
-
-_ONE_OBJECT = "print one JSON object"
+SHELLS = ("bash", "zsh", "fish")
+_FILE_HELP = "a text, PDF or Word file that comes before the prompt; repeatable"
+LITERAL_PREFIX = "="
+"""Marks the value of ``--stop`` and ``--system``, which argparse must not interpret."""
 
 
 def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
@@ -47,16 +32,15 @@ def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
         )
 
 
-def _stops(text: str) -> tuple[str, ...]:
-    return declare((), option="--stop", metavar="S", help=text)
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
     """How answers are generated: as a new conversation, with stops and a seed."""
 
-    stops: tuple[str, ...] = _stops(
-        "end the answer before this text, taken exactly as given; repeatable"
+    stops: tuple[str, ...] = declare(
+        (),
+        option="--stop",
+        metavar="S",
+        help="end the answer before this text, taken exactly as given; repeatable",
     )
     conversation: NewConversation = field(default_factory=NewConversation)
     seed: int | None = declare(
@@ -92,14 +76,7 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What generates an answer, and how.
-
-    Attributes:
-        model: Folder of the model.
-        draft: Folder of the draft model. None for none; in the window, for the one chosen there.
-        is_plain: Whether to compute each token by itself, without guesses.
-        answer: How the answer is generated.
-    """
+    """What generates an answer, and how. In the window, no draft model is the one chosen there."""
 
     model: Path = declare(
         paths.demo_model(), option="--model", metavar=LOCAL_MODEL, help=MODEL_HELP
@@ -112,9 +89,9 @@ class ModelOptions:
         check_guessing(self.draft, is_plain=self.is_plain)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenedRun:
-    """A saved run that the window shows."""
+@dataclass(frozen=True)
+class ChatOptions(ModelOptions):
+    """A conversation, in the window or in the terminal."""
 
     opened: Path | None = declare(
         None,
@@ -122,23 +99,7 @@ class OpenedRun:
         metavar="FILE",
         help="show a saved run in the Stop Inspector; fullstop FILE does the same",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Files:
-    """Files that go with the first question."""
-
-    files: tuple[str, ...] = declare(
-        (),
-        option="--file",
-        metavar="FILE",
-        help="a text, PDF or Word file that comes before the prompt; repeatable",
-    )
-
-
-@dataclass(frozen=True)
-class ChatOptions(ModelOptions, OpenedRun, Files):
-    """A conversation, in the window or in the terminal."""
+    files: tuple[str, ...] = declare((), option="--file", metavar="FILE", help=_FILE_HELP)
 
     @property
     def attached(self) -> list[Path]:
@@ -146,21 +107,16 @@ class ChatOptions(ModelOptions, OpenedRun, Files):
         return [Path(file).expanduser().absolute() for file in self.files]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prompt(Files):
-    """The prompt."""
+@dataclass(frozen=True)
+class AskOptions(ModelOptions):
+    """One question, its model, and the form of the answer."""
 
     prompt: str = declare(
         "",
         option="PROMPT",
         help="the prompt; text piped in comes before it; - reads the prompt itself",
     )
-
-
-@dataclass(frozen=True)
-class AskOptions(ModelOptions, Prompt):
-    """One question, its model, and the form of the answer."""
-
+    files: tuple[str, ...] = declare((), option="--file", metavar="FILE", help=_FILE_HELP)
     is_json: bool = declare(
         False, option="--json", help="print one JSON object instead of streaming text"
     )
@@ -172,8 +128,8 @@ class AskOptions(ModelOptions, Prompt):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(ModelOptions, Files):
+@dataclass(frozen=True)
+class RunOptions(ModelOptions):
     """A chat with a model in the terminal, or one answer if there is a prompt."""
 
     model: Path = declare(
@@ -187,156 +143,197 @@ class RunOptions(ModelOptions, Files):
         option="PROMPT",
         help="what to answer; without it, and with nothing piped in, a chat begins",
     )
+    files: tuple[str, ...] = declare((), option="--file", metavar="FILE", help=_FILE_HELP)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedOptions:
-    """The models that running servers have loaded."""
-
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+# -- added to a parser ------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class UnloadOptions:
-    """A model that running servers shall unload."""
-
-    model: str = declare("", option=LOCAL_MODEL, help="its name, as fullstop ps lists it")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """The replay of a saved run; its own stops apply unless ``stops`` are given, or none shall."""
-
-    file: Path = declare(Path(), option="FILE", help="a run saved by --save-run")
-    stops: tuple[str, ...] = _stops(
-        "stop before this text, in place of the run's own stops; repeatable"
+def add_stops(parser: argparse._ActionsContainer, text: str) -> None:
+    """Add ``--stop`` and ``--escapes``."""
+    parser.add_argument(
+        "--stop",
+        dest="stops",
+        type=strip_literal,
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="S",
+        help=text,
     )
-    drops_stops: bool = declare(False, option="--no-stop", help="play it without any stop strings")
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
-
-    def __post_init__(self) -> None:
-        if self.drops_stops and self.stops:
-            raise CommandError("use either --stop or --no-stop", exits.USAGE)
-
-
-@dataclass(frozen=True, slots=True)
-class InspectOptions:
-    """An answer of any server, to be judged."""
-
-    file: str = declare(
-        "", option="FILE", help="the answer, saved or pasted; - reads standard input"
-    )
-    stops: tuple[str, ...] = _stops("a stop of the request, taken exactly as given; repeatable")
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchOptions:
-    """A coding agent, and the model and server that it uses."""
-
-    agent: Agent = declare("claude", option="AGENT", help=f"the agent: {', '.join(AGENTS)}")
-    model: str | None = declare(
-        None,
-        metavar=LOCAL_MODEL,
-        help="model to use, by folder or name (default: the one that the server uses)",
-    )
-    url: str | None = declare(
-        None, metavar="URL", help="server to use (default: a running one, or a new one)"
-    )
-    is_printed: bool = declare(
-        False, option="--print", help="print the equivalent shell commands, and start nothing"
-    )
-    force: bool = declare(
-        False, option="--anyway", help="start the agent even if the model is too small for it"
-    )
-    arguments: tuple[str, ...] = declare(
-        (), option="-- ARGS", help="arguments for the agent itself"
+    parser.add_argument(
+        "--escapes",
+        default=argparse.SUPPRESS,
+        action="store_true",
+        help=r"read \n, \t, \\, \xHH and \uHHHH in --stop as the characters they mean",
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelsOptions:
-    """The list of models on this computer; ``list`` adds options to it."""
-
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
-
-
-@dataclass(frozen=True, slots=True)
-class ListOptions(ModelsOptions):
-    """The list of models on this computer."""
-
-    names_only: bool = declare(False, option="--names", help="print names only")
+def add_json(parser: ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument(
+        "--json",
+        dest="is_json",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print one JSON object",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ShowOptions:
-    """A model on this computer, to be described."""
-
-    name: str = declare("", option=LOCAL_MODEL, help="its name, as fullstop models lists it")
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+def add_list(parser: ArgumentParser) -> None:
+    """Add the options of ``models list``."""
+    add_json(parser)
+    parser.add_argument("--names", action="store_true", help="print names only")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """A model on this computer, whose answers are compared and measured."""
+def add_unload(parser: ArgumentParser) -> None:
+    """Add the options of ``stop``."""
+    parser.add_argument("model", metavar=LOCAL_MODEL, help="its name, as fullstop ps lists it")
 
-    model: Path = declare(
-        Path(),
-        option=LOCAL_MODEL,
+
+def add_show(parser: ArgumentParser) -> None:
+    """Add the options of ``models show``."""
+    parser.add_argument("name", metavar=LOCAL_MODEL, help="its name, as fullstop models lists it")
+    add_json(parser)
+
+
+def add_remove(parser: ArgumentParser) -> None:
+    """Add the options of ``models remove``."""
+    add_show(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def add_download(parser: ArgumentParser) -> None:
+    """Add the options of ``models download``."""
+    parser.add_argument(
+        "name", metavar=REMOTE_MODEL, help="the model on the hub, or the address of its page"
+    )
+    add_json(parser)
+
+
+def add_search(parser: ArgumentParser) -> None:
+    """Add the options of ``models search``."""
+    parser.add_argument(
+        "query",
+        metavar="WORDS",
+        nargs="*",
+        help="parts of the name; without any, models that fit this computer are suggested",
+    )
+    parser.add_argument(
+        "--limit",
+        type=number_parser(int, Declaration(minimum=1, maximum=200)),
+        metavar="N",
+        help="show N models at most (default 20, most 200)",
+    )
+    add_json(parser)
+
+
+def add_check(parser: ArgumentParser) -> None:
+    """Add the options of ``models check``."""
+    parser.add_argument(
+        "model",
+        type=paths.model_folder,
         metavar=LOCAL_MODEL,
         help="the model, by folder or name, as fullstop models lists it",
     )
-    draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
-    tokens: int = declare(
-        200,
-        minimum=16,
-        maximum=10_000,
+    parser.add_argument(
+        "--draft-model",
+        dest="draft",
+        type=paths.model_folder,
+        default=argparse.SUPPRESS,
+        metavar=LOCAL_MODEL,
+        help=DRAFT_HELP,
+    )
+    parser.add_argument(
+        "--tokens",
+        type=number_parser(int, Declaration(minimum=16, maximum=10_000)),
+        default=200,
         metavar="N",
         help="compare and measure answers of N tokens (default 200)",
     )
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+    add_json(parser)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """A search of the hub; suggestions without any."""
-
-    query: tuple[str, ...] = declare(
-        (),
-        option="WORDS",
-        help="parts of the name; without any, models that fit this computer are suggested",
+def add_replay(parser: ArgumentParser) -> None:
+    """Add the options of ``replay``."""
+    parser.add_argument(
+        "file", type=absolute_path, metavar="FILE", help="a run saved by --save-run"
     )
-    limit: int = declare(
-        USUAL_RESULTS,
-        minimum=1,
-        maximum=MAX_RESULTS,
-        metavar="N",
-        help=f"show N models at most (default {USUAL_RESULTS}, most {MAX_RESULTS})",
+    add_stops(parser, "stop before this text, in place of the run's own stops; repeatable")
+    parser.add_argument("--no-stop", action="store_true", help="play it without any stop strings")
+    add_json(parser)
+
+
+def add_inspect(parser: ArgumentParser) -> None:
+    """Add the options of ``inspect``."""
+    parser.add_argument(
+        "file", metavar="FILE", help="the answer, saved or pasted; - reads standard input"
     )
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+    add_stops(parser, "a stop of the request, taken exactly as given; repeatable")
+    add_json(parser)
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadOptions:
-    """A model to be downloaded."""
-
-    name: str = declare(
-        "", option=REMOTE_MODEL, help="the model on the hub, or the address of its page"
+def add_launch(parser: ArgumentParser) -> None:
+    """Add the options of ``launch``."""
+    names = ", ".join(AGENTS)
+    parser.add_argument("agent", metavar="AGENT", choices=tuple(AGENTS), help=f"the agent: {names}")
+    parser.add_argument(
+        "--model",
+        default=argparse.SUPPRESS,
+        metavar=LOCAL_MODEL,
+        help="model to use, by folder or name (default: the one that the server uses)",
     )
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+    parser.add_argument(
+        "--url", metavar="URL", help="server to use (default: a running one, or a new one)"
+    )
+    parser.add_argument(
+        "--print",
+        action="store_true",
+        help="print the equivalent shell commands, and start nothing",
+    )
+    parser.add_argument(
+        "--anyway",
+        action="store_true",
+        help="start the agent even if the model is too small for it",
+    )
+    parser.add_argument(
+        "arguments", metavar="-- ARGS", nargs="*", help="arguments for the agent itself"
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveOptions:
-    """A model to be deleted."""
-
-    name: str = declare("", option=LOCAL_MODEL, help="its name, as fullstop models lists it")
-    is_sure: bool = declare(False, option="--yes", help="do not ask for confirmation")
-    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+def add_completion(parser: ArgumentParser) -> None:
+    """Add the options of ``completion``."""
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionOptions:
-    """A shell whose script is printed."""
+def strip_literal(marked: str) -> str:
+    """Return a value without the mark that ``app.cli`` has put before it."""
+    return marked.removeprefix(LITERAL_PREFIX)
 
-    shell: Shell = declare("bash", option="SHELL", help=", ".join(get_args(Shell)))
+
+def absolute_path(typed: str) -> Path:
+    """Return a path for another process of ours, too."""
+    return Path(typed).expanduser().absolute()
+
+
+def number_parser(kind: type[int] | type[float], limits: Declaration) -> Callable[[str], float]:
+    """Return a parser of numbers within declared limits."""
+
+    def parse_number(typed: str) -> float:
+        try:
+            value = kind(typed)
+        except ValueError:
+            name = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{typed!r} is not {name}") from None
+        low, high = limits.minimum, limits.maximum
+        if low is None or high is None:
+            return value
+        # Comparisons with NaN are false.
+        if limits.exclusive_minimum and not low < value <= high:
+            raise argparse.ArgumentTypeError(
+                f"{typed} is not greater than {low:.17g} and at most {high:.17g}"
+            )
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{typed} is not between {low:.17g} and {high:.17g}")
+        return value
+
+    return parse_number

@@ -7,13 +7,8 @@ import pytest
 
 from app.agent_commands import lines, with_folder
 from app.agents import AGENTS, Target
-from app.settings import options
 
 TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")
-
-
-def test_every_agent_is_an_option() -> None:
-    assert set(options.AGENTS) == set(AGENTS)
 
 
 @pytest.mark.parametrize("name", AGENTS)

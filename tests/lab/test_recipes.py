@@ -106,12 +106,12 @@ def answer(address: str, prompt: str = _PROMPT, **parameters: Any) -> str:
 
 def test_command_runs_and_is_in_help_completion_and_tables(tree: Path) -> None:
     options = '''\
-@dataclass(frozen=True, slots=True)
-class GreetOptions:
-    """Who is greeted."""
-
-    name: str = declare("", option="NAME", help="who is greeted")
-    times: int = declare(1, minimum=1, maximum=9, metavar="N", help="how often")
+def add_greet(parser: ArgumentParser) -> None:
+    """Add the options of ``greet``."""
+    parser.add_argument("name", metavar="NAME", help="who is greeted")
+    parser.add_argument(
+        "--times", type=int, default=1, metavar="N", help="how often (default 1)"
+    )
 
 
 '''
@@ -120,25 +120,25 @@ class GreetOptions:
         name="greet",
         help="greet somebody",
         work="app.commands.greet:run",
-        options=GreetOptions,
+        add=options.add_greet,
     ),
 """
     function = '''\
 """``fullstop greet``: greets somebody."""
 
+from argparse import Namespace
+
 from app import exits
-from app.settings.options import GreetOptions
 
 
-def run(options: GreetOptions) -> int:
+def run(options: Namespace) -> int:
     """Print the greeting; return the exit code."""
     print(" ".join([f"Hello {options.name}"] * options.times))
     return exits.OK
 '''
     page = "### `fullstop greet`\n\n<!-- options of greet -->\n<!-- /options of greet -->\n\n"
-    before = "@dataclass(frozen=True, slots=True)\nclass CompletionOptions"
+    before = "def add_completion("
     insert(tree, "app/settings/options.py", before, options)
-    insert(tree, "app/settings/commands.py", "    InspectOptions,\n", "    GreetOptions,\n")
     insert(tree, "app/settings/commands.py", '    Command(\n        name="serve"', command)
     (tree / "app/commands/greet.py").write_text(function, encoding="utf-8")
     insert(tree, ".github/OPTIONS.md", "### `fullstop replay`\n", page)

@@ -3,6 +3,7 @@
 Each reader takes a file and the folder for what it writes. It returns "read" or "refused".
 """
 
+import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -16,7 +17,6 @@ from pathlib import Path
 
 from app.commands import inspect, replay
 from app.exits import CommandError
-from app.settings.options import InspectOptions, ReplayOptions
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
 from engine.files.json_fields import DamagedFile
@@ -48,6 +48,12 @@ from ui.stops.stop_list import MAX_BYTES, stops_from_json
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
 _MAX_BYTES = 1 << 28
+
+
+def _options(
+    file: Path | str, *, stops: tuple[str, ...] = (), is_json: bool = False
+) -> argparse.Namespace:
+    return argparse.Namespace(file=file, stops=stops, is_json=is_json, no_stop=False)
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,8 @@ def _runs() -> tuple[str, ...]:
 
 def _read_run(path: Path) -> str:
     outcome = _commanded(
-        lambda: replay.run(ReplayOptions(path)),
-        lambda: replay.run(ReplayOptions(path, stops=("D",), is_json=True)),
+        lambda: replay.run(_options(path)),
+        lambda: replay.run(_options(path, stops=("D",), is_json=True)),
     )
     try:
         text = asyncio.run(read_text(path, _MAX_BYTES))
@@ -247,8 +253,8 @@ def _captures() -> tuple[str, ...]:
 
 def _read_capture(path: Path) -> str:
     outcome = _commanded(
-        lambda: inspect.run(InspectOptions(str(path), ("END",))),
-        lambda: inspect.run(InspectOptions(str(path), is_json=True)),
+        lambda: inspect.run(_options(str(path), stops=("END",))),
+        lambda: inspect.run(_options(str(path), is_json=True)),
     )
     # A stream of events, as most servers write it.
     text = path.read_bytes().decode("utf-8", "replace")
