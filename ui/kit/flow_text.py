@@ -1,10 +1,10 @@
 """Text as high as its content, and the parts of a page that can be searched. Main thread."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSizeF, Qt, QUrl
 from PySide6.QtGui import (
@@ -13,10 +13,12 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
+    QTextFragment,
     QTextOption,
     QWheelEvent,
 )
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QAbstractSpinBox,
     QComboBox,
     QFrame,
@@ -30,6 +32,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit.labels import ElidedLabel
+from ui.words import lines_of
 
 # Each highlight follows the text when that changes: thousands of them would be slow.
 _MAX_MARKS = 1_000
@@ -38,13 +41,14 @@ TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
 
 def link_targets(document: QTextDocument) -> list[str]:
     """Return the targets of a document's links, in their order."""
-    forms = (form for _, form in _pieces(document))
+    forms = (piece.charFormat() for piece in text_fragments(document))
     return [form.anchorHref() for form in forms if form.isAnchor() and form.anchorHref()]
 
 
 def anchor_position(document: QTextDocument, name: str) -> int | None:
     """Return the position of the anchor with a name; None if there is none."""
-    return next((at for at, form in _pieces(document) if name in form.anchorNames()), None)
+    pieces = text_fragments(document)
+    return next((p.position() for p in pieces if name in p.charFormat().anchorNames()), None)
 
 
 def terms_pattern(text: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
@@ -82,13 +86,13 @@ def block_texts(document: QTextDocument) -> list[str]:
     return texts
 
 
-def _pieces(document: QTextDocument) -> Iterator[tuple[int, QTextCharFormat]]:
+def text_fragments(document: QTextDocument) -> Iterator[QTextFragment]:
+    """Yield the runs of text that have one format."""
     block = document.begin()
     while block.isValid():
         fragments = block.begin()
         while not fragments.atEnd():
-            piece = fragments.fragment()
-            yield piece.position(), piece.charFormat()
+            yield fragments.fragment()
             fragments += 1
         block = block.next()
 
@@ -143,6 +147,10 @@ class FlowText(QTextBrowser):
         """Load nothing: a text must not access files or the network."""
         return None
 
+    def find_words(self, query: Highlight) -> list[tuple[int, int]]:
+        """Return the beginning and end of each occurrence of the words, in order."""
+        return find_terms(self.document(), query.terms, query.has_case)
+
     def show_found(self, text: Sequence[str], background: str, color: str) -> QRectF | None:
         """Highlight every occurrence of the words, ignoring case; return the first one's area."""
         return self.highlight(Highlight(tuple(text), background, color))
@@ -152,7 +160,7 @@ class FlowText(QTextBrowser):
         if not query.terms and not self._found.terms:
             return None
         self._found = query
-        positions = find_terms(self.document(), query.terms, query.has_case)
+        positions = self.find_words(query)
         current = query.current or 0
         begin = max(0, min(current - _MAX_MARKS // 2, len(positions) - _MAX_MARKS))
         shown = positions[begin : begin + _MAX_MARKS]
@@ -170,9 +178,6 @@ class FlowText(QTextBrowser):
         there = QTextCursor(self.document())
         there.setPosition(looked_at.cursor.selectionStart())
         return QRectF(self.cursorRect(there))
-
-    def unfold_match(self, query: Highlight) -> None:
-        """Show what the current place is in, if a part of the text is folded."""
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
         """Highlight parts of ``toPlainText``."""
@@ -249,53 +254,36 @@ class FlowText(QTextBrowser):
             self.setFixedHeight(height)
 
 
-# A folded part counts its places as if it were unfolded; ``show_place`` unfolds it.
-
-
-class SearchedPart(Protocol):
-    """One of the parts of a page, in reading order."""
-
-    def count(self, query: Highlight) -> int:
-        """Return how often the words occur in it, folded or not."""
-
-    def show_match(self, query: Highlight) -> None:
-        """Unfold the part if that hides the current place."""
-
-    def mark(self, query: Highlight, page: QWidget) -> int | None:
-        """Mark the matches; return the current or first one's distance from the page's top."""
-
-
 class SearchedText:
-    """A text that may be folded."""
+    """A text that may be folded; ``button`` unfolds it, and ``whole`` is all that it shows then."""
 
     def __init__(
         self,
-        view: Callable[[], FlowText | None],
-        lines: Callable[[], Sequence[str]] | None = None,
-        unfold: Callable[[], object] | None = None,
+        view: FlowText | None,
+        button: QAbstractButton | None = None,
+        *,
+        whole: str | None = None,
     ) -> None:
         self._view = view
-        self._lines = lines
-        self._unfold = unfold
+        self._button = button
+        self._whole = whole
 
     def count(self, query: Highlight) -> int:
-        if self._lines is None:
+        """Return how often the words occur in it, folded or not."""
+        if self._whole is None:
             return self._shown(query)
         pattern = terms_pattern(query.terms, query.has_case)
-        return sum(len(pattern.findall(line)) for line in self._lines())
+        return sum(len(pattern.findall(line)) for line in lines_of(self._whole))
 
     def show_match(self, query: Highlight) -> None:
         """Unfold the text if that hides the current place."""
-        view = self._view()
-        is_seen = view is not None and not view.isHidden()
-        if self._unfold is not None and not (is_seen and self._has_current(query)):
-            self._unfold()
-        if view is not None:
-            view.unfold_match(query)
+        is_seen = self._view is not None and not self._view.isHidden()
+        if self._button is not None and not (is_seen and self._has_current(query)):
+            self._button.click()
 
     def mark(self, query: Highlight, page: QWidget) -> int | None:
         """Mark the places; return the distance of the current or first one from the top."""
-        view = self._view()
+        view = self._view
         if view is None:
             return None
         if not self._has_current(query):
@@ -309,10 +297,7 @@ class SearchedText:
         return query.current is None or query.current < self._shown(query)
 
     def _shown(self, query: Highlight) -> int:
-        view = self._view()
-        if view is None:
-            return 0
-        return len(find_terms(view.document(), query.terms, query.has_case))
+        return 0 if self._view is None else len(self._view.find_words(query))
 
 
 class SearchedLabel:
@@ -340,6 +325,9 @@ class SearchedLabel:
         else:
             self._label.show_found(query.current_background, query.current_color)
         return self._label.mapTo(page, QPoint()).y()
+
+
+SearchedPart = SearchedText | SearchedLabel
 
 
 def unfold_match(parts: Sequence[SearchedPart], query: Highlight) -> None:

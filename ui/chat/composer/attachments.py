@@ -32,7 +32,6 @@ from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
 from ui.records.attachments import Attachment, AttachmentRefused, cut_words
 from ui.records.documents import FileReader, ReadingEnded
-from ui.words import lines_of
 
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
@@ -590,9 +589,8 @@ class AttachedFile(QWidget):
         """Return its name and its text, for the search."""
         if self._file.kept_file:
             return [SearchedLabel(self.chip.name)]
-        text = SearchedText(
-            lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
-        )
+        whole = shown_text(self._file.text)
+        text = SearchedText(self.text_view, self.chip.button, whole=whole)
         return [SearchedLabel(self.chip.name), text]
 
     def show_picture(self, folder: Path) -> None:

@@ -170,7 +170,7 @@ class ThinkingView(QWidget):
 
     def searched_part(self) -> SearchedPart:
         """Return the reasoning for the search, even while it is folded."""
-        return SearchedText(lambda: self.text_view, None, lambda: self.head.setChecked(True))
+        return SearchedText(self.text_view, self.head)
 
     def show_stage(self, run: Run) -> None:
         """Show whether the reasoning continues, or how long it took."""
@@ -306,14 +306,10 @@ class AnswerView(QWidget):
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the thinking, the text, the calls and the pictures, for the search."""
-        text = SearchedText(self._whole_text, None, lambda: self.raw.setChecked(False))
+        text = SearchedText(self.text_view, self.raw)
         thinking = [self.thinking.searched_part()] if self._has("thinking") else []
         pictures = [part for picture in self.pictures for part in picture.searched_parts()]
         return [*thinking, text, *self.calls.searched_parts(), *pictures]
-
-    def _whole_text(self) -> MarkdownView:
-        self.text_view.render_rest()
-        return self.text_view
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the message's menu."""

@@ -222,7 +222,7 @@ class QuestionView(QWidget):
     def searched_parts(self) -> list[SearchedPart]:
         """Return its files and its text, for the search."""
         files = [part for file in self.bubble.files for part in file.searched_parts()]
-        return [*files, SearchedText(lambda: self.text_view)]
+        return [*files, SearchedText(self.text_view)]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the message's menu."""

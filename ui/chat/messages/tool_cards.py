@@ -390,13 +390,8 @@ class ToolCard(QFrame):
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the name, the arguments and the result, for the search."""
-        result = SearchedText(
-            lambda: self.result,
-            lambda: lines_of(shown_result(self._whole)),
-            lambda: self.fold.setChecked(True),
-        )
-        arguments = SearchedText(lambda: self.arguments)
-        return [SearchedLabel(self._title), arguments, result]
+        result = SearchedText(self.result, self.fold, whole=shown_result(self._whole))
+        return [SearchedLabel(self._title), SearchedText(self.arguments), result]
 
     def _show_text(self) -> None:
         is_whole = self.fold.isChecked()

@@ -1,9 +1,7 @@
 """Writes blocks of Markdown into a document: paragraphs, lists, code and tables."""
 
 import unicodedata
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -14,14 +12,13 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
-    QTextLength,
     QTextOption,
     QTextTable,
+    QTextTableCell,
     QTextTableFormat,
 )
 
 from ui.kit.markdown.inline_writer import (
-    ABOVE_PROPERTY,
     CODE_PROPERTY,
     DEPTH_PROPERTY,
     MARK_PROPERTY,
@@ -31,7 +28,7 @@ from ui.kit.markdown.inline_writer import (
 )
 from ui.kit.markdown.parser import table_tokens
 from ui.kit.markdown.pictures import Pictures
-from ui.kit.markdown.style import Decoration, MarkdownStyle, Runs, highlighted_lines
+from ui.kit.markdown.style import Decoration, MarkdownStyle, highlighted_lines
 
 _QUOTE_PX = 18
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
@@ -51,6 +48,8 @@ _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _ITEM_EM, _DIGIT_EM = 1.9, 0.6
 _FEW_DIGITS = 2
+# A table with less width for each column scrolls sideways.
+_COLUMN_EM = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class OpenList:
     has_items: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+@dataclass(slots=True)
+class WriterState:
     """The state between closed and open text: the look of the next block depends on it."""
 
     is_first: bool = True
@@ -91,11 +90,8 @@ class BlockWriter:
 
     cursor: QTextCursor
     style: MarkdownStyle
-    is_first: bool
-    is_after_code: bool
+    state: WriterState
     inline: InlineWriter
-    available_px: float = 0.0
-    is_after_table: bool = False
     decorations: list[Decoration] = field(default_factory=list)
     indent_px: float = 0.0
     mark: ItemMark | None = None
@@ -131,10 +127,10 @@ class BlockWriter:
 
     def top_margin(self, top_px: float) -> float:
         """Return the space above a block; below a card there is more."""
-        if self.is_first:
+        if self.state.is_first:
             return 0
         margin = self.style.px(top_px)
-        return margin + self.style.code_foot_px if self.is_after_code else margin
+        return margin + self.style.code_foot_px if self.state.is_after_code else margin
 
     def insert(self, form: QTextBlockFormat) -> None:
         """Begin a block of the given form."""
@@ -142,13 +138,13 @@ class BlockWriter:
             form.setProperty(DEPTH_PROPERTY, self.depth)
         if self._quotes:
             form.setProperty(QUOTE_PROPERTY, len(self._quotes))
-        if self.is_first:
+        if self.state.is_first:
             self.cursor.setBlockFormat(form)
         else:
             self.cursor.insertBlock(form, QTextCharFormat())
         self.cursor.setBlockCharFormat(self.inline.plain())
-        self.is_first = False
-        self.is_after_code = self.is_after_table = False
+        self.state.is_first = False
+        self.state.is_after_code = self.state.is_after_table = False
         self.note_position(self.cursor.position())
 
     def begin_waiting_mark(self) -> None:
@@ -158,13 +154,17 @@ class BlockWriter:
 
     def begin_below_the_top(self) -> None:
         """Keep the document's first block empty: Qt ignores its margin, and tables need one."""
-        if self.is_first:
+        if self.state.is_first:
             self.flatten()
-            self.is_first = False
+            self.state.is_first = False
 
     def keep_empty_block(self) -> None:
         """Keep an empty block that has a meaning: Qt hides the empty block before a table."""
-        if self.cursor.block().length() == 1 and not self.is_after_table and not self.is_first:
+        if (
+            self.cursor.block().length() == 1
+            and not self.state.is_after_table
+            and not self.state.is_first
+        ):
             self.cursor.insertBlock(QTextBlockFormat(), QTextCharFormat())
             self.flatten()
 
@@ -225,211 +225,114 @@ def is_right_to_left(text: str) -> bool:
     return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
-def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
-    """Return the lines of a code block, colored for the language that ``info`` names."""
-    return highlighted_lines(body, language_of(info), style.code)
-
-
 def language_of(info: str) -> str:
     """Return the language that the first line of a code block names."""
     return info.split()[0] if info.strip() else ""
 
 
-class CodeWriter:
-    """Writes code at the cursor of a ``BlockWriter``."""
-
-    def __init__(self, blocks: BlockWriter) -> None:
-        self._blocks = blocks
-        self._style = blocks.style
-        self._formats: dict[str, QTextCharFormat] = {}
-
-    def write(self, code: str, info: str) -> None:
-        """Write a whole card."""
-        blocks = self._blocks
-        body = code.removesuffix("\n")
-        blocks.begin_waiting_mark()
-        lines = code_lines(body, info, self._style)
-        start, width = self.write_lines(lines, info, is_start=True)
-        end = blocks.cursor.position()
-        card = Decoration("code", start, end, blocks.indent_px, info, body, width)
-        blocks.decorations.append(card)
-
-    def write_lines(self, lines: list[Runs], info: str, *, is_start: bool) -> tuple[int, float]:
-        """Write lines of code; ``is_start`` leaves room for the card's head."""
-        blocks, style = self._blocks, self._style
-        language = language_of(info)
-        is_diff = language in DIFFS
-        start, widest = -1, 0.0
-        head_px = style.code_head_px + style.gap_px
-        if is_start and blocks.is_after_code:
-            head_px += style.code_foot_px
-        if is_start and blocks.is_first:
-            head_px -= style.gap_px
-            blocks.begin_below_the_top()
-        for number, line in enumerate(lines):
-            form = QTextBlockFormat()
-            form.setLeftMargin(blocks.indent_px + style.code_pad_px + style.code_numbers_px)
-            form.setRightMargin(style.code_pad_px)
-            form.setTopMargin(head_px if is_start and number == 0 else 0)
-            is_last = number == len(lines) - 1
-            form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
-            form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-            form.setNonBreakableLines(not style.wraps)
-            form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-            form.setProperty(CODE_PROPERTY, language or "text")
-            sentence = "".join(text for text, _ in line)
-            ground = style.code.ground(sentence) if is_diff else ""
-            if ground:
-                form.setBackground(QBrush(QColor(ground)))
-            blocks.insert(form)
-            blocks.cursor.setBlockCharFormat(self._format(style.text))
-            start = blocks.cursor.position() if start < 0 else start
-            for text, color in line:
-                blocks.cursor.insertText(text, self._format(color or style.text))
-            if not style.wraps:
-                widest = max(widest, style.fixed_width(sentence.expandtabs(TAB_CHARS)))
-        blocks.is_after_code = True
-        return start, widest
-
-    def _format(self, color: str) -> QTextCharFormat:
-        form = self._formats.get(color)
-        if form is None:
-            form = QTextCharFormat()
-            form.setFont(self._style.fixed)
-            form.setForeground(QBrush(QColor(color)))
-            self._formats[color] = form
-        return form
-
-
-# A table is as wide as its text. If there is too little room, its cells wrap between words; if
-# that is not enough, the table is wider than the view and scrolls sideways.
-
-
-class TableWriter:
-    """Writes tables at the cursor of a ``BlockWriter``."""
-
-    def __init__(self, blocks: BlockWriter) -> None:
-        self._blocks = blocks
-
-    def write(self, tokens: list[Token]) -> None:
-        blocks = self._blocks
-        rows = table_rows(tokens)
-        blocks.begin_waiting_mark()
-        top_px = blocks.top_margin(10)
+def write_code(blocks: BlockWriter, code: str, info: str) -> None:
+    """Write a card of code, with room for the card's head."""
+    style, body = blocks.style, code.removesuffix("\n")
+    language = language_of(info)
+    blocks.begin_waiting_mark()
+    start, widest = -1, 0.0
+    top_px = style.code_head_px + style.gap_px
+    if blocks.state.is_after_code:
+        top_px += style.code_foot_px
+    if blocks.state.is_first:
+        top_px -= style.gap_px
         blocks.begin_below_the_top()
-        blocks.keep_empty_block()
-        shares = self.shared([self.widths_of(row) for row in rows])
-        form = self._format(shares, top_px)
-        table: QTextTable = blocks.cursor.insertTable(len(rows), len(rows[0]), form)
-        for number, row in enumerate(rows):
-            self.write_row(table, number, row)
-        blocks.cursor.movePosition(blocks.cursor.MoveOperation.End)
-        blocks.flatten()
-        blocks.is_after_code, blocks.is_after_table = False, True
-        blocks.note_position(table.firstPosition())
-        blocks.note_position(table.lastPosition())
-        position = table.firstPosition(), table.lastPosition(), blocks.indent_px
-        blocks.decorations.append(Decoration("table", *position, columns=shares))
+    lines = highlighted_lines(body, language, style.code)
+    for number, line in enumerate(lines):
+        form = QTextBlockFormat()
+        form.setLeftMargin(blocks.indent_px + style.code_pad_px + style.code_numbers_px)
+        form.setRightMargin(style.code_pad_px)
+        form.setTopMargin(0 if number else top_px)
+        is_last = number == len(lines) - 1
+        form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
+        form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        form.setNonBreakableLines(not style.wraps)
+        form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        form.setProperty(CODE_PROPERTY, language or "text")
+        sentence = "".join(text for text, _ in line)
+        if ground := style.code.ground(sentence) if language in DIFFS else "":
+            form.setBackground(QBrush(QColor(ground)))
+        blocks.insert(form)
+        blocks.cursor.setBlockCharFormat(_code_format(style, style.text))
+        start = blocks.cursor.position() if start < 0 else start
+        for text, color in line:
+            blocks.cursor.insertText(text, _code_format(style, color or style.text))
+        if not style.wraps:
+            widest = max(widest, style.fixed_width(sentence.expandtabs(TAB_CHARS)))
+    blocks.state.is_after_code = True
+    end = blocks.cursor.position()
+    card = Decoration("code", start, end, blocks.indent_px, info, body, widest)
+    blocks.decorations.append(card)
 
-    def write_row(self, table: QTextTable, number: int, row: Row) -> None:
-        """Replace the contents of the cells of a row."""
+
+def _code_format(style: MarkdownStyle, color: str) -> QTextCharFormat:
+    form = QTextCharFormat()
+    form.setFont(style.fixed)
+    form.setForeground(QBrush(QColor(color)))
+    return form
+
+
+def write_table(blocks: BlockWriter, rows: list[Row], pictures: Pictures) -> None:
+    """Write a table; Qt divides the width among the columns."""
+    blocks.begin_waiting_mark()
+    top_px = blocks.top_margin(10)
+    blocks.begin_below_the_top()
+    blocks.keep_empty_block()
+    form = _table_format(blocks, top_px)
+    table: QTextTable = blocks.cursor.insertTable(len(rows), len(rows[0]), form)
+    for number, row in enumerate(rows):
         for column, (cell, text) in enumerate(row):
-            self._write_cell(table, number, column, cell, text)
-
-    def widths_of(self, row: Row) -> list[tuple[float, float]]:
-        """Return the width of the widest word, and of the whole text, of each cell."""
-        inline = self._blocks.inline
-        return [inline.widths(text, is_head=cell.type == "th_open") for cell, text in row]
-
-    def shared(self, rows: list[list[tuple[float, float]]]) -> tuple[tuple[float, float], ...]:
-        """Return the least and the natural width of each column."""
-        style = self._blocks.style
-        around_px = 2 * style.cell_pad_px + 2
-        # Longer words break; a column of prose never becomes narrower than this.
-        word_px = style.em * 22
-        return tuple(
-            (
-                min(max(minimum for minimum, _ in column), word_px) + around_px,
-                max(whole for _, whole in column) + around_px,
-            )
-            for column in zip(*rows, strict=True)
-        )
-
-    def _format(self, shares: tuple[tuple[float, float], ...], top_px: float) -> QTextTableFormat:
-        style = self._blocks.style
-        form = QTextTableFormat()
-        form.setBorder(1)
-        form.setBorderCollapse(True)
-        form.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
-        form.setBorderBrush(QBrush(QColor(style.line)))
-        form.setCellPadding(style.cell_pad_px)
-        form.setCellSpacing(0)
-        form.setTopMargin(top_px)
-        form.setProperty(ABOVE_PROPERTY, float(top_px))
-        form.setBottomMargin(style.gap_px)
-        form.setLeftMargin(self._blocks.indent_px)
-        form.setHeaderRowCount(1)
-        available = self._blocks.available_px - self._blocks.indent_px
-        form.setColumnWidthConstraints(constraints(shares, available, style))
-        return form
-
-    def _write_cell(
-        self, table: QTextTable, row: int, column: int, cell: Token, text: Token
-    ) -> None:
-        blocks = self._blocks
-        table_cell = table.cellAt(row, column)
-        cursor = table_cell.firstCursorPosition()
-        cursor.setPosition(
-            table_cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor
-        )
-        cursor.removeSelectedText()
-        block = QTextBlockFormat()
-        alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
-        if alignment is not None:
-            block.setAlignment(alignment)
-        block.setLineHeight(120, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-        form = QTextCharFormat(blocks.inline.plain())
-        if cell.type == "th_open":
-            form.setFontWeight(QFont.Weight.DemiBold)
-        cursor.setBlockFormat(block)
-        cursor.setBlockCharFormat(form)
-        if cell.type == "th_open":
-            look = table_cell.format()
-            look.setBackground(QBrush(QColor(blocks.style.code_background)))
-            table_cell.setFormat(look)
-        with blocks.inline.writing_at(cursor):
-            blocks.inline.write(text, form)
+            _write_cell(blocks.style, table.cellAt(number, column), cell, text, pictures)
+    blocks.cursor.movePosition(blocks.cursor.MoveOperation.End)
+    blocks.flatten()
+    blocks.state.is_after_code, blocks.state.is_after_table = False, True
+    start, end = table.firstPosition(), table.lastPosition()
+    blocks.note_position(start)
+    blocks.note_position(end)
+    width_px = len(rows[0]) * _COLUMN_EM * blocks.style.em
+    blocks.decorations.append(Decoration("table", start, end, blocks.indent_px, width_px=width_px))
 
 
-@lru_cache(maxsize=256)
-def column_widths(
-    columns: tuple[tuple[float, float], ...], available_px: float, readable_px: float
-) -> tuple[float, ...]:
-    """Divide the width among columns."""
-    minimum, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
-    if natural <= available_px:
-        return tuple(float(round(b + 0.5)) for _, b in columns)
-    if minimum > available_px:
-        return tuple(float(round(max(a, min(b, readable_px)) + 0.5)) for a, b in columns)
-    share = (available_px - minimum) / (natural - minimum)
-    widths = [float(int(a + (b - a) * share)) for a, b in columns]
-    widths[-1] += int(available_px - sum(widths))
-    return tuple(widths)
+def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
+    style = blocks.style
+    form = QTextTableFormat()
+    form.setBorder(1)
+    form.setBorderCollapse(True)
+    form.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
+    form.setBorderBrush(QBrush(QColor(style.line)))
+    form.setCellPadding(style.cell_pad_px)
+    form.setCellSpacing(0)
+    form.setTopMargin(top_px)
+    form.setBottomMargin(style.gap_px)
+    form.setLeftMargin(blocks.indent_px)
+    form.setHeaderRowCount(1)
+    return form
 
 
-def distribute_width(
-    columns: tuple[tuple[float, float], ...], available_px: float, style: MarkdownStyle
-) -> tuple[float, ...]:
-    """Return the widths of columns in a view of this width."""
-    return column_widths(columns, available_px, style.em * 10)
-
-
-def constraints(
-    columns: tuple[tuple[float, float], ...], available_px: float, style: MarkdownStyle
-) -> list[QTextLength]:
-    """Return the widths of columns in Qt's form."""
-    widths = distribute_width(columns, available_px, style)
-    return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
+def _write_cell(
+    style: MarkdownStyle, table_cell: QTextTableCell, cell: Token, text: Token, pictures: Pictures
+) -> None:
+    cursor = table_cell.firstCursorPosition()
+    block = QTextBlockFormat()
+    alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
+    if alignment is not None:
+        block.setAlignment(alignment)
+    block.setLineHeight(120, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    inline = InlineWriter(cursor, style, pictures)
+    form = inline.plain()
+    if cell.type == "th_open":
+        form.setFontWeight(QFont.Weight.DemiBold)
+        look = table_cell.format()
+        look.setBackground(QBrush(QColor(style.code_background)))
+        table_cell.setFormat(look)
+    cursor.setBlockFormat(block)
+    cursor.setBlockCharFormat(form)
+    inline.write(text, form)
 
 
 def table_rows(tokens: list[Token]) -> list[Row]:
@@ -449,50 +352,37 @@ def table_rows(tokens: list[Token]) -> list[Row]:
 
 
 class MarkdownWriter:
-    """Appends rendered blocks at the end of a document."""
+    """Appends rendered blocks at the end of a document.
+
+    ``folds`` tells which parts are open, by their numbers in the text; new ones are added.
+    """
 
     def __init__(
         self,
         cursor: QTextCursor,
         style: MarkdownStyle,
-        before: Before,
-        notes: Mapping[str, int],
+        before: WriterState,
         available_px: float,
         pictures: Pictures,
-        is_turned: Callable[[int], bool],
+        folds: dict[int, bool],
     ) -> None:
         self._style = style
-        self._notes = notes
-        self._inline = InlineWriter(cursor, style, notes, pictures, available_px)
-        self._blocks = BlockWriter(
-            cursor,
-            style,
-            before.is_first,
-            before.is_after_code,
-            self._inline,
-            available_px,
-            before.is_after_table,
-        )
-        self._before = before
-        self._is_after_note = before.is_after_note
-        self._code = CodeWriter(self._blocks)
-        self._tables = TableWriter(self._blocks)
+        self._available_px = available_px
+        self._pictures = pictures
+        self._folds = folds
+        self._inline = InlineWriter(cursor, style, pictures, available_px)
+        self._state = replace(before)
+        self._blocks = BlockWriter(cursor, style, self._state, self._inline)
+        self._continued = before.items
         self._lists: list[OpenList] = []
         self._items: list[float] = []
-        self._continued = before.items
-        self._is_turned = is_turned
-        self._fold_count = before.folds
-        self._folds: list[tuple[int, int, bool]] = []
+        self._notes: list[str] = []
         self._lines_of, self._lines = "", [""]
 
     @property
     def decorations(self) -> list[Decoration]:
-        keys = [Decoration("key", start, end) for start, end in self._inline.keys]
-        # In the order in which they begin: a part that can be folded is noted at its end.
-        return sorted(
-            [*self._blocks.decorations, *keys],
-            key=lambda decoration: (decoration.start, -decoration.end),
-        )
+        """The decorations in the order in which they begin; a quote is noted at its end."""
+        return sorted(self._blocks.decorations, key=lambda part: (part.start, -part.end))
 
     def write(self, tokens: list[Token], source: str) -> None:
         """Write whole top-level blocks."""
@@ -500,21 +390,13 @@ class MarkdownWriter:
         while position < len(tokens):
             position = self._write_block(tokens, position, source)
 
-    def after(self, source: str, first_open_line: int) -> Before:
+    def after(self, source: str, first_open_line: int) -> WriterState:
         """Return the state after the written text, which the next block needs."""
-        blocks = self._blocks
-        is_after_blank = self._before.is_after_blank
+        is_after_blank = self._state.is_after_blank
         if first_open_line:
             is_after_blank = not self._line(source, first_open_line - 1).strip("> \t")
-        return Before(
-            is_first=blocks.is_first,
-            is_after_code=blocks.is_after_code,
-            is_after_table=blocks.is_after_table,
-            is_after_note=self._is_after_note,
-            is_after_blank=is_after_blank,
-            items=self._lists[0] if self._lists else None,
-            folds=self._fold_count,
-        )
+        items = self._lists[0] if self._lists else None
+        return replace(self._state, is_after_blank=is_after_blank, items=items)
 
     # -- blocks ----------------------------------------------------------------------------
 
@@ -522,7 +404,7 @@ class MarkdownWriter:
         token = tokens[at]
         blocks = self._blocks
         if token.level == 0 and token.nesting >= 0:
-            self._is_after_note &= token.type == "footnote_reference_open"
+            self._state.is_after_note &= token.type == "footnote_reference_open"
         match token.type:
             case "paragraph_open":
                 is_close = blocks.mark is not None and blocks.is_close
@@ -533,7 +415,7 @@ class MarkdownWriter:
                 self._heading(token, tokens[at + 1])
                 return at + 3
             case "fence" | "code_block":
-                self._code.write(token.content, token.info.strip())
+                write_code(blocks, token.content, token.info.strip())
             case "math_block" | "math_block_label":
                 self._formula(token)
             case "hr":
@@ -555,14 +437,14 @@ class MarkdownWriter:
             case "footnote_reference_open":
                 self._open_note(str(token.meta["label"]))
             case "footnote_reference_close":
-                self._close_note(self._label_of(tokens, at))
+                self._close_note()
             case "table_open":
                 return self._table(tokens, at, source)
             case "details_open":
-                self._open_fold(token, tokens[at + 1])
-                return at + 2
+                return self._open_fold(tokens, at)
             case "details_close":
-                self._close_fold()
+                blocks.begin_waiting_mark()
+                blocks.indent_px -= self._style.px(_QUOTE_PX)
             case _:
                 pass
         return at + 1
@@ -595,7 +477,7 @@ class MarkdownWriter:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
             form.setBottomMargin(self._style.gap_px)
-            if width <= self._blocks.available_px - self._blocks.indent_px:
+            if width <= self._available_px - self._blocks.indent_px:
                 form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px
@@ -611,9 +493,9 @@ class MarkdownWriter:
         table = table_tokens(tokens[at : end + 1], source)
         where = tokens[at].map
         if table is not None:
-            self._tables.write(table)
+            write_table(self._blocks, table_rows(table), self._pictures)
         elif where is not None:  # shown as its source, so that no cell is lost
-            self._code.write("\n".join(source.split("\n")[where[0] : where[1]]), "")
+            write_code(self._blocks, "\n".join(source.split("\n")[where[0] : where[1]]), "")
         return end + 1
 
     # -- lists -----------------------------------------------------------------------------
@@ -655,41 +537,38 @@ class MarkdownWriter:
 
     # -- parts that can be folded ------------------------------------------------------------
 
-    def _open_fold(self, token: Token, summary: Token) -> None:
-        """Write the line that shows and hides the part."""
-        number, self._fold_count = self._fold_count, self._fold_count + 1
-        is_open = bool(token.meta["is_open"])
-        self._blocks.begin(9, text=summary.content)
-        here = self._blocks.cursor.position()
-        self._inline.write_summary(summary, number, is_open=self._is_turned(number) != is_open)
-        self._folds.append((number, here, is_open))
-        self._blocks.indent_px += self._style.px(_QUOTE_PX)
-
-    def _close_fold(self) -> None:
-        blocks = self._blocks
-        blocks.begin_waiting_mark()
-        number, start, is_open = self._folds.pop()
-        blocks.indent_px -= self._style.px(_QUOTE_PX)
-        end = blocks.cursor.document().characterCount() - 1
-        blocks.decorations.append(
-            Decoration("fold", start, end, label="open" * is_open, number=number)
-        )
+    def _open_fold(self, tokens: list[Token], at: int) -> int:
+        """Write the line that shows and hides the part; skip a part that is folded."""
+        number, self._state.folds = self._state.folds, self._state.folds + 1
+        is_open = self._folds.setdefault(number, bool(tokens[at].meta["is_open"]))
+        self._blocks.begin(9, text=tokens[at + 1].content)
+        self._inline.write_summary(tokens[at + 1], number, is_open=is_open)
+        if is_open:
+            self._blocks.indent_px += self._style.px(_QUOTE_PX)
+            return at + 2
+        end, depth = at + 1, 1
+        while depth:
+            kind = tokens[end].type
+            depth += (kind == "details_open") - (kind == "details_close")
+            self._state.folds += kind == "details_open"
+            end += 1
+        return end
 
     def _is_after_blank(self, token: Token, source: str) -> bool:
         first = token.map[0] if token.map is not None else 0
         if first == 0:
-            return self._before.is_after_blank
+            return self._state.is_after_blank
         return not self._line(source, first - 1).strip("> \t")
 
     # -- footnotes -------------------------------------------------------------------------
 
     def _open_note(self, label: str) -> None:
         blocks = self._blocks
-        if not self._is_after_note:
+        if not self._state.is_after_note:
             self._rule()
-        number = self._notes.get(label)
-        # A footnote without a reference keeps its label: no text may disappear.
-        text = f"[^{label}]:" if number is None else f"{number}."
+        # Only numbers are references: another label stays as it is written.
+        text = f"{label}." if label.isdigit() else f"[^{label}]:"
+        self._notes.append(label)
         blocks.mark = ItemMark(text, anchor=NOTE_PREFIX + label)
         blocks.is_close = True
         self._items.append(blocks.indent_px)
@@ -697,20 +576,11 @@ class MarkdownWriter:
         blocks.indent_px += round(self._style.em * _ITEM_EM + wide)
         blocks.mark.text_px = blocks.indent_px
 
-    def _close_note(self, label: str) -> None:
-        blocks = self._blocks
+    def _close_note(self) -> None:
+        blocks, label = self._blocks, self._notes.pop()
         blocks.begin_waiting_mark()
-        if label in self._notes and not blocks.is_after_code and not blocks.is_after_table:
+        state = self._state
+        if label.isdigit() and not state.is_after_code and not state.is_after_table:
             self._inline.write_way_back(label)
         blocks.indent_px = self._items.pop()
-        self._is_after_note = True
-
-    @staticmethod
-    def _label_of(tokens: list[Token], closing: int) -> str:
-        level = tokens[closing].level
-        opening = next(
-            token
-            for token in reversed(tokens[:closing])
-            if token.type == "footnote_reference_open" and token.level == level
-        )
-        return str(opening.meta["label"])
+        state.is_after_note = True

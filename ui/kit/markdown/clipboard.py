@@ -16,11 +16,9 @@ from PySide6.QtGui import QFont, QTextBlock, QTextCharFormat, QTextCursor, QText
 from ui.kit.markdown.inline_writer import (
     CODE_PROPERTY,
     DEPTH_PROPERTY,
-    FOLD_PREFIX,
     LINE_SEPARATOR,
     MARK_PROPERTY,
     QUOTE_PROPERTY,
-    REFERENCE_PREFIX,
     SOURCE_PROPERTY,
     TAG_PROPERTY,
 )
@@ -264,8 +262,7 @@ def _inline(pieces: list[_Piece], *, is_heading: bool = False) -> str:
         for tag in _tags(piece, is_heading=is_heading):
             text = f"<{tag}>{text}</{tag}>"
         target = piece.form.anchorHref()
-        inner = (FOLD_PREFIX, REFERENCE_PREFIX, "#")
-        if target and not target.startswith(inner) and text.strip():
+        if target and not target.startswith("#") and text.strip():
             text = f'<a href="{html.escape(target)}">{text}</a>'
         out.append(text)
     return "".join(out)

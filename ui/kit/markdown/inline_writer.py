@@ -1,8 +1,5 @@
 """Writes inline text of Markdown: emphasis, code, links, boxes and formulas."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-
 from markdown_it.token import Token
 from PySide6.QtGui import (
     QBrush,
@@ -15,25 +12,23 @@ from PySide6.QtGui import (
 
 from ui.kit.labels import plain_tooltip
 from ui.kit.markdown.parser import formula_source
-from ui.kit.markdown.pictures import Drawn, Formula, Pictures, formula, picture
-from ui.kit.markdown.style import MarkdownStyle, text_width
+from ui.kit.markdown.pictures import Drawn, Pictures, formula, picture
+from ui.kit.markdown.style import MarkdownStyle
 
 NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
 LINE_SEPARATOR = "\u2028"
 ARROWS = {False: "▸", True: "▾"}
-_EDGE = "\u202f"
 # The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 TAG_PROPERTY = QTextFormat.Property.UserProperty.value + 2
 # Of a block: how deep in lists it is, and its mark there; its language if it is code; how many
-# quotes it is in. Of a table: the space above it.
+# quotes it is in.
 DEPTH_PROPERTY = QTextFormat.Property.UserProperty.value + 3
 MARK_PROPERTY = QTextFormat.Property.UserProperty.value + 4
 CODE_PROPERTY = QTextFormat.Property.UserProperty.value + 5
 QUOTE_PROPERTY = QTextFormat.Property.UserProperty.value + 6
-ABOVE_PROPERTY = QTextFormat.Property.UserProperty.value + 7
 
 
 class InlineWriter:
@@ -43,25 +38,13 @@ class InlineWriter:
         self,
         cursor: QTextCursor,
         style: MarkdownStyle,
-        notes: Mapping[str, int],
         pictures: Pictures,
         available_px: float = 0.0,
     ) -> None:
         self._cursor = cursor
         self._style = style
-        self._notes = notes
         self._pictures = pictures
         self._available_px = available_px
-        self.keys: list[tuple[int, int]] = []
-
-    @contextmanager
-    def writing_at(self, cursor: QTextCursor) -> Iterator[None]:
-        """Write at another cursor inside the ``with`` block."""
-        outer, self._cursor = self._cursor, cursor
-        try:
-            yield
-        finally:
-            self._cursor = outer
 
     def plain(self) -> QTextCharFormat:
         """Return the format of plain text."""
@@ -70,7 +53,7 @@ class InlineWriter:
     def write(self, token: Token, form: QTextCharFormat) -> None:
         """Write the text of a block: emphasis, code, links, formulas, line breaks."""
         stack = [form]
-        link_began = key_began = 0
+        link_began = 0
         for child in token.children or []:
             now = QTextCharFormat(stack[-1])
             match child.type:
@@ -96,21 +79,12 @@ class InlineWriter:
                     if self._cursor.position() == link_began:  # a link without text
                         self._cursor.insertText(now.anchorHref(), now)
                     _pop(stack)
-                case "u_open" | "mark_open" | "sub_open" | "sup_open":
-                    self._mean(now, child.tag)
+                case "u_open" | "mark_open" | "kbd_open" | "sub_open" | "sup_open":
+                    self._apply_tag(now, child.tag)
                     stack.append(now)
-                case "kbd_open":
-                    self._mean(now, child.tag)
-                    stack.append(now)
-                    key_began = self._cursor.position()
-                    self._write_edge(now)
-                case "kbd_close":
-                    self._write_edge(now)
-                    self.keys.append((key_began, self._cursor.position()))
-                    _pop(stack)
                 case (
                     "strong_close" | "em_close" | "s_close" | "u_close" | "mark_close"
-                    | "sub_close" | "sup_close"
+                    | "kbd_close" | "sub_close" | "sup_close"
                 ):  # fmt: skip
                     _pop(stack)
                 case "image":
@@ -122,7 +96,7 @@ class InlineWriter:
                 case _:
                     self._cursor.insertText(child.content, now)
 
-    def _mean(self, form: QTextCharFormat, tag: str) -> None:
+    def _apply_tag(self, form: QTextCharFormat, tag: str) -> None:
         """Give a format the look of a tag of HTML."""
         form.setProperty(TAG_PROPERTY, tag)
         if tag == "u":
@@ -138,12 +112,7 @@ class InlineWriter:
             font = QFont(self._style.fixed)
             font.setPointSizeF(form.font().pointSizeF() * 0.86)
             form.setFont(font)
-
-    def _write_edge(self, form: QTextCharFormat) -> None:
-        """Leave room for the edge of a key, which is not copied."""
-        edge = QTextCharFormat(form)
-        edge.setProperty(SOURCE_PROPERTY, "")
-        self._cursor.insertText(_EDGE, edge)
+            form.setBackground(QBrush(QColor(self._style.code_background)))
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
         font = QFont(self._style.inline_code)
@@ -187,7 +156,7 @@ class InlineWriter:
         form.setToolTip("To the footnote")
         form.setFontUnderline(False)
         form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignSuperScript)
-        self._cursor.insertText(str(self._notes.get(label, label)), form)
+        self._cursor.insertText(label, form)
 
     def write_way_back(self, label: str) -> None:
         """Write the link from a footnote back to its reference."""
@@ -227,7 +196,7 @@ class InlineWriter:
         self._insert(drawn, f"formula:{is_display}:{source}", source, source)
         return drawn.width_px
 
-    def _drawn(self, token: Token, *, is_display: bool) -> Formula | None:
+    def _drawn(self, token: Token, *, is_display: bool) -> Drawn | None:
         points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
         return formula(token.content.strip(), points, self._style.text, is_display=is_display)
 
@@ -236,49 +205,6 @@ class InlineWriter:
         form.setProperty(SOURCE_PROPERTY, source)
         form.setToolTip(plain_tooltip(accessible_name))
         self._cursor.insertImage(form)
-
-    # -- measuring -------------------------------------------------------------------------
-
-    def widths(self, token: Token, *, is_head: bool) -> tuple[float, float]:
-        """Return the width of the widest word of a text, and of the whole text in one line."""
-        style = self._style
-        widest = word = line = whole = 0.0
-        is_bold = 0
-        for child in token.children or []:
-            is_bold += (child.type == "strong_open") - (child.type == "strong_close")
-            if child.type == "hardbreak":
-                word = line = 0.0
-                continue
-            font = style.inline_code if child.type == "code_inline" else QFont(style.font)
-            if is_head or is_bold:
-                font.setWeight(QFont.Weight.Bold)
-            drawn = self._drawn_for(child)
-            text = "" if drawn is not None else self._source_of(child)
-            for number, piece in enumerate(text.split(" ")):
-                if number:
-                    word, line = 0.0, line + text_width(font, " ")
-                width = text_width(font, piece) if drawn is None else drawn.width_px
-                word, line = word + width, line + width
-                widest, whole = max(widest, word), max(whole, line)
-        return widest, whole
-
-    def _drawn_for(self, child: Token) -> Drawn | None:
-        """Return what is drawn for a part of a text; None if it is written."""
-        if child.type in ("math_inline", "math_inline_double"):
-            return self._drawn(child, is_display=child.type == "math_inline_double")
-        if child.type == "image" and _is_data(target := str(child.attrGet("src") or "")):
-            return picture(target, self._style.em)
-        return None
-
-    def _source_of(self, child: Token) -> str:
-        """Return what is written for a part of a text."""
-        if child.type in ("math_inline", "math_inline_double"):
-            return formula_source(child)
-        if child.type == "image":
-            return f"![{child.content}]({child.attrGet('src')})"
-        if child.type == "footnote_ref":
-            return str(self._notes.get(str(child.meta["label"]), ""))
-        return child.content
 
 
 def _pop(stack: list[QTextCharFormat]) -> None:

@@ -6,7 +6,6 @@ that is not closed.
 """
 
 import re
-from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import cast
 
@@ -161,6 +160,7 @@ def _last_line(state: StateBlock, first: int, end: int) -> tuple[int, bool]:
 
 _TEX_SIGNS = frozenset("\\^_{}=+<>/")
 _ESCAPABLE = frozenset("*_~`#|<>!")
+_MENTION = re.compile(r"\[\^(\d{1,4})\]")
 _BOXES = {"[ ]": False, "[x]": True, "[X]": True}
 
 
@@ -180,6 +180,7 @@ def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
     # A footnote stays where it is written. Models write footnotes at the end; moving them there
     # would move them again with each new block of a growing text.
     parser.use(footnote_plugin, inline=False, move_to_end=False)
+    parser.inline.ruler.at("footnote_ref", _footnote_reference)
     if with_bare_links:
         parser.use(gfm_autolink_plugin)
     add_html(parser)
@@ -240,6 +241,17 @@ def _escape(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def _footnote_reference(state: StateInline, silent: bool) -> bool:
+    """Read a number as a reference to a footnote, which a growing text may define later."""
+    mention = _MENTION.match(state.src, state.pos)
+    if mention is None:
+        return False
+    if not silent:
+        state.push("footnote_ref", "", 0).meta = {"label": mention[1]}
+    state.pos = mention.end()
+    return True
+
+
 def _mark_tasks(state: StateCore) -> None:
     """Mark each item that begins with a box as checked or unchecked, and remove the box."""
     tokens = state.tokens
@@ -262,7 +274,6 @@ def _mark_tasks(state: StateCore) -> None:
 
 # Every bare link has one of these.
 _LINK_SIGNS = "://", "www.", "@"
-_MENTION = re.compile(r"\[\^([^\]\s]+)\]")
 # Quote marks, list marks and indentation before the row of a table.
 _CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
 # Characters that QTextDocument uses for itself, or reads as the end of a paragraph.
@@ -276,11 +287,9 @@ def prepared(text: str) -> str:
     return with_control_pictures(text.replace("\r\n", "\n")).translate(_UNSAFE)
 
 
-def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
+def parse(text: str) -> list[Token]:
     """Return the block tokens of prepared text, as markdown-it has them."""
-    refs = {f":{label}": -1 for label in notes}
-    may_have_links = any(sign in text for sign in _LINK_SIGNS)
-    return _parser(may_have_links).parse(text, {"footnotes": {"refs": refs, "list": {}}})
+    return _parser(any(sign in text for sign in _LINK_SIGNS)).parse(text)
 
 
 def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
@@ -342,26 +351,6 @@ def _cells(row: str) -> int:
 def _closed(row: str) -> str:
     row = row.rstrip()
     return row if row.endswith("|") and not row.endswith("\\|") else row + " |"
-
-
-def note_labels(tokens: Iterable[Token]) -> set[str]:
-    """Return the labels of the footnotes that tokens define."""
-    return {str(t.meta["label"]) for t in tokens if t.type == "footnote_reference_open"}
-
-
-def note_mentions(text: str) -> set[str]:
-    """Return every label that a text may refer to, whether it is defined or not."""
-    return set(_MENTION.findall(text))
-
-
-def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str, int]:
-    """Return the numbers of footnotes, in the order in which a text first refers to them."""
-    numbers = dict(before)
-    for token in tokens:
-        for child in token.children or ():
-            if child.type == "footnote_ref":
-                numbers.setdefault(str(child.meta["label"]), len(numbers) + 1)
-    return numbers
 
 
 @cache

@@ -10,11 +10,9 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtCore import (
     QBuffer,
@@ -35,6 +33,7 @@ from PySide6.QtGui import (
     QPainter,
     QPyTextObject,
     QTextCharFormat,
+    QTextCursor,
     QTextDocument,
     QTextFormat,
     QTextImageFormat,
@@ -42,6 +41,7 @@ from PySide6.QtGui import (
 from PySide6.QtSvg import QSvgRenderer
 
 from engine.files.safe_files import read_bounded
+from ui.kit.flow_text import text_fragments
 
 _log = logging.getLogger(__name__)
 
@@ -49,55 +49,42 @@ _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.
 MAX_PICTURE_BYTES = 10 << 20
-_BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
-_MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
-
-
-class Drawn(Protocol):
-    """Something that is drawn within a line."""
-
-    @property
-    def width_px(self) -> float:
-        """Its natural width."""
-
-    @property
-    def height_px(self) -> float:
-        """Its natural height."""
-
-    @property
-    def descent_px(self) -> float | None:
-        """How far it reaches below the base line; None for one in the middle of the line."""
-
-    def paint(self, painter: QPainter, area: QRectF) -> None:
-        """Draw it at a place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
-    """A formula: its picture, and where the base line is in it."""
+class Drawn:
+    """A formula as SVG, or a picture; ``descent_px`` is its part below the base line."""
 
-    svg: bytes
     width_px: float
-    ascent_px: float
-    descent_px: float
+    height_px: float
+    descent_px: float = 0.0
+    svg: bytes = b""
+    image: QImage | None = None
 
-    @property
-    def height_px(self) -> float:
-        return self.ascent_px + self.descent_px
+    def within(self, width_px: float) -> QSizeF:
+        """Return its size where there is this much room; formulas keep theirs."""
+        share = 1.0 if self.image is None else min(1.0, max(width_px, 1.0) / self.width_px)
+        return QSizeF(self.width_px * share, self.height_px * share)
 
     def paint(self, painter: QPainter, area: QRectF) -> None:
+        if self.image is not None:
+            area.setHeight(self.within(area.width()).height())
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+            painter.drawImage(area, self.image)
+            return
         to_device = painter.deviceTransform()
-        ratio = to_device.m11()
-        base = to_device.map(QPointF(area.left(), area.top() + self.ascent_px))
-        image, rows_above = _formula_image(self, ratio)
+        ascent_px = self.height_px - self.descent_px
+        base = to_device.map(QPointF(area.left(), area.top() + ascent_px))
+        image, rows_above = _formula_image(self, to_device.m11())
         corner = QPointF(round(base.x()), round(base.y()) - rows_above)
         painter.drawImage(to_device.inverted()[0].map(corner), image)
 
 
 @lru_cache(maxsize=512)
-def _formula_image(formula: Formula, ratio: float) -> tuple[QImage, int]:
+def _formula_image(formula: Drawn, ratio: float) -> tuple[QImage, int]:
     """Return the picture at a number of pixels per unit, and its rows above the base line."""
-    above, below = math.ceil(formula.ascent_px * ratio), math.ceil(formula.descent_px * ratio)
+    ascent_px = formula.height_px - formula.descent_px
+    above, below = math.ceil(ascent_px * ratio), math.ceil(formula.descent_px * ratio)
     image = QImage(
         QSize(math.ceil(formula.width_px * ratio), above + below),
         QImage.Format.Format_ARGB32_Premultiplied,
@@ -109,7 +96,7 @@ def _formula_image(formula: Formula, ratio: float) -> tuple[QImage, int]:
         painter,
         QRectF(
             0,
-            above - formula.ascent_px * ratio,
+            above - ascent_px * ratio,
             formula.width_px * ratio,
             formula.height_px * ratio,
         ),
@@ -120,7 +107,7 @@ def _formula_image(formula: Formula, ratio: float) -> tuple[QImage, int]:
 
 
 @lru_cache(maxsize=512)
-def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
+def formula(tex: str, points: float, color: str, *, is_display: bool) -> Drawn | None:
     """Return a formula; None if it cannot be drawn."""
     if len(tex) > 2_000:
         return None
@@ -134,7 +121,8 @@ def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula
     box = renderer.viewBoxF()
     if not renderer.isValid() or box.isEmpty():
         return None
-    return Formula(svg.encode(), box.width(), max(-box.top(), 0.0), max(box.bottom(), 0.0))
+    ascent_px, descent_px = max(-box.top(), 0.0), max(box.bottom(), 0.0)
+    return Drawn(box.width(), ascent_px + descent_px, descent_px, svg.encode())
 
 
 def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
@@ -148,27 +136,8 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
         return str(drawn.svg())
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture, in the size in which it is shown at most."""
-
-    image: QImage
-    width_px: float
-    height_px: float
-    descent_px: float = 0.0
-
-    def within(self, width_px: float) -> QSizeF:
-        """Return its size where there is this much room."""
-        share = min(1.0, max(width_px, 1.0) / self.width_px)
-        return QSizeF(self.width_px * share, self.height_px * share)
-
-    def paint(self, painter: QPainter, area: QRectF) -> None:
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-        painter.drawImage(area, self.image)
-
-
 @lru_cache(maxsize=32)
-def picture(address: str, em: float) -> Picture | None:
+def picture(address: str, em: float) -> Drawn | None:
     """Return the picture that a data address contains; None for any other address."""
     data = _DATA.match(address)
     if data is None or len(address) > MAX_PICTURE_BYTES * 4 // 3 + 100:
@@ -181,7 +150,7 @@ def picture(address: str, em: float) -> Picture | None:
     if image is None:
         return None
     ratio = image.devicePixelRatio()
-    return Picture(image, image.width() / ratio, image.height() / ratio)
+    return Drawn(image.width() / ratio, image.height() / ratio, image=image)
 
 
 def decoded_image(content: bytes, maximum: QSizeF) -> QImage | None:
@@ -218,7 +187,7 @@ def picture_from(path: Path, maximum: QSizeF) -> QImage | None:
 
 
 class Pictures(QPyTextObject):
-    """Draws what is within the lines of a document."""
+    """Draws the formulas and pictures within the lines of a document."""
 
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
@@ -229,49 +198,43 @@ class Pictures(QPyTextObject):
     def clear(self) -> None:
         self._drawn.clear()
 
-    def get(self, name: str) -> Drawn | None:
-        """Return what has a name; None for nothing."""
-        return self._drawn.get(name)
-
     def format(self, name: str, drawn: Drawn, font: QFont, available_px: float) -> QTextImageFormat:
-        """Return the format of a place where something is drawn."""
+        """Return the format of a position where something is drawn."""
         self._drawn[name] = drawn
         form = QTextImageFormat()
         form.setName(name)
-        form.setVerticalAlignment(_MIDDLE if drawn.descent_px is None else _BASE)
-        self.fit(form, drawn, font, available_px)
+        form.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
+        self._fit(form, drawn, font, available_px)
         return form
 
-    def fit(self, form: QTextImageFormat, drawn: Drawn, font: QFont, available_px: float) -> bool:
-        """Set the size of a place; return whether it has changed."""
-        width, height = drawn.width_px, drawn.height_px
-        if isinstance(drawn, Picture):
-            size = drawn.within(available_px)
-            width, height = size.width(), size.height()
-        if drawn.descent_px is not None:
-            # Qt puts the end of a picture as far below the base line as the font's letters reach.
-            reaching, below_px = _font_reaching(font.family(), drawn.descent_px)
-            form.setFont(reaching)
-            height += below_px - drawn.descent_px
-        if (form.width(), form.height()) == (width, height):
+    def _fit(self, form: QTextImageFormat, drawn: Drawn, font: QFont, available_px: float) -> bool:
+        """Set the size of a format; return whether it has changed."""
+        size = drawn.within(available_px)
+        # Qt puts the end of a picture as far below the base line as the font's letters reach.
+        reaching, below_px = _font_reaching(font.family(), drawn.descent_px)
+        form.setFont(reaching)
+        size.setHeight(size.height() + below_px - drawn.descent_px)
+        if (form.width(), form.height()) == (size.width(), size.height()):
             return False
-        form.setWidth(width)
-        form.setHeight(height)
+        form.setWidth(size.width())
+        form.setHeight(size.height())
         return True
 
-    def shown(self, document: QTextDocument) -> Iterator[tuple[int, str]]:
-        if not any(isinstance(drawn, Picture) for drawn in self._drawn.values()):
+    def fit_all(self, document: QTextDocument, font: QFont, available_px: float) -> None:
+        """Fit all pictures into a width; formulas keep theirs."""
+        if not any(drawn.image is not None for drawn in self._drawn.values()):
             return
-        block = document.begin()
-        while block.isValid():
-            fragments = block.begin()
-            while not fragments.atEnd():
-                piece = fragments.fragment()
-                name = piece.charFormat().toImageFormat().name()
-                if isinstance(self._drawn.get(name), Picture):
-                    yield from ((piece.position() + n, name) for n in range(piece.length()))
-                fragments += 1
-            block = block.next()
+        cursor = QTextCursor(document)
+        for piece in text_fragments(document):
+            image = piece.charFormat().toImageFormat()
+            drawn = self._drawn.get(image.name())
+            if drawn is None or drawn.image is None:
+                continue
+            cursor.setPosition(piece.position())
+            cursor.setPosition(piece.position() + piece.length(), QTextCursor.MoveMode.KeepAnchor)
+            left = cursor.blockFormat().leftMargin()
+            if self._fit(image, drawn, font, available_px - left):
+                cursor.setCharFormat(image)
 
     def intrinsicSize(self, document: QTextDocument, position: int, form: QTextFormat) -> QSizeF:  # noqa: N802
         """Return the room that a place takes."""
@@ -289,12 +252,9 @@ class Pictures(QPyTextObject):
         drawn = self._drawn.get(form.toImageFormat().name())
         if drawn is None:
             return
-        area = QRectF(target_area)
-        if isinstance(drawn, Picture):
-            area.setHeight(drawn.within(area.width()).height())
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        drawn.paint(painter, area)
+        drawn.paint(painter, QRectF(target_area))
         painter.restore()
 
 

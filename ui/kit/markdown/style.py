@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import (
@@ -244,15 +244,13 @@ def text_width(font: QFont, text: str) -> float:
 class Decoration:
     """Something painted beneath the text from one document position to another."""
 
-    kind: Literal["code", "quote", "rule", "table", "formula", "key", "fold"]
+    kind: Literal["code", "quote", "rule", "table", "formula"]
     start: int
     end: int
     left_px: float = 0.0
     label: str = ""
     text: str = ""
     width_px: float = 0.0
-    columns: tuple[tuple[float, float], ...] = ()
-    number: int = 0
 
 
 def markdown_style(font: QFont) -> MarkdownStyle:
@@ -288,17 +286,11 @@ class Decorations:
         self._document = document
         self._style = style
 
-    def is_hidden(self, decoration: Decoration) -> bool:
-        """Return whether it is in a part that is folded."""
-        return not self._document.findBlock(decoration.start).isVisible()
-
     def area(
         self, decoration: Decoration, width: float, all_of_them: Sequence[Decoration]
     ) -> QRectF:
         if decoration.kind == "table":
-            return self._table_area(decoration)
-        if decoration.kind == "key":
-            return self._line_area(decoration)
+            return self._table_area(decoration, width)
         if decoration.kind == "quote":
             inner = [d for d in all_of_them if d.kind in ("code", "table")]
             top = self._end_of(decoration.start, width, inner).top()
@@ -310,16 +302,14 @@ class Decorations:
             top, bottom = top - self._style.code_head_px, bottom + self._style.code_foot_px
         return QRectF(decoration.left_px, top, width - decoration.left_px, bottom - top)
 
-    def _table_area(self, decoration: Decoration) -> QRectF:
+    def _table_area(self, decoration: Decoration, width: float) -> QRectF:
         """Return the area of a table without its margins; frame positions include them."""
         table = self.table(decoration)
         form, layout = table.format(), self._document.documentLayout()
-        frame = layout.frameBoundingRect(table)
-        width = sum(length.rawValue() for length in form.columnWidthConstraints())
-        height = frame.height() - form.topMargin() - form.bottomMargin()
+        height = layout.frameBoundingRect(table).height() - form.topMargin() - form.bottomMargin()
         first = layout.blockBoundingRect(table.cellAt(0, 0).firstCursorPosition().block())
-        pad = form.cellPadding() + form.border()
-        return QRectF(first.left() - pad, first.top() - pad, width, height)
+        top = first.top() - form.cellPadding() - form.border()
+        return QRectF(decoration.left_px, top, width - decoration.left_px, height)
 
     def table(self, decoration: Decoration) -> QTextTable:
         """Return the table that is decorated."""
@@ -342,10 +332,6 @@ class Decorations:
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
             case "code":
                 self._paint_card(painter, decoration, area)
-            case "key":
-                painter.setPen(QPen(QColor(style.line), 1))
-                painter.setBrush(QColor(style.code_background))
-                painter.drawRoundedRect(area, 4, 4)
             case _:
                 pass
 
@@ -399,23 +385,6 @@ class Decorations:
     def _block_area(self, position: int) -> QRectF:
         block = self._document.findBlock(position)
         return self._document.documentLayout().blockBoundingRect(block)
-
-    def _line_area(self, decoration: Decoration) -> QRectF:
-        """Return the area of a few words in a line; of those that wrap, of their first line."""
-        block = self._document.findBlock(decoration.start)
-        layout, begin = block.layout(), decoration.start - block.position()
-        line = layout.lineForTextPosition(begin)
-        if not line.isValid():
-            return QRectF()
-        end = min(decoration.end - block.position(), line.textStart() + line.textLength())
-        left = float(cast("tuple[float, int]", line.cursorToX(begin))[0])
-        right = float(cast("tuple[float, int]", line.cursorToX(end))[0])
-        height = self._style.em * 1.3
-        base = line.y() + line.ascent()
-        area = QRectF(left + 1, base - height * 0.8, right - left - 2, height)
-        # In a table the layout's own position is that in its cell.
-        corner = self._document.documentLayout().blockBoundingRect(block).topLeft()
-        return area.translated(corner - layout.boundingRect().topLeft())
 
     def _end_of(self, position: int, width: float, inner: Sequence[Decoration]) -> QRectF:
         block = self._document.findBlock(position)

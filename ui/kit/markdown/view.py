@@ -15,12 +15,13 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QTextDocument,
+    QTextLength,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
-from ui.kit.flow_text import FlowText, Highlight, anchor_position, find_terms, link_targets
-from ui.kit.markdown.block_writer import TAB_CHARS, constraints, distribute_width
+from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
+from ui.kit.markdown.block_writer import TAB_CHARS
 from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
@@ -36,8 +37,6 @@ _log = logging.getLogger(__name__)
 
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
-# More of a text than this is rendered piece by piece, with other events in between.
-_PIECE_CHARS = 12_000
 
 
 def warm_up(text: str) -> None:
@@ -235,15 +234,11 @@ class MarkdownView(FlowText):
         self._style = style
         self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
         self._is_whole = False
-        self._rest = ""  # the end of a long text, not yet rendered
-        self._is_complete = False
         self._cards: list[tuple[CodeButton, *tuple[CodeSwitch, ...]]] = []
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
         self._later.timeout.connect(self._render)
-        self._rendering_rest = QTimer(self, singleShot=True, interval=0)
-        self._rendering_rest.timeout.connect(self._render_piece)
         self._geometry = Decorations(self.document(), style)
         self._sideways = Sideways(self.document(), self.viewport(), self._show_moved)
         self.document().documentLayout().documentSizeChanged.connect(self._move_buttons)
@@ -253,7 +248,7 @@ class MarkdownView(FlowText):
     @property
     def markdown(self) -> str:
         """The text exactly as it was given."""
-        return self._text.source + self._rest
+        return self._text.source
 
     @property
     def decorations(self) -> tuple[Decoration, ...]:
@@ -286,29 +281,18 @@ class MarkdownView(FlowText):
         return [target for target in targets if not target.startswith(FOLD_PREFIX)]
 
     def set_markdown(self, text: str) -> None:
-        """Show another text; the rest of a long one follows in the next rounds of the loop."""
+        """Show another text, which is complete."""
         self._later.stop()
-        self._rendering_rest.stop()
-        self._sideways.clear()
-        self._is_complete = True
-        piece, self._rest = _piece_of(text)
-        self._text.show(piece)
-        if self._rest:
-            self._is_whole = False
-            self._show_written()
-            self._rendering_rest.start()
-        else:
-            self._finish_written()
+        self._text.show(text)
+        self._is_whole = True
+        self._show_rewritten()
 
     def append_markdown(self, text: str) -> None:
         """Show more text. Rendering is delayed if the last rendering was slow."""
         if not text:
             return
         warm_up(text)
-        self._is_whole = self._is_complete = False
-        if self._rest:
-            self._rest += text
-            return
+        self._is_whole = False
         self._text.append(text)
         # Rendering takes a quarter of the time, so that a huge open block stays smooth.
         wait_s = self._rendered_at_s + self._cost_s * 3.0 - time.monotonic()
@@ -317,64 +301,35 @@ class MarkdownView(FlowText):
         elif not self._later.isActive():
             self._later.start(round(wait_s * 1000) + 1)
 
-    def render_rest(self) -> None:
-        """Show all of a long text that is still being rendered."""
-        if self._rest:
-            self.render_now()
-
     def render_now(self) -> None:
         """Show the text whose rendering was delayed."""
         self._later.stop()
-        self._rendering_rest.stop()
-        self._text.append(self._rest)
-        self._rest = ""
         self._render()
-        if self._is_complete:
-            self.finish()
 
     def finish(self) -> None:
-        self._is_complete = True
-        if self._rest:
-            return
+        """Show the end of a streamed text, with a button for each code block."""
         self._later.stop()
         if not self._is_whole:
-            self._text.finish()
-            self._finish_written()
+            self._text.write()
+            self._is_whole = True
+            self._show_written()
+            self._add_buttons()
 
-    def highlight(self, query: Highlight) -> QRectF | None:
-        """Highlight every occurrence of words, in the whole text."""
-        if query.terms:
-            self.render_rest()
-        return super().highlight(query)
-
-    def unfold_match(self, query: Highlight) -> None:
-        """Show the parts that the current place is in, if they are folded."""
-        self.render_rest()
-        positions = find_terms(self.document(), query.terms, query.has_case)
-        if query.current is None or query.current >= len(positions):
-            return
-        position = positions[query.current][0]
-        around = [
-            decoration
-            for decoration in self._text.decorations
-            if decoration.kind == "fold" and decoration.start < position <= decoration.end
-        ]
-        block = self.document().findBlock(position)
-        if not block.isVisible():
-            self._turn(*(fold.number for fold in around if not self._text.is_open(fold)))
-
-    def _turn(self, *numbers: int) -> None:
-        self._text.turn(*numbers)
-        self._sideways.clear()
-        self._show_written()
-        self._move_buttons(QSizeF())
+    def find_words(self, query: Highlight) -> list[tuple[int, int]]:
+        """Open the folded parts, then find the words."""
+        if query.terms and self._text.unfold_all():
+            self._show_rewritten()
+        return super().find_words(query)
 
     def set_style(self, style: MarkdownStyle) -> None:
         if style == self._style:
             return
         self._take_style(style)
-        self._sideways.clear()
         self._text.show(self._text.source)
+        self._show_rewritten()
+
+    def _show_rewritten(self) -> None:
+        self._sideways.clear()
         self._show_written()
         if self._is_whole:
             self._add_buttons()
@@ -387,21 +342,6 @@ class MarkdownView(FlowText):
         self.document().setDefaultFont(style.font)
         self.setTabStopDistance(TAB_CHARS * text_width(style.fixed, "0"))
 
-    def _render_piece(self) -> None:
-        """Show the next piece of a long text."""
-        piece, self._rest = _piece_of(self._rest)
-        self._text.append(piece)
-        self._render()
-        if self._rest:
-            self._rendering_rest.start()
-        elif self._is_complete:
-            self.finish()
-
-    def _finish_written(self) -> None:
-        self._show_written()
-        self._add_buttons()
-        self._is_whole = True
-
     def _render(self) -> None:
         began_s = time.monotonic()
         self._text.write()
@@ -410,9 +350,7 @@ class MarkdownView(FlowText):
         self._cost_s = self._rendered_at_s - began_s
 
     def _show_written(self) -> None:
-        self._fit_tables(
-            decoration for decoration in self._text.decorations if self._sideways.offset(decoration)
-        )
+        self._fit_tables(self._text.decorations)
         self._show_wide()
         self._fit(self.document().size())
         self.show_found_again()
@@ -430,15 +368,18 @@ class MarkdownView(FlowText):
     # -- parts wider than the view ----------------------------------------------------------
 
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
-        width, style = self.viewport().width(), self._style
+        """Give each table its place, and its least width where there is less."""
         for decoration in decorations:
-            if decoration.kind == "table" and not self._geometry.is_hidden(decoration):
+            if decoration.kind == "table":
                 table = self._geometry.table(decoration)
-                widths = constraints(decoration.columns, width - decoration.left_px, style)
                 form = table.format()
                 left = decoration.left_px - self._sideways.offset(decoration)
-                if form.columnWidthConstraints() != widths or form.leftMargin() != left:
-                    form.setColumnWidthConstraints(widths)
+                is_narrow = decoration.width_px > self.viewport().width() - decoration.left_px
+                # Qt's width of a table includes its margins.
+                fixed = QTextLength(QTextLength.Type.FixedLength, decoration.width_px + left)
+                width = fixed if is_narrow else QTextLength()
+                if form.width() != width or form.leftMargin() != left:
+                    form.setWidth(width)
                     form.setLeftMargin(left)
                     table.setFormat(form)
 
@@ -447,24 +388,17 @@ class MarkdownView(FlowText):
         width, style = self.viewport().width(), self._style
         parts = []
         for decoration in self._text.decorations:
-            needed = decoration.width_px
-            if decoration.kind == "table":
-                available_px = width - decoration.left_px
-                needed = sum(distribute_width(decoration.columns, available_px, style))
-            if (
-                not needed
-                or decoration.kind not in ("code", "table", "formula")
-                or self._geometry.is_hidden(decoration)
-            ):
+            if not decoration.width_px:
                 continue
-            inset = style.code_pad_px if decoration.kind == "code" else 0
-            numbers_px = style.code_numbers_px if decoration.kind == "code" else 0
+            is_code = decoration.kind == "code"
+            inset = style.code_pad_px if is_code else 0
+            numbers_px = style.code_numbers_px if is_code else 0
             available_px = width - decoration.left_px - 2 * inset - numbers_px
-            if needed > available_px:
+            if decoration.width_px > available_px:
                 area = self.area(decoration)
                 area.setLeft(decoration.left_px + inset + numbers_px)
                 area.setWidth(available_px)
-                parts.append((decoration, area, needed))
+                parts.append((decoration, area, decoration.width_px))
         self._sideways.show(parts)
 
     def _show_moved(self, decoration: Decoration, _: int) -> None:
@@ -492,8 +426,7 @@ class MarkdownView(FlowText):
         areas = [
             self.area(decoration)
             for decoration in self._text.decorations
-            if decoration.end >= end - 1 and not self._geometry.is_hidden(decoration)
-            if decoration.kind not in ("fold", "key")
+            if decoration.end >= end - 1
         ]
         bottom = max((area.bottom() for area in areas), default=0.0)
         has_bar_below = any(
@@ -533,9 +466,7 @@ class MarkdownView(FlowText):
         return [
             decoration
             for decoration in self._text.decorations
-            if (last < 0 or (decoration.end >= first and decoration.start <= last + 1))
-            and decoration.kind != "fold"
-            and not self._geometry.is_hidden(decoration)
+            if last < 0 or (decoration.end >= first and decoration.start <= last + 1)
         ]
 
     def _paint_text(self, area: QRectF) -> None:
@@ -547,7 +478,8 @@ class MarkdownView(FlowText):
     def _follow(self, url: QUrl) -> None:
         name = url.toString()
         if name.startswith(FOLD_PREFIX):
-            self._turn(int(name.removeprefix(FOLD_PREFIX)))
+            self._text.fold(int(name.removeprefix(FOLD_PREFIX)))
+            self._show_rewritten()
             return
         if not name.startswith((NOTE_PREFIX, REFERENCE_PREFIX)):
             self.link_chosen.emit(url)
@@ -590,21 +522,10 @@ class MarkdownView(FlowText):
         if self._text.is_writing:
             return
         for buttons, card in zip(self._cards, self._code(), strict=False):
-            is_folded = self._geometry.is_hidden(card)
-            area = QRectF() if is_folded else self.area(card)
+            area = self.area(card)
             right = round(area.right()) - 6
             for button in buttons:
-                button.setVisible(not is_folded)
-                if not is_folded:
-                    button.adjustSize()
-                    right -= button.width()
-                    head = round(self._style.code_head_px) - button.height()
-                    button.move(right, round(area.top()) + head // 2)
-
-
-def _piece_of(text: str) -> tuple[str, str]:
-    """Return the beginning of a text that is rendered at once, and the rest."""
-    if len(text) <= 2 * _PIECE_CHARS:
-        return text, ""
-    at = text.find("\n", _PIECE_CHARS) + 1 or len(text)
-    return text[:at], text[at:]
+                button.adjustSize()
+                right -= button.width()
+                head = round(self._style.code_head_px) - button.height()
+                button.move(right, round(area.top()) + head // 2)

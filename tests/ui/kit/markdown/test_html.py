@@ -55,7 +55,7 @@ def blocks(view: MarkdownView) -> list[QTextBlock]:
 
 
 def visible(view: MarkdownView) -> str:
-    return "\n".join(block.text() for block in blocks(view) if block.isVisible())
+    return "\n".join(block.text() for block in blocks(view))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,11 @@ def test_details_are_folded_and_opened_by_mouse_and_keyboard(
     assert "one" not in folded
     assert "hidden" not in folded
     assert "after" in folded
-    assert "hidden = 1" in view.shown_text()
-    assert not any(button.isVisible() for button in view.copy_buttons)
+    assert view.copy_buttons == ()
     view.anchorClicked.emit(QUrl("#fold-0"))
     assert "hidden = 1" in visible(view)
     assert view.height() > height * 2
-    assert all(button.isVisible() for button in view.copy_buttons)
+    assert len(view.copy_buttons) == 1
     view.setFocus()
     QTest.keyClick(view, Qt.Key.Key_Tab)
     QTest.keyClick(view, Qt.Key.Key_Return)
@@ -123,9 +122,8 @@ def test_open_details_are_shown_and_inner_ones_keep_their_own_state(
 def test_a_search_opens_what_is_folded_around_its_place(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, DETAILS)
     wanted = Highlight(("hidden",), "#ffff00", "#000000", current=0)
-    view.unfold_match(wanted)
-    assert "hidden = 1" in visible(view)
     assert view.highlight(wanted) is not None
+    assert "hidden = 1" in visible(view)
 
 
 def test_a_picture_in_the_text_is_shown_bounded_and_copied_by_its_name(
