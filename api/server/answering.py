@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -21,8 +20,8 @@ from api.dialects.shared.dialect import (
     QueryRoute,
     UrlParameters,
 )
-from api.dialects.shared.requests import ParsedRequest, ReadRequest, left_out_tools, parsed_request
-from api.server.bodies import BodyReceiver, decompressed, encoding_of
+from api.dialects.shared.requests import ParsedRequest, left_out_tools, parsed_request
+from api.server.bodies import BodyReceiver, decompressed, is_compressed
 from api.server.streams import StreamWriter
 from api.transport.answer_text import json_text
 from api.transport.config import ImageRule
@@ -38,7 +37,7 @@ from api.transport.generations import batches_of, collected, running
 from api.transport.models import addressed, can_render_tools, model_name
 from api.transport.record import Content, RequestRecord
 from api.transport.service import Service, new_id
-from engine import EngineError, Event, Generation, GenerationRequest, PromptScores, counted
+from engine import EngineError, Generation, GenerationRequest, counted
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +48,8 @@ IMAGES_HEADER = "x-fullstop-images"
 # The vendors' clients follow this header: https://github.com/openai/openai-python
 # (``_should_retry``).
 SHOULD_RETRY = "x-should-retry"
-# The deltas of an answer are merged, so many events mean an answer with traced tokens.
-_MAX_EVENTS_ON_LOOP = 200
+# Larger bodies are parsed on a thread, so that streams continue meanwhile.
+_ON_LOOP_BYTES = 1 << 20
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -89,42 +88,39 @@ def failure_response(
     return response
 
 
-async def _parse(
-    request: web.Request,
-    model: type[Any],
-    read: ReadRequest[Any] | None,
-    recall: Callable[[Service, RequestRecord, Any], Any] | None,
-) -> ParsedRequest[Any]:
+async def _parse(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> ParsedRequest[Any]:
     """Return a request's body as a wire model, with the generations that it asks for.
 
     Raises:
         ApiError: The body is invalid (the error names the first wrong field) or too large.
     """
-    service, record = request.app[SERVICE], request[RECORD]
-    max_bytes, receiver = service.config.max_body_bytes, request.app[BODIES]
-    encoding = encoding_of(",".join(request.headers.getall("Content-Encoding", ())))
-    images = _image_rule(request, service)
+    service, record, receiver = request.app[SERVICE], request[RECORD], request.app[BODIES]
+    images, is_packed = _image_rule(request, service), is_compressed(request)
 
-    def parse() -> tuple[Any, tuple[str, ...]]:
-        whole = raw if encoding is None or not raw else decompressed(raw, encoding, max_bytes)
+    def parse() -> ParsedRequest[Any]:
+        whole = decompressed(raw, service.config.max_body_bytes) if is_packed and raw else raw
         if Content.BODIES in record.content:
             record.request_body.add(whole)
-        return parsed(whole, model)
+        assert route.request is not None, "only routes with a body are parsed"
+        params, not_applied = parsed(whole, route.request)
+        if route.recall is not None:
+            params = route.recall(service, record, params)
+        if route.read is None:
+            return ParsedRequest(params, (), not_applied=not_applied)
+        try:
+            return parsed_request(
+                params, route.read, not_applied, strict=service.config.strict, images=images
+            )
+        except RecursionError:
+            raise invalid((), "the body is nested too deeply") from None
 
-    async with receiver.received(request) as raw, receiver.parsing(raw, encoding) as is_large:
-        params, not_applied = await asyncio.to_thread(parse) if is_large else parse()
-    if read is None:
-        return ParsedRequest(params, (), not_applied=not_applied)
-    if recall is not None:
-        params = recall(service, record, params)
-    convert = partial(
-        parsed_request, params, read, not_applied, strict=service.config.strict, images=images
-    )
-    try:
-        found = await asyncio.to_thread(convert) if is_large else convert()
-    except RecursionError:
-        raise invalid((), "the body is nested too deeply") from None
-    record.tools_left_out = left_out_tools(params)
+    async with receiver.received(request) as raw:
+        if len(raw) <= _ON_LOOP_BYTES and not is_packed:
+            found = parse()
+        else:
+            async with receiver.parsing:
+                found = await asyncio.to_thread(parse)
+    record.tools_left_out = left_out_tools(found.params)
     return found
 
 
@@ -159,11 +155,12 @@ class _Answer:
         async with running(service, record, self.requests) as generations:
             self._accept(generations)
             answers = await asyncio.gather(*map(collected, generations))
-        write = partial(self.route.write_whole, answers, self.params, self.head)
-        if sum(_weight(events) for events, _ in answers) <= _MAX_EVENTS_ON_LOOP:
-            return _json(write())
-        # An answer with logprobs can be megabytes: make it in a thread, so that streams go on.
-        return web.json_response(text=await asyncio.to_thread(lambda: json_text(write())))
+
+        def write() -> str:
+            return json_text(self.route.write_whole(answers, self.params, self.head))
+
+        # An answer with logprobs can be megabytes: streams go on meanwhile.
+        return web.json_response(text=await asyncio.to_thread(write))
 
     async def streamed(self) -> web.StreamResponse:
         """Write the events of the generations as they arrive; return the response.
@@ -178,7 +175,7 @@ class _Answer:
         service, record = self.request.app[SERVICE], self.request[RECORD]
         encoder = self.route.encoder(self.params, self.head)
         async with StreamWriter(
-            self.request, record, service.config, encoder.keepalive, self.route.media_type
+            self.request, record, service.config, self.route.media_type, encoder
         ) as writer:
             try:
                 async with (
@@ -187,7 +184,7 @@ class _Answer:
                 ):
                     self._accept(generations)
                     encoder = self.route.encoder(self.params, self.head)
-                    writer.keepalive = encoder.keepalive
+                    writer.encoder = encoder
                     async for choice, batch in batches:
                         frames = encoder.encode(batch, choice)
                         if encoder.failure is not None and not writer.has_started:
@@ -232,7 +229,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         service, record = request.app[SERVICE], request[RECORD]
-        body = await _parse(request, route.request, route.read, route.recall)
+        body = await _parse(request, route)
         params = body.params
         names = {**dialect.field_names, **route.field_names(params)}
         try:
@@ -297,7 +294,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if "{" in route.path:
             params = UrlParameters(dict(request.match_info), dict(request.query))
         elif route.request is not None:
-            found = await _parse(request, route.request, route.read, route.recall)
+            found = await _parse(request, route)
             record.not_applied = found.not_applied
             params = found.params if route.read is None else found
         try:
@@ -308,7 +305,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
             return web.json_response(text=body)
         if isinstance(body, list):  # the events of a stream
             async with StreamWriter(
-                request, record, service.config, str, route.media_type or EVENTS
+                request, record, service.config, route.media_type or EVENTS
             ) as writer:
                 await writer.write(body)
                 await writer.finish()
@@ -316,11 +313,6 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         return web.Response() if body is None else _json(body)
 
     return reply
-
-
-def _weight(events: Sequence[Event]) -> int:
-    """Return the number of token and delta events of an answer."""
-    return sum(len(event) if isinstance(event, PromptScores) else 1 for event in events)
 
 
 def _failure(error: Exception, names: Mapping[str, str]) -> ApiError:

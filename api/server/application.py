@@ -8,7 +8,6 @@ import logging
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from aiohttp import HttpVersion11, web
 
@@ -44,12 +43,8 @@ NOT_APPLIED_HEADER = "x-fullstop-not-applied"
 TASK_LIMIT_HEADER = "x-fullstop-task-max-tokens"
 # The longest value of a header that lists parts of a request; proxies refuse long headers.
 _MAX_HEADER_CHARS = 2_000
-# Generations whose client has disconnected end within a step; a stopping server waits for their
-# reports no longer than this.
-_LAST_REPORTS_S = 5.0
 
 _OBSERVERS: web.AppKey[Sequence[RequestObserver]] = web.AppKey("observers", Sequence)
-_REPORTS: web.AppKey[set[asyncio.Task[None]]] = web.AppKey("reports", set)
 
 _log = logging.getLogger(__name__)
 _access = logging.getLogger("api.access")
@@ -65,9 +60,7 @@ def build(
     app[SERVICE] = Service(engine, config)
     app[BODIES] = BodyReceiver(config)
     app[_OBSERVERS] = observers
-    app[_REPORTS] = set()
     app.on_response_prepare.append(_add_headers)
-    app.on_cleanup.append(_finish_reports)
     add_to(app)
     return app
 
@@ -120,7 +113,7 @@ def _record_of(request: web.Request) -> RequestRecord:
     key = request.app[SERVICE].config.api_key
     record.path = safe_path(request.path_qs, key)
     record.headers = safe_headers(request.headers.items(), key)
-    record.server = _address_of(request)
+    record.server = _address_at(request, "sockname")
     record.observers = observers
     levels = list(TraceLevel)
     record.trace = max(
@@ -134,40 +127,29 @@ def _record_of(request: web.Request) -> RequestRecord:
     return record
 
 
-def _address_of(request: web.Request) -> tuple[str, int] | None:
-    """Return the address and the port at which a request arrived."""
-    name = request.transport.get_extra_info("sockname") if request.transport else None
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+def _address_at(request: web.Request, end: str) -> tuple[str, int] | None:
+    """Return the address and the port at one end of a connection: "sockname" is ours."""
+    name = request.transport.get_extra_info(end) if request.transport else None
+    return (str(name[0]).partition("%")[0], int(name[1])) if isinstance(name, tuple) else None
 
 
 def _log_request(request: web.Request, record: RequestRecord) -> None:
-    path = _printable(safe_path(request.path, request.app[SERVICE].config.api_key))
-    _access.info(
-        "%s %s %s %d %.0f ms %s",
-        request.remote,
-        record.method,
-        path,
-        record.status,
-        record.took_s * 1000,
-        record.request_id,
-        # For logs that are JSON.
-        extra={
-            "fields": {
-                "remote": request.remote,
-                "method": record.method,
-                "path": path,
-                "status": record.status,
-                "took_ms": round(record.took_s * 1000, 1),
-                "request_id": record.request_id,
-            }
-        },
-    )
+    fields = {
+        "remote": request.remote,
+        "method": record.method,
+        "path": _printable(safe_path(request.path, request.app[SERVICE].config.api_key)),
+        "status": record.status,
+        "took_ms": round(record.took_s * 1000, 1),
+        "request_id": record.request_id,
+    }
+    line = "%(remote)s %(method)s %(path)s %(status)d %(took_ms).0f ms %(request_id)s"
+    _access.info(line, fields, extra={"fields": fields})  # the fields are for logs in JSON
 
 
 def _report_end(
     request: web.Request, record: RequestRecord, response: web.StreamResponse | None
 ) -> None:
-    """Report an end to the observers: now, or once the generations that still run have ended."""
+    """Report an end to the observers."""
     if response is not None:
         key = request.app[SERVICE].config.api_key
         record.response_headers = safe_headers(response.headers.items(), key)
@@ -177,31 +159,8 @@ def _report_end(
         and isinstance(response.body, bytes)
     ):
         record.response_body.add(response.body)
-    if all(run.finished is not None for run in record.runs):
-        for observer in record.observers:
-            observer.request_ended(record)
-        return
-    task = asyncio.get_running_loop().create_task(_report_late(record))
-    request.app[_REPORTS].add(task)
-    task.add_done_callback(request.app[_REPORTS].discard)
-
-
-async def _report_late(record: RequestRecord) -> None:
-    try:
-        for run in record.runs:
-            with suppress(Exception):
-                await run.generation.ended()
-    finally:
-        record.runs = [run for run in record.runs if run.finished is not None]
-        for observer in record.observers:
-            observer.request_ended(record)
-
-
-async def _finish_reports(app: web.Application) -> None:
-    """Wait briefly until all ends are reported, because observers may close with the server."""
-    reports = app[_REPORTS]
-    if reports:
-        await asyncio.wait(reports, timeout=_LAST_REPORTS_S)
+    for observer in record.observers:
+        observer.request_ended(record)
 
 
 # -- failures ----------------------------------------------------------------------------------
@@ -266,8 +225,9 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     if isinstance(request.protocol, Connection) and request.protocol.is_surplus:
         request.protocol.close()
         raise ApiError(ErrorKind.RATE_LIMITED, "too many connections are open", retry_after_s=1.0)
-    local_host = _host_at(request, "sockname")
-    is_local = is_from_here(headers, _host_at(request, "peername"), local_host)
+    ours, peer = _address_at(request, "sockname"), _address_at(request, "peername")
+    local_host = ours and ours[0]
+    is_local = is_from_here(headers, peer and peer[0], local_host)
     # HTTP/1.0 has no Host, and no browser speaks it.
     if not (is_local and request.version < HttpVersion11 and "Host" not in headers):
         check_host(headers.get("Host"), config, local_host)
@@ -291,11 +251,6 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         key = check_key(headers, None if is_free else config.api_key)
         request[RECORD].client_id = client_id_of(key)
     return await handler(request)
-
-
-def _host_at(request: web.Request, end: str) -> str | None:
-    name = request.transport.get_extra_info(end) if request.transport else None
-    return str(name[0]).partition("%")[0] if isinstance(name, tuple) else None
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -6,26 +6,27 @@ server's loop.
 """
 
 import asyncio
+import logging
 from typing import Any
 
 from aiohttp import web
 
 from api.server.answering import failure_response
-from api.server.routes import dialect_of
+from api.server.routes import CHAT
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.service import new_id
 
 # Anthropic's name and OpenAI's.
 REQUEST_ID_HEADERS = ("request-id", "x-request-id")
-# Enough bytes of a request to find its path and the headers that show its dialect.
-_HEAD_BYTES = 4096
+
+_log = logging.getLogger(__name__)
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's protocol with limits, and with errors in the format of the client's vendor."""
+    """aiohttp's protocol with limits, and with errors in JSON."""
 
-    __slots__ = ("_config", "_head", "_header_timer", "_server", "is_surplus")
+    __slots__ = ("_config", "_header_timer", "_server", "is_surplus")
 
     def __init__(self, server: web.Server, config: ServerConfig, **options: Any) -> None:
         super().__init__(
@@ -39,7 +40,6 @@ class Connection(web.RequestHandler):
         self.is_surplus = False
         self._server = server
         self._config = config
-        self._head = b""
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -69,18 +69,15 @@ class Connection(web.RequestHandler):
         if is_idle and self.transport is not None:
             self.transport.close()
 
-    def data_received(self, data: bytes) -> None:
-        """Keep the first bytes of a request until its headers are parsed: an error needs them."""
-        if self._header_timer is not None:
-            self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
-        super().data_received(data)
-
     def stop_header_timer(self) -> None:
         """End the time limit: the headers of the first request have arrived."""
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
-        self._head = b""
+
+    def log_exception(self, *args: Any, **options: Any) -> None:
+        """Log no traceback: those of malformed requests quote their bytes, which may be a key."""
+        self.logger.debug(*args)
 
     def handle_error(
         self,
@@ -89,20 +86,17 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a malformed request in the error format of the dialect that it was meant for."""
-        path, headers = _path_and_headers(self._head)
+        """Answer a malformed request, whose path is unknown, as Chat Completions does."""
         self.stop_header_timer()
-        plain = super().handle_error(request, status, exc, message)
         # The error is general, because aiohttp's details quote the bytes that were sent.
-        error = (
-            ApiError(ErrorKind.INVALID_REQUEST, _parse_error_text(exc))
-            if plain.status < 500
-            else ApiError(ErrorKind.INTERNAL, "internal error")
-        )
+        error = ApiError(ErrorKind.INVALID_REQUEST, _parse_error_text(exc))
+        if status >= 500:
+            _log.error("a request failed", exc_info=exc)
+            error = ApiError(ErrorKind.INTERNAL, "internal error")
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of the answer has been sent")
         request_id = new_id("req_")
-        response = failure_response(
-            dialect_of(path, headers), error, request_id, status=plain.status
-        )
+        response = failure_response(CHAT, error, request_id, status=status)
         for name in REQUEST_ID_HEADERS:
             response.headers[name] = request_id
         response.force_close()
@@ -114,11 +108,3 @@ def _parse_error_text(error: BaseException | None) -> str:
     if kind == "LineTooLong":
         return "the request line or a header is too long"
     return f"the request is not valid HTTP ({kind})"
-
-
-def _path_and_headers(head: bytes) -> tuple[str, dict[str, str]]:
-    """Return the path and the header names of a malformed request, as far as they are readable."""
-    request_line, *lines = head.decode("latin-1").split("\r\n")
-    parts = request_line.split(" ")
-    path = parts[1].partition("?")[0] if len(parts) > 1 else "/"
-    return path, {line.partition(":")[0].strip().lower(): "" for line in lines}

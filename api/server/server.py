@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http import HttpProcessingError, RawRequestMessage
+from aiohttp.http import RawRequestMessage
 from yarl import URL
 
 from api.server.answering import SERVICE
@@ -29,8 +29,6 @@ from engine import Engine
 from engine.files.causes import os_cause
 
 _CLOSE_TIMEOUT_S = 1.0
-_BACKLOG = 512
-_ACCEPT_TURNS = 3
 
 _log = logging.getLogger(__name__)
 
@@ -40,20 +38,9 @@ class CannotListen(OSError):
 
     def __init__(self, error_number: int | None, reason: str) -> None:
         super().__init__(error_number, reason)
-        self.reason = reason
 
     def __str__(self) -> str:
-        return self.reason
-
-
-class PortTaken(CannotListen):
-    """Another program is listening on the port."""
-
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(
-            errno.EADDRINUSE,
-            f"port {port} on {host} is taken by another program; choose another port, or 0 for any",
-        )
+        return str(self.strerror)
 
 
 class ApiServer:
@@ -86,16 +73,14 @@ class ApiServer:
         """Start to listen; return the address.
 
         Raises:
-            PortTaken: The port is in use.
-            CannotListen: The host is not an address of this computer, or the port
-                cannot be used.
+            CannotListen: The host is not an address of this computer, or the port cannot be used.
             ConfigError: The certificate, its key, or the folder of kept answers cannot be used.
         """
         if self.address is not None:
             return self.address
         self._encryption = context_of(self.config)
-        asyncio.get_running_loop().set_exception_handler(_loop_exception_handler())
         listener = await self._listener()
+        asyncio.get_running_loop().set_exception_handler(_loop_exception_handler())
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
         runner = web.AppRunner(
             build(self._engine, self.config, self._observers),
@@ -157,8 +142,10 @@ class ApiServer:
             return
         await _stop_accepting(listening)
         service = runner.app[SERVICE]
-        await service.wait_until_idle(self.config.stop_grace_s)
-        for generation in list(service.running):
+        ends = [asyncio.create_task(generation.ended()) for generation in service.running]
+        if ends:
+            await asyncio.wait(ends, timeout=self.config.stop_grace_s)
+        for generation in service.running:
             generation.cancel()
         await runner.cleanup()
         await asyncio.to_thread(service.responses.close)
@@ -169,7 +156,7 @@ class ApiServer:
         self._listening = await asyncio.get_running_loop().create_server(
             self._connections(runner),
             sock=listener,
-            backlog=_BACKLOG,
+            backlog=512,
             ssl=encryption,
             # A client whose TLS handshake is not complete has not sent its headers either.
             ssl_handshake_timeout=self.config.header_timeout_s if encryption else None,
@@ -181,7 +168,7 @@ class ApiServer:
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
         """Return the factory that makes the protocol object of each new connection."""
-        server, logger, config = runner.server, _quiet_logger(), self.config
+        server, config = runner.server, self.config
         assert server is not None, "the runner has been set up"
         make_request = server.request_factory
 
@@ -193,7 +180,7 @@ class ApiServer:
             return make_request(message, *parts)
 
         server.request_factory = make_routed
-        return lambda: Connection(server, config, logger=logger, access_log=None)
+        return lambda: Connection(server, config, access_log=None)
 
     async def _listener(self) -> socket.socket:
         """Return a bound socket. One socket, so that port 0 means one port for all names."""
@@ -216,33 +203,31 @@ class ApiServer:
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind(address)
-            listener.listen(_BACKLOG)
+            listener.listen()
             listener.setblocking(False)
         except OSError as error:
             listener.close()
+            reason = f"cannot listen on {host} port {port}: {os_cause(error)}"
             if error.errno == errno.EADDRINUSE:
-                raise PortTaken(host, port) from error
-            raise CannotListen(
-                error.errno, f"cannot listen on {host} port {port}: {os_cause(error)}"
-            ) from error
+                reason = (
+                    f"port {port} on {host} is taken by another program; choose another port, or 0 "
+                    "for any"
+                )
+            raise CannotListen(error.errno, reason) from error
         return listener
 
 
 async def _stop_accepting(listening: asyncio.Server) -> None:
-    """Close a listener once its accepted connections are set up.
-
-    Python 3.11 never closes a connection whose listener is closed between the two steps.
-    """
-    loop = asyncio.get_running_loop()
+    """Close a listener once its accepted connections are set up: 3.11 would never close others."""
     for listener in listening.sockets:
-        loop.remove_reader(listener.fileno())
-    for _ in range(_ACCEPT_TURNS):
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+    for _ in range(3):  # turns of the loop that setting up takes
         await asyncio.sleep(0)
     listening.close()
 
 
 def _loop_exception_handler() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
-    """Return a handler that counts failed accepts: asyncio logs a traceback for each of them."""
+    """Return a handler that counts failed accepts: asyncio logs hundreds of tracebacks a second."""
     counts = itertools.count(1)
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -253,30 +238,6 @@ def _loop_exception_handler() -> Callable[[asyncio.AbstractEventLoop, dict[str, 
             _log.error("connections cannot be accepted (%d failed attempts): %s", count, reason)
 
     return handle
-
-
-class _WithoutContent(logging.Filter):
-    """Reduces aiohttp's log records of malformed requests to the kind of error.
-
-    aiohttp's tracebacks quote the bytes that were sent, which may include a key. A malformed
-    request is not an error of the server, so it is logged only at the level of details.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info:
-            kind = record.exc_info[0]
-            if kind is not None and issubclass(kind, HttpProcessingError):
-                record.levelno, record.levelname = logging.DEBUG, "DEBUG"
-            record.msg = f"{record.msg} ({kind.__name__ if kind else 'unknown'})"
-            record.exc_info = None
-        return logging.getLogger(record.name).isEnabledFor(record.levelno)
-
-
-def _quiet_logger() -> logging.Logger:
-    logger = logging.getLogger("api.http")
-    if not any(isinstance(known, _WithoutContent) for known in logger.filters):
-        logger.addFilter(_WithoutContent())
-    return logger
 
 
 class ServerThread:
@@ -302,13 +263,7 @@ class ServerThread:
         return self._server.address
 
     def start(self) -> Address:
-        """Start to listen; return the address. Blocks until it listens.
-
-        Raises:
-            PortTaken: The port is in use.
-            CannotListen: The host is not an address of this computer, or the port
-                cannot be used.
-        """
+        """Start to listen, as ``ApiServer.start`` does. Blocks until it listens."""
         if self.address is not None:
             return self.address
         started: Future[Address] = Future()

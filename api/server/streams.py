@@ -1,13 +1,14 @@
 """Writes one streamed answer, with keepalives. Runs on the server's loop."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
+from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.dialect import LINES
 from api.transport.answer_text import StreamFrame
 from api.transport.config import ServerConfig
@@ -25,8 +26,8 @@ class StreamWriter:
         request: web.Request,
         record: RequestRecord,
         config: ServerConfig,
-        keepalive: Callable[[], str],
         content_type: str,
+        encoder: AnswerEncoder[Any] | None = None,
     ) -> None:
         self.response = web.StreamResponse(
             headers={
@@ -35,7 +36,7 @@ class StreamWriter:
                 "X-Accel-Buffering": "no",
             }
         )
-        self.keepalive = keepalive
+        self.encoder = encoder
         self._request = request
         self._record = record
         # Some clients of line streams parse each piece that arrives as one object.
@@ -104,8 +105,10 @@ class StreamWriter:
                 elif now - self._written_at < self._silence_s:
                     due_s = self._silence_s - (now - self._written_at)
                     await asyncio.sleep(min(due_s, self._timeout_s))
+                elif self.encoder is None:  # its events are complete
+                    await asyncio.sleep(self._silence_s)
                 else:
                     async with asyncio.timeout(self._timeout_s):
-                        await self._write(self.keepalive().encode())
+                        await self._write(self.encoder.keepalive().encode())
         if self._request.transport is not None:
             self._request.transport.abort()

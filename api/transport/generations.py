@@ -28,6 +28,9 @@ async def running(
 ) -> AsyncIterator[Sequence[Generation]]:
     """Start generations together; cancel those still running when the block is left.
 
+    The block is left once all of them have ended, which takes at most a step; so the records, the
+    metrics and the observers know how each one ended.
+
     Raises:
         EngineError: The engine refused them.
     """
@@ -37,17 +40,24 @@ async def running(
         [replace(record.traced(request), cache_owner=owner) for request in requests]
     )
     model = model_name(service, requests[0].model or "")
-    prompts: set[object] = set()
+    service.running.update(generations)
     for generation, request in zip(generations, requests, strict=True):
-        service.add_running(generation, model, counts_prompt=request.prompt_key not in prompts)
-        prompts.add(request.prompt_key)
         hides_traces = generation.request.trace is not request.trace
         record.add_run(generation, model, hides_traces=hides_traces)
     try:
         yield generations
     finally:
         for generation in generations:
-            service.remove_running(generation)
+            generation.cancel()
+        prompts: set[object] = set()
+        for generation in generations:
+            async for _ in generation.batches():
+                pass
+            service.running.discard(generation)
+            key = generation.request.prompt_key
+            finished = await generation.ended()
+            service.metrics.answer_ended(finished, model, counts_prompt=key not in prompts)
+            prompts.add(key)
 
 
 async def embedded(

@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from engine import Generation
 from engine.values.limits import Limits
 from tests.api.conftest import LONG, Exchange
 from tests.support.scripted import GO
@@ -46,47 +47,34 @@ def body(path: str, text: str, *, is_streamed: bool) -> dict[str, Any]:
     return {"model": "m", "stream": is_streamed, **BODIES[path](text)}
 
 
-class HeldSteps:
-    """Holds the model in a step until a client's hang-up has reached the server.
+def steps_after(stage: Any, connection: Exchange) -> int:
+    """Hang up; return how many more steps the model took until it was idle.
 
-    The time that this takes on a busy machine says nothing about the program.
+    The model is held in a step until the server has noticed: the time that this takes on a busy
+    machine says nothing about the program.
     """
+    is_held, has_noticed = threading.Event(), threading.Event()
+    steps: list[int] = []
+    cancel = Generation.cancel
 
-    def __init__(self, site: Any, stage: Any) -> None:
-        self._site = site
-        self._stage = stage
-        self._is_held, self._goes_on = threading.Event(), threading.Event()
-        # The number of waiting requests before each later step.
-        self.waiting: list[int] = []
-        stage.stage.model.fault = self._hold
-        assert self._is_held.wait(60)
+    def hold(number: int) -> None:
+        if is_held.is_set():
+            steps.append(number)
+        is_held.set()
+        assert has_noticed.wait(60)
 
-    def hang_up(self, connection: Exchange) -> None:
-        """Hang up, and let the model continue once the server has noticed."""
-        open_before = self._open_requests()
+    def cancelled(generation: Generation) -> None:
+        cancel(generation)
+        has_noticed.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Generation, "cancel", cancelled)
+        stage.stage.model.fault = hold
+        assert is_held.wait(60)
         connection.close()
-        assert self._stage.wait_until(lambda _: self._open_requests() < open_before)
-        self._goes_on.set()
-
-    def _hold(self, _number: int) -> None:
-        self._is_held.set()
-        if not self._goes_on.is_set():
-            self._goes_on.wait(60)
-        else:
-            self.waiting.append(self._stage.engine.status.waiting)
-
-    def _open_requests(self) -> int:
-        text = self._site.send("GET", "/metrics").body.decode()
-        [found] = [line for line in text.splitlines() if line.startswith("fullstop_open_requests ")]
-        return int(float(found.split()[1]))
-
-
-def steps_after(site: Any, stage: Any, connection: Exchange) -> int:
-    """Hang up; return how many more steps the model took until it was idle."""
-    held = HeldSteps(site, stage)
-    held.hang_up(connection)
+        assert has_noticed.wait(60)
     assert stage.wait_until_idle()
-    return len(held.waiting)
+    return len(steps)
 
 
 @PATHS
@@ -101,7 +89,7 @@ def test_a_hang_up_during_decoding_ends_the_generation(
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
     assert stage.stage.model.calls[-1] == (1, 1)
 
-    assert steps_after(site, stage, connection) <= STEPS
+    assert steps_after(stage, connection) <= STEPS
     reply = site.send("POST", MESSAGES, {"model": "m", **BODIES[MESSAGES]("Hi")})
     assert reply.json["content"][0]["text"] == "Hello"
 
@@ -119,7 +107,7 @@ def test_a_hang_up_during_the_prompt_ends_the_generation(
     # The size of the next chunk depends on how long the last one took.
     assert stage.stage.model.calls[-1][1] > 1
 
-    assert steps_after(site, stage, connection) <= STEPS
+    assert steps_after(stage, connection) <= STEPS
 
 
 @pytest.mark.parametrize(

@@ -105,24 +105,13 @@ def test_a_connection_beyond_the_limit_is_refused_in_words(serve: Callable[..., 
         assert time.monotonic() < ends_at
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "keys"),
-    [
-        (b"/v1/messages", b"", {"type", "error", "request_id"}),
-        (b"/nowhere", b"anthropic-version: 2023-06-01\r\n", {"type", "error", "request_id"}),
-        (b"/v1/chat/completions?x=1", b"", {"error"}),
-        (b"/api/chat", b"", {"error"}),
-    ],
-)
-def test_invalid_http_is_answered_with_an_error_in_the_envelope(
-    site: Any, path: bytes, headers: bytes, keys: set[str]
-) -> None:
+def test_invalid_http_is_answered_with_an_error_in_json(site: Any) -> None:
     with connected(site) as connection:
         connection.sendall(
-            b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"no colon\r\n\r\n"
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n"
         )
         head, _, body = rest_of(connection).partition(b"\r\n\r\n")
 
     assert b" 400 " in head
-    assert json.loads(body).keys() == keys
+    assert json.loads(body).keys() == {"error"}
     assert b"no colon" not in body

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.server.server import ApiServer, CannotListen, PortTaken, ServerThread
+from api.server.server import ApiServer, CannotListen, ServerThread
 from api.transport.config import ServerConfig
 from engine.engine import Engine
 
@@ -40,7 +40,7 @@ def test_port_zero_finds_a_free_port_and_stopping_frees_it(engine: Engine) -> No
 def test_a_taken_port_is_reported_in_words(engine: Engine, site: Any) -> None:
     second = ServerThread(engine, ServerConfig(port=site.address.port))
 
-    with pytest.raises(PortTaken, match=f"port {site.address.port} on 127.0.0.1 is taken"):
+    with pytest.raises(CannotListen, match=f"port {site.address.port} on 127.0.0.1 is taken"):
         second.start()
     assert second.address is None
     second.stop()
