@@ -14,10 +14,10 @@ import mlx.core as mx
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence as BatchSequence
-from engine.inference.speculation.cost import MAX_CHAIN, MAX_ROWS, WIDTHS, Chance, PassCosts
+from engine.inference.speculation.cost import MAX_ROWS, PassCosts
 from engine.inference.speculation.head_drafts import HeadDrafts
 from engine.inference.speculation.rollback import Rollback
-from engine.inference.speculation.sources import DraftSource
+from engine.inference.speculation.sources import MAX_CHAIN, WIDTHS, DraftSource
 from engine.inference.speculation.verification import (
     Rounding,
     VerifiedSequence,
@@ -29,8 +29,6 @@ from engine.values.tokens import TokenOrigin
 
 # Drafts that are less likely right are ignored.
 _MIN_LIKELIHOOD = 0.4
-# Sources whose drafts another model computes.
-_COMPUTED = (TokenOrigin.HEAD, TokenOrigin.DRAFT)
 
 
 class Drafting:
@@ -65,7 +63,7 @@ class Drafting:
     def record_decode(self, rows: int, took_s: float) -> None:
         """Record a decode step; the first one after a pass only starts mlx-lm's loop again."""
         if rows <= MAX_ROWS and self._ended_at_s is None:
-            self._costs.record_decode(rows, took_s)
+            self._costs.record(rows, 1, took_s)
         self._ended_at_s = None
         self._is_decode_due = False
         self._forget_pass()
@@ -96,8 +94,8 @@ class Drafting:
         if not longest:
             return None
         drafting_s = time.perf_counter() - drafting_s
-        if any(source is not None and source.origin in _COMPUTED for source in sources):
-            self._costs.record_drafting(len(rows), drafting_s, longest)
+        if any(source is not None and source.is_computed for source in sources):
+            self._costs.record(len(rows), 0, drafting_s / longest)
         width = next(width for width in WIDTHS if width > longest)
         compared_s, single = 0.0, None
         if self._rounding.is_comparison_due(longest + 1):
@@ -108,7 +106,7 @@ class Drafting:
         verified = verify(rows, self._rollback, drafts, longest + 1, self._rounding, single)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - drafting_s - compared_s
-        self._costs.record_pass(len(rows), width, took_s)
+        self._costs.record(len(rows), width, took_s)
         # A row that got no token needs a pass over one token.
         self._is_decode_due = not all(each.tokens for each in verified)
         step = _step(numbers, verified, drafts, sources)
@@ -148,9 +146,9 @@ class Drafting:
         """Return the width of the next pass, 0 for a decode step, and the source for each row."""
         best = [_best(sequence.sources) for sequence in sequences]
         width, gain = self._choose(best)
-        if any(source is not None and source.origin in _COMPUTED for source in best):
+        if any(source is not None and source.is_computed for source in best):
             free = [
-                _best([source for source in sequence.sources if source.origin not in _COMPUTED])
+                _best([source for source in sequence.sources if not source.is_computed])
                 for sequence in sequences
             ]
             free_width, free_gain = self._choose(free)
@@ -160,9 +158,7 @@ class Drafting:
 
     def _choose(self, sources: Sequence[DraftSource | None]) -> tuple[int, float]:
         drafted = [source for source in sources if source is not None]
-        uses_model = any(source.origin in _COMPUTED for source in drafted)
-        chances = [_chance(source) for source in drafted]
-        return self._costs.choose(len(sources), chances, uses_model=uses_model)
+        return self._costs.choose(len(sources), drafted)
 
     def _propose(
         self, rows: DecodingRows, sources: Sequence[DraftSource | None], max_drafts: int
@@ -180,7 +176,7 @@ class Drafting:
                     source.offer(chain)
         size = int(rows.pending_logprobs(0).shape[-1])
         proposed = [
-            () if source is None else source.propose(min(max_drafts, _chance(source).max_drafts))
+            () if source is None else source.propose(min(max_drafts, source.max_drafts))
             for source in sources
         ]
         return [_within(drafts, size) for drafts in proposed]
@@ -224,15 +220,10 @@ def _step(
     return step
 
 
-def _chance(source: DraftSource) -> Chance:
-    max_drafts = MAX_CHAIN if source.origin in _COMPUTED else WIDTHS[-1] - 1
-    return Chance(source.likelihood(), max_drafts)
-
-
 def _best(sources: Sequence[DraftSource]) -> DraftSource | None:
     """Return the source of which the most drafts are expected to be accepted; None for none."""
     likely = [source for source in sources if source.likelihood() >= _MIN_LIKELIHOOD]
-    return max(likely, key=lambda source: _chance(source).expected(WIDTHS[-1]), default=None)
+    return max(likely, key=lambda source: source.expected_hits(WIDTHS[-1]), default=None)
 
 
 def _within(drafts: Sequence[int], size: int) -> Sequence[int]:

@@ -42,7 +42,6 @@ from engine.inference.speculation.assistants import (
     Assistant,
     read_assistant,
 )
-from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
 from engine.inference.speculation.head_drafts import attach, memory_of
 from engine.inference.speculation.heads import (
@@ -52,6 +51,7 @@ from engine.inference.speculation.heads import (
     build_head,
 )
 from engine.inference.speculation.rollback import Rollback
+from engine.inference.speculation.sources import WIDTHS
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
 from engine.inference.weights import read_weights, size_of, widen

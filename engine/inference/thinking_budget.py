@@ -20,7 +20,7 @@ import mlx.core as mx
 from engine.conversation.template import ChatTemplate
 from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler, draw_ahead
-from engine.inference.speculation.cost import WIDTHS
+from engine.inference.speculation.sources import WIDTHS
 from engine.inference.text import encoded
 from engine.output.families import Family, Marks
 from engine.output.prompt_end import Splitter, read_token

@@ -16,7 +16,8 @@ from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, make_prom
 from engine.errors import DraftLoadFailed
 from engine.inference.cache.index import PrefixIndex
 from engine.inference.running_cache import parts_of
-from engine.inference.speculation.sources import HitRate
+from engine.inference.speculation.cost import MAX_ROWS
+from engine.inference.speculation.sources import DraftSource, HitRate
 from engine.library.model_info import DraftInfo
 from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
@@ -27,11 +28,6 @@ _MAX_SHOWN = 40
 _CHUNK = 512
 # Up to this many unread tokens are read in the same pass as the first draft.
 _PENDING = 16
-# While more answers run, the device has no time for a second model.
-_MAX_ANSWERS = 4
-# The expected share of right drafts before any was checked: as of a model's own head, which is
-# then not preferred to a draft model that somebody chose.
-_EXPECTED = 0.85
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +43,8 @@ class DraftModel:
     """The draft model of one loaded model."""
 
     def __init__(self, loaded: LoadedDraft, kept_bytes: int) -> None:
-        self.hits = HitRate(_EXPECTED)
+        # As of a model's own head, which is then not preferred to a model that somebody chose.
+        self.hits = HitRate(0.85)
         self._model = loaded.model
         self._size = loaded.vocabulary.size
         self._answers = 0
@@ -55,7 +52,7 @@ class DraftModel:
 
     def drafts(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
         """Return the drafts for the answer to a prompt; None while too many answers run."""
-        if self._answers >= _MAX_ANSWERS:
+        if self._answers > MAX_ROWS:
             return None
         cache, cached = self._kept.fetch(owner, prompt)
         self._answers += 1
@@ -65,12 +62,8 @@ class DraftModel:
         """Whether all these ids are in its vocabulary."""
         return max(tokens, default=0) < self._size
 
-    def read(self, tokens: Sequence[int], cache: list[Any]) -> mx.array:
-        """Read tokens; return the max_drafts likely next one, of shape (1,), not computed yet."""
-        return self.after(mx.array(list(tokens)), cache)
-
-    def after(self, tokens: mx.array, cache: list[Any]) -> mx.array:
-        """Do the same as ``read``, for tokens that may not be computed yet."""
+    def read(self, tokens: mx.array, cache: list[Any]) -> mx.array:
+        """Read tokens; return the likeliest next one, of shape (1,), not computed yet."""
         logits = self._model(tokens[None], cache=cache)
         return mx.argmax(logits[0, -1:], axis=-1)
 
@@ -119,14 +112,13 @@ def _copied(state: Any) -> Any:
     return tree_map(lambda array: array[...] if isinstance(array, mx.array) else array, state)
 
 
-class ModelDrafts:
-    """The draft model's drafts for one answer. See ``DraftSource``."""
-
-    origin = TokenOrigin.DRAFT
+class ModelDrafts(DraftSource):
+    """The draft model's drafts for one answer."""
 
     def __init__(
         self, draft: DraftModel, owner: str, prompt: Sequence[int], cache: list[Any], cached: int
     ) -> None:
+        super().__init__(TokenOrigin.DRAFT, draft.hits)
         self._draft = draft
         self._owner = owner
         self._known = list(prompt)
@@ -136,8 +128,6 @@ class ModelDrafts:
         self._ahead: list[int] = []
         # Where the drafts began.
         self._checkpoint = _Checkpoint(cache, cached)
-        # The drafts that were proposed and not checked yet.
-        self._proposed: list[int] = []
         self._can_read = draft.can_read(prompt)
         # How many tokens the other model has read.
         self._followed = cached
@@ -159,14 +149,13 @@ class ModelDrafts:
         """Read the next tokens of the prompt; all answers wait meanwhile."""
         end = min(self._followed, len(self._known) - 1, self._read + _CHUNK)
         try:
-            self._draft.read(self._known[self._read : end], self._cache)
+            self._draft.read(mx.array(self._known[self._read : end]), self._cache)
             mx.eval([part.state for part in self._cache])
             self._read = end
         except Exception:
             self._give_up()
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens of the answer."""
         self._can_read = self._can_read and self._draft.can_read(tokens)
         for token in tokens:
             self._judge(token)
@@ -178,18 +167,6 @@ class ModelDrafts:
         self._known += tokens
         self._followed = len(self._known)
 
-    def _judge(self, token: int) -> None:
-        """Learn from the next token how good the drafts are."""
-        if not self._proposed:
-            self._draft.hits.recover(_EXPECTED)
-            return
-        is_hit = self._proposed[0] == token
-        self._draft.hits.add(is_hit)
-        if is_hit:
-            del self._proposed[0]
-        else:
-            self._proposed.clear()
-
     def _trim(self) -> None:
         """Drop the drafts that the cache holds."""
         if self._ahead:
@@ -197,8 +174,7 @@ class ModelDrafts:
             self._ahead.clear()
 
     def likelihood(self) -> float:
-        """Return how likely the next draft is right."""
-        return self._draft.hits.value if self._can_read and not self._is_over else 0.0
+        return self._hits.value if self._can_read and not self._is_over else 0.0
 
     def propose(self, max_drafts: int) -> Sequence[int]:
         """Return the tokens that the draft model would write; none while it still reads."""
@@ -218,8 +194,8 @@ class ModelDrafts:
         self._read = 0  # so that the cache is not kept
 
     def _proposal(self, max_drafts: int) -> list[int]:
-        if 2 * len(self._proposed) >= max_drafts:
-            return self._proposed[:max_drafts]  # drafts left over from the last call
+        if 2 * len(self._drafts) >= max_drafts:
+            return self._drafts[:max_drafts]  # drafts left over from the last call
         self._trim()
         if self._read == len(self._known):  # read the last token again, to get the logits after it
             self._read = self._checkpoint.cut(self._read, self._read - 1)
@@ -227,16 +203,16 @@ class ModelDrafts:
             return []
         if len(self._known) - self._read > _PENDING:
             return []  # it reads the prompt first
-        token = self._draft.read(self._known[self._read :], self._cache)
+        token = self._draft.read(mx.array(self._known[self._read :]), self._cache)
         self._checkpoint = _Checkpoint(self._cache, len(self._known))
         drafted = [token]
         for _ in range(max_drafts - 1):
-            token = self._draft.after(token, self._cache)
+            token = self._draft.read(token, self._cache)
             drafted.append(token)
         proposed: Any = mx.concatenate(drafted).tolist()
         self._read = len(self._known)
         self._ahead = proposed[:-1]
-        self._proposed = list(proposed)
+        self._drafts = list(proposed)
         return list(proposed)
 
     def finish(self) -> None:

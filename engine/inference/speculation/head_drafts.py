@@ -19,15 +19,13 @@ from engine.inference.running_cache import parts_of
 from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.cost import MAX_ROWS
 from engine.inference.speculation.heads import DraftHead, inner_of
-from engine.inference.speculation.sources import HitRate
+from engine.inference.speculation.sources import DraftSource, HitRate
 from engine.library.cache_size import CacheSize
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
 MAX_UNREAD = 24
 """The tokens that a head reads before it drafts; with more of them it is hardly better."""
-# The expected share of right drafts: that of a good head; a worse one is known after a few drafts.
-_EXPECTED = 0.85
 
 
 class _Row:
@@ -239,7 +237,7 @@ class OwnHead:
 
     def __init__(self, origin: TokenOrigin = TokenOrigin.HEAD) -> None:
         self.origin = origin
-        self.hits = HitRate(_EXPECTED)
+        self.hits = HitRate(0.85)  # of a good head; a worse one is known after a few drafts
         self.has_failed = False
 
     def propose(
@@ -256,36 +254,19 @@ class OwnHead:
             return [()] * len(pending)
 
 
-class HeadDrafts:
-    """The drafts of a model's own head for one answer. See ``DraftSource``.
+class HeadDrafts(DraftSource):
+    """The drafts of a model's own head for one answer.
 
     They are made for all sequences at once, and handed over with ``offer``.
     """
 
     def __init__(self, head: OwnHead) -> None:
+        super().__init__(head.origin, head.hits)
         self.head = head
-        self.origin = head.origin
-        self._proposed: list[int] = []
 
     def offer(self, drafts: Sequence[int]) -> None:
         """Take the drafts for the next tokens."""
-        self._proposed = list(drafts)
-
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens of the answer."""
-        hits = self.head.hits
-        for token in tokens:
-            if not self._proposed:
-                hits.recover(_EXPECTED)
-                continue
-            is_hit = self._proposed[0] == token
-            hits.add(is_hit)
-            del self._proposed[: 1 if is_hit else None]
+        self._drafts = list(drafts)
 
     def likelihood(self) -> float:
-        """Return how likely the next draft is right."""
-        return 0.0 if self.head.has_failed else self.head.hits.value
-
-    def propose(self, max_drafts: int) -> Sequence[int]:
-        """Return the drafts that were offered."""
-        return self._proposed[:max_drafts]
+        return 0.0 if self.head.has_failed else self._hits.value

@@ -7,17 +7,18 @@ and mlx-lm's loaders drop it. Knows neither batches nor answers. Engine thread.
 import copy
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx import nn
-from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 from mlx_lm.utils import infer_quant_config
 
 from engine.files.causes import without_folders
+from engine.inference.running_cache import parts_of
 from engine.library.weights import HEAD_FILES
 from engine.values.tokens import TokenOrigin
 
@@ -275,23 +276,16 @@ class DraftHead(nn.Module):  # type: ignore[misc]
             self.output = nn.Linear(size, vocabulary_size, bias=False)
         self._shared = _Shared(block, inner.embed_tokens, output_of(model), shell, layout)
 
-    def __call__(
+    def read(
         self, hidden: mx.array, tokens: mx.array, cache: list[Any] | None = None
     ) -> tuple[mx.array, mx.array]:
-        """Return the logits after each token, and the hidden states for the next step of a chain.
+        """Return what ``logits`` takes, and the hidden states for the next step of a chain.
 
         Args:
             hidden: The hidden states before each token, of shape (rows, tokens, size).
             tokens: The tokens, of shape (rows, tokens).
             cache: What ``make_cache`` returned, or such a cache of several rows.
         """
-        states, handed_on = self.read(hidden, tokens, cache)
-        return self.logits(states), handed_on
-
-    def read(
-        self, hidden: mx.array, tokens: mx.array, cache: list[Any] | None = None
-    ) -> tuple[mx.array, mx.array]:
-        """Return what ``logits`` takes, and the hidden states for the next step of a chain."""
         shared = self._shared
         embed = self.embedding if "embedding" in self else shared.embed
         embedded = self.pre_fc_norm_embedding(embed(tokens))
@@ -316,7 +310,6 @@ class DraftHead(nn.Module):  # type: ignore[misc]
             name: weight + 1.0 if are_norms_from_zero and _is_norm(name, weight) else weight
             for name, weight in self._sanitized(head.weights).items()
         }
-
         fill_module(self, weights)
 
     def _sanitized(self, weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
@@ -402,7 +395,7 @@ def build_head(head: HeadWeights, model: Any, config: Mapping[str, Any]) -> Draf
     has_experts = any(name.startswith(_EXPERTS) for name in head.weights)
     try:
         built = DraftHead(model, config, head.layout, own, has_experts=has_experts)
-        kinds = {type(part) for part in _flat(built.make_cache())}
+        kinds = {type(part) for part in parts_of(built.make_cache())}
     except Exception as error:  # code of the architecture, which expects all of its layers
         kind = type(model).__module__.rpartition(".")[2]
         raise DrafterUnusable(f"heads of the architecture {kind} are not known here") from error
@@ -424,8 +417,3 @@ def _are_from_zero(head: HeadWeights, model: Any) -> bool:
     norms = [weight for name, weight in head.weights.items() if _is_norm(name, weight)]
     values = mx.concatenate([weight.astype(mx.float32) for weight in norms])
     return float(mx.mean(values < 0).item()) > _MIN_NEGATIVE  # type: ignore[arg-type]
-
-
-def _flat(cache: list[Any]) -> Iterator[Any]:
-    for part in cache:
-        yield from part.caches if isinstance(part, CacheList) else (part,)

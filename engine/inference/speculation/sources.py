@@ -1,22 +1,25 @@
-"""Sources of draft tokens without a second model: earlier text and grammars. No MLX."""
+"""Sources of draft tokens: what they share, and those without a second model. No MLX."""
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from engine.grammar.masks import TokenConstraint
+from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
+
+WIDTHS = (4, 16)
+"""Tokens of each row in a verification pass, the pending token included."""
+MAX_CHAIN = WIDTHS[0] - 1
+"""The length of a chain by a head or a draft model, each drafted from the one before."""
 
 # A passage is found by this many tokens; fewer agree by chance too often.
 _NGRAM = 3
 # The longest text that is searched; of a longer prompt, its end.
 MAX_SEARCHED = 1 << 16
 _TOKEN_BYTES = array("I").itemsize
-# The weights of the newest draft in an average of hits, and of the expectation before the first.
-_NEWEST, _EXPECTED_WEIGHT = 0.08, 3.0
-_RECOVERY = 0.003
-_EXPECTED_FOUND, _EXPECTED_PREDICTED, _EXPECTED_FORCED = 0.5, 0.7, 0.97
+# The weights of the newest draft in an average of hits, and of a token without a draft.
+_NEWEST, _RECOVERY = 0.08, 0.003
 # The maximum number of tokens that a grammar drafts at once.
 _MAX_FORCED = 64
 # Where at most this many tokens are allowed, an answer is expected to repeat its earlier choice.
@@ -32,48 +35,66 @@ class HitRate:
     At first ``expected`` counts for ``expected_weight`` drafts.
     """
 
-    def __init__(
-        self,
-        expected: float,
-        newest: float = _NEWEST,
-        expected_weight: float = _EXPECTED_WEIGHT,
-    ) -> None:
-        self.value = expected
-        self._newest = newest
+    def __init__(self, expected: float, expected_weight: float = 3.0) -> None:
+        self.value = self._expected = expected
         self._weight = expected_weight
 
     def add(self, is_hit: bool) -> None:
         """Add a draft."""
         self._weight += 1.0
-        self.value += (float(is_hit) - self.value) * max(self._newest, 1.0 / self._weight)
+        self.value += (float(is_hit) - self.value) * max(_NEWEST, 1.0 / self._weight)
 
-    def recover(self, expected: float) -> None:
-        """Move back towards an expectation, so that a source without drafts is tried again."""
-        self.value += (expected - self.value) * _RECOVERY
+    def recover(self) -> None:
+        """Move back towards the expectation, so that a source without drafts is tried again."""
+        self.value += (self._expected - self.value) * _RECOVERY
 
 
-class DraftSource(Protocol):
+class DraftSource:
     """Drafts the next tokens of one answer. Engine thread.
 
     The model verifies every draft: a wrong one costs time and nothing else.
+
+    Attributes:
+        is_computed: Whether a head or another model computes its drafts.
     """
 
-    origin: TokenOrigin
+    def __init__(self, origin: TokenOrigin, hits: HitRate) -> None:
+        self.origin = origin
+        self.is_computed = origin in (TokenOrigin.HEAD, TokenOrigin.DRAFT)
+        self.max_drafts = MAX_CHAIN if self.is_computed else WIDTHS[-1] - 1
+        self._hits = hits
+        # The drafts that the answer has not reached yet.
+        self._drafts: list[int] = []
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""
-        ...
+        for token in tokens:
+            self._judge(token)
 
     def likelihood(self) -> float:
         """Return how likely the next draft is right; 0 where there is none."""
-        ...
+        return self._hits.value
 
     def propose(self, max_drafts: int) -> Sequence[int]:
         """Return up to ``max_drafts`` tokens that may follow."""
-        ...
+        return self._drafts[:max_drafts]
+
+    def expected_hits(self, drafts: int) -> float:
+        """Return how many of ``drafts`` drafts are expected to be right."""
+        likelihood = min(self.likelihood(), 0.99)
+        return likelihood * (1 - likelihood ** min(drafts, self.max_drafts)) / (1 - likelihood)
+
+    def _judge(self, token: int) -> None:
+        """Learn from the next token how good the drafts are."""
+        if self._drafts:
+            is_hit = self._drafts[0] == token
+            self._hits.add(is_hit)
+            del self._drafts[: 1 if is_hit else None]
+        elif self.is_computed:
+            self._hits.recover()
 
 
-class NgramDrafts:
+class NgramDrafts(DraftSource):
     """Drafts that the answer repeats a text: what followed its last few tokens there.
 
     The text is the prompt, which the answer continues (prompt lookup), or what the request
@@ -81,12 +102,12 @@ class NgramDrafts:
     """
 
     def __init__(self, text: Sequence[int], origin: TokenOrigin = TokenOrigin.LOOKUP) -> None:
-        self.origin = origin
         self._is_prompt = origin is TokenOrigin.LOOKUP
+        # An answer is expected to repeat what the request predicts.
+        super().__init__(origin, HitRate(0.5 if self._is_prompt else 0.7))
         self._text = array("I", text[-MAX_SEARCHED:] if self._is_prompt else text[:MAX_SEARCHED])
         self._bytes = bytearray(self._text.tobytes())
         self._last = self._text[-_NGRAM:] if self._is_prompt else array("I")
-        self._hits = HitRate(_EXPECTED_FOUND if self._is_prompt else _EXPECTED_PREDICTED)
         # The index of the expected token; None where nothing was found.
         self._next: int | None = None if self._is_prompt else 0
         # The expected index where the answer left the text.
@@ -94,7 +115,6 @@ class NgramDrafts:
         self._is_searched = not self._is_prompt
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens of the answer."""
         for token in tokens:
             if self._next is not None and self._next < len(self._text):
                 is_hit = self._text[self._next] == token
@@ -112,7 +132,6 @@ class NgramDrafts:
         self._is_searched = self._next is not None
 
     def likelihood(self) -> float:
-        """Return how likely the next draft is right."""
         if not self._is_searched:
             self._next = self._find()
             self._is_searched = True
@@ -147,7 +166,7 @@ class NgramDrafts:
         return None
 
 
-class GrammarDrafts:
+class GrammarDrafts(DraftSource):
     """Drafts from the grammar of a constrained answer.
 
     Where a schema or a forced call leaves only one possible text, all its tokens are drafted at
@@ -155,33 +174,27 @@ class GrammarDrafts:
     token that this answer chose last time. No other object may use its ``constraint``.
     """
 
-    origin = TokenOrigin.FORCED
-
-    def __init__(self, constraint: TokenConstraint, text_of: Callable[[int], str]) -> None:
+    def __init__(self, constraint: TokenConstraint, vocabulary: Vocabulary) -> None:
+        # Drafts that a grammar forces are right, so that a few wrong ones do not end them.
+        super().__init__(TokenOrigin.FORCED, HitRate(0.97, expected_weight=1 / _NEWEST))
         # None once the grammar has become slow to follow: then it is not followed twice.
         self._constraint: TokenConstraint | None = constraint
-        self._text_of = text_of
+        self._vocabulary = vocabulary
         # Whether the answer is inside a string or a number, where earlier choices predict nothing.
         self._is_inside = False
         # For each mask that allows few tokens: the token that the answer chose last time.
         self._habits: OrderedDict[bytes, int] = OrderedDict()
-        self._drafts: list[int] = []
-        self._hits = HitRate(_EXPECTED_FORCED, expected_weight=1 / _NEWEST)
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens of the answer."""
         for token_id in tokens:
             if self._constraint is not None:
                 self._take(token_id, self._constraint)
 
     def _take(self, token_id: int, constraint: TokenConstraint) -> None:
-        if drafts := self._drafts:
-            is_hit = drafts[0] == token_id
-            self._hits.add(is_hit)
-            del drafts[: 1 if is_hit else None]
+        self._judge(token_id)
         if not self._is_inside and (mask := constraint.choice()) is not None:
             self._learn(mask, token_id)
-        if self._is_inside and not _STRUCTURE.isdisjoint(self._text_of(token_id)):
+        if self._is_inside and not _STRUCTURE.isdisjoint(self._vocabulary.text_of(token_id)):
             self._is_inside = False
         constraint.advance(token_id)
         if constraint.is_costly:
@@ -199,11 +212,9 @@ class GrammarDrafts:
             self._habits.popitem(last=False)
 
     def likelihood(self) -> float:
-        """Return how likely the next draft is right."""
         return self._hits.value if self._look_ahead() else 0.0
 
     def propose(self, max_drafts: int) -> Sequence[int]:
-        """Return up to ``max_drafts`` tokens that are expected to follow."""
         return self._look_ahead()[:max_drafts]
 
     def _look_ahead(self) -> list[int]:

@@ -23,7 +23,6 @@ from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
-from engine.inference.speculation.cost import Chance
 from engine.inference.speculation.sources import DraftSource, NgramDrafts
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, Finished, TokenTrace
@@ -155,10 +154,8 @@ class _Widths(Eager):
         super().__init__()
         self._guesser = guesser
 
-    def choose(
-        self, rows: int, chances: Sequence[Chance], *, uses_model: bool = False
-    ) -> tuple[int, float]:
-        return (self._guesser.width, 2.0) if chances else (0, 0.0)
+    def choose(self, rows: int, sources: Sequence[DraftSource]) -> tuple[int, float]:
+        return (self._guesser.width, 2.0) if sources else (0, 0.0)
 
 
 @dataclass

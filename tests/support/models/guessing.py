@@ -10,8 +10,8 @@ import pytest
 from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.speculation.cost import Chance, PassCosts
-from engine.inference.speculation.sources import DraftSource
+from engine.inference.speculation.cost import PassCosts
+from engine.inference.speculation.sources import DraftSource, HitRate
 from engine.values.events import (
     Event,
     Finished,
@@ -67,24 +67,18 @@ class Eager(PassCosts):
         super().__init__()
         self.width = width
 
-    def choose(
-        self, rows: int, chances: Sequence[Chance], *, uses_model: bool = False
-    ) -> tuple[int, float]:
+    def choose(self, rows: int, sources: Sequence[DraftSource]) -> tuple[int, float]:
         """Return the width."""
-        return (self.width, 2.0) if chances else (0, 0.0)
+        return (self.width, 2.0) if sources else (0, 0.0)
 
 
 def verify_all_drafts(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """Let passes over ``width`` tokens verify all drafts, whatever they cost."""
-    monkeypatch.setattr(
-        PassCosts, "choose", lambda _, rows, chances, **__: (width * bool(chances), 2.0)
-    )
+    monkeypatch.setattr(PassCosts, "choose", lambda _, rows, sources: (width * bool(sources), 2.0))
 
 
-class Foreseen:
+class Foreseen(DraftSource):
     """Guesses a known answer, with wrong guesses for some tokens.
-
-    See ``engine.inference.speculation.sources.DraftSource``.
 
     Args:
         answer: All tokens of the answer.
@@ -98,7 +92,7 @@ class Foreseen:
         wrong: Sequence[int] = (),
         origin: TokenOrigin = TokenOrigin.LOOKUP,
     ) -> None:
-        self.origin = origin
+        super().__init__(origin, HitRate(0.99))
         self.told: list[int] = []
         self._guesses = [
             token + 1 if place in wrong else token for place, token in enumerate(answer)

@@ -72,13 +72,13 @@ def test_tokens_of_a_draft_model_are_marked_as_its_own(
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tokens a draft model reads in each pass from now on."""
     counts: list[int] = []
-    after = DraftModel.after
+    after = DraftModel.read
 
     def counted(self: DraftModel, tokens: Any, cache: Any) -> Any:
         counts.append(tokens.size)
         return after(self, tokens, cache)
 
-    monkeypatch.setattr(DraftModel, "after", counted)
+    monkeypatch.setattr(DraftModel, "read", counted)
     return counts
 
 
@@ -146,7 +146,7 @@ def test_a_draft_model_that_fails_is_left_out_and_the_answer_goes_on(
 ) -> None:  # fmt: skip
     runner, engine = loop_engine
     runner.run(engine.load(demo_model_path, draft=perfect))
-    after, calls = DraftModel.after, []
+    after, calls = DraftModel.read, []
 
     def failing(self: DraftModel, tokens: Any, cache: Any) -> Any:
         calls.append(tokens)
@@ -154,7 +154,7 @@ def test_a_draft_model_that_fails_is_left_out_and_the_answer_goes_on(
             raise RuntimeError("out of memory")
         return after(self, tokens, cache)
 
-    monkeypatch.setattr(DraftModel, "after", failing)
+    monkeypatch.setattr(DraftModel, "read", failing)
     [answer] = runner.run(answered(engine, asked(PROMPTS[0])))
     assert answer.text.startswith("1\n2\n3\n4\n")
     assert answer.finished.stop.kind is not StopKind.ERROR

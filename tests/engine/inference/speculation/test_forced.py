@@ -136,7 +136,7 @@ def begun(constraints: FormCompiler, request: GenerationRequest) -> TokenConstra
 
 
 def guessing(constraints: FormCompiler, request: GenerationRequest) -> GrammarDrafts:
-    return GrammarDrafts(begun(constraints, request), constraints._vocabulary.text_of)
+    return GrammarDrafts(begun(constraints, request), constraints._vocabulary)
 
 
 def ids_of(bits: bytes) -> list[int]:
