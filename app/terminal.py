@@ -32,7 +32,7 @@ from engine import (
     format_size,
 )
 from engine.library.downloads import download
-from engine.library.hub import DownloadCancelled, DownloadProgress
+from engine.library.hub import DownloadProgress, HubCancelled
 from engine.recording.run_trace import RunTrace, trace_for
 from ui.models.model_words import download_text, loading_text, passed, percent
 from ui.records.attachments import Attachment, AttachmentRefused
@@ -143,7 +143,7 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     """Download a model and show its progress; return its folder.
 
     Raises:
-        DownloadCancelled: Ctrl-C was typed; the partial download is kept.
+        HubCancelled: Ctrl-C was typed; the partial download is kept.
         DownloadFailed: The message says why and gives a remedy.
     """
     latest, gives_up = [DownloadProgress("asking")], threading.Event()
@@ -175,7 +175,7 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
         gives_up.set()
         # A stalled transfer does not notice that it was cancelled.
         wait([outcome], 2.0)
-        raise DownloadCancelled from None
+        raise HubCancelled("the download was cancelled; the partial download is kept") from None
     finally:
         printer.status("")
     return outcome.result()
@@ -328,7 +328,7 @@ def _model_text(model: ModelInfo | None) -> str:
     if model is None:
         return "none"
     draft = "" if model.draft is None else f", draft {model.draft.id}"
-    if model.own_head is not None and not model.own_head.problem:
+    if model.own_head_problem == "":
         draft += ", own draft head"
     context = counted(model.context_length, "token")
     return f"{model.id} (context {context}, {format_size(model.weights_bytes)}{draft})"

@@ -250,7 +250,7 @@ async def _end(engine: Engine, request: GenerationRequest) -> Finished | None:
 
 
 def _has_head(model: ModelInfo) -> bool:
-    return model.own_head is not None and not model.own_head.problem
+    return model.own_head_problem == ""
 
 
 def _request(text: str, tokens: int) -> GenerationRequest:
@@ -330,8 +330,7 @@ def _as_text(report: Report) -> str:
     facts = [model.architecture, format_size(model.size_bytes)]
     facts += [f"context {counted(model.context_length, 'token')}"]
     facts += [f"draft model {model.draft.id}"] if model.draft else []
-    if model.own_head is not None:
-        problem = model.own_head.problem
+    if (problem := model.own_head_problem) is not None:
         facts.append(f"own draft head is not used: {problem}" if problem else "own draft head")
     facts += [f"end token {visible(end.text)} (named by {end.named_by})" for end in model.eos]
     head = ("ANSWERS", "TOKENS", "AS THE PLAIN LOOP", "NEAR TIES", "FIRST DIFFERENCE")

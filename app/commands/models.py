@@ -18,7 +18,7 @@ from app.printer import Printer, table
 from app.terminal import fetch
 from engine import EngineError, counted, format_size
 from engine.library.downloads import repository_of
-from engine.library.hub import DownloadCancelled, Hub, HubFailed
+from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import USUAL_RESULTS, HubModel, look_up, look_up_all, with_needs
 from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named
@@ -133,7 +133,7 @@ def download(options: Namespace) -> int:
         printer.status("")
     try:
         folder = fetch(repository, hub_cache(), printer)
-    except DownloadCancelled as error:
+    except HubCancelled as error:
         printer.remark(f"{error}: the same command resumes it")
         return exits.INTERRUPTED
     except EngineError as error:

@@ -218,11 +218,7 @@ class ChatTemplate:
         return self._apply(turns, has_null_content=rules.has_null_content, **options)
 
     def render(self, request: GenerationRequest, model: str) -> RenderedPrompt:
-        """Return the prompt of a request's conversation.
-
-        Raises:
-            InvalidRequest: The template cannot take the conversation or one of its options.
-        """
+        """Return the prompt of a request's conversation; raises ``InvalidRequest``."""
         options = self._options(request)
         try:
             text = self._render(request, options)

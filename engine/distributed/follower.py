@@ -128,12 +128,7 @@ class _Follower:
 
 
 def follow(meeting: Meeting) -> None:
-    """Carry out the orders of rank 0 until it ends.
-
-    Raises:
-        BadLaunch: Rank 0 cannot be reached.
-        FollowerFailed: Rank 0 is lost, or an order failed; rank 0 has received the reason.
-    """
+    """Carry out the orders of rank 0 until it ends; raises ``BadLaunch`` and ``FollowerFailed``."""
     world, group = meeting
     hosts, port, secret = json.loads(broadcast(group, b""))
     with _connected(world, hosts, port) as connection:

@@ -29,11 +29,7 @@ class DamagedFile(EngineError, ValueError):
 
 
 def parsed_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        DamagedFile: It is not valid JSON; the message names the line.
-    """
+    """Return the value of a JSON text; raises ``DamagedFile``."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -16,11 +16,7 @@ _AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a file for reading.
-
-    Raises:
-        OSError: It cannot be read; ``EINVAL`` if it is a pipe, a device or a socket.
-    """
+    """Open a file for reading; raises ``OSError``."""
     # Opening a pipe that nobody writes to would block forever.
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -30,12 +26,7 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 def read_bounded(path: Path, max_bytes: int = SETTINGS_BYTES) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        OSError: It cannot be read; ``EFBIG`` if it is larger than ``max_bytes``, ``EINVAL`` if it
-            is a pipe, a device or a socket.
-    """
+    """Return the content of a file; raises ``OSError``."""
     with open_regular(path) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:

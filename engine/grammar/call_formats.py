@@ -68,11 +68,7 @@ class ParameterFormat:
 
 
 def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | ParameterFormat:
-    """Return how a model writes the call of a tool.
-
-    Raises:
-        ValueError: The format cannot name this tool, or the model has none that is known.
-    """
+    """Return how a model writes the call of a tool; raises ``ValueError``."""
     header = family.call_header(name)
     if header is not None:
         return JsonFrame(spelled_marks(header.before), spelled_marks(header.after))

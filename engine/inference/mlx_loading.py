@@ -59,7 +59,7 @@ from engine.library.architectures import ASSISTANTS, architecture_of, unsupporte
 from engine.library.cache_size import CacheSize
 from engine.library.model_files import context_length, model_name
 from engine.library.model_folder import check_folder, is_assistant
-from engine.library.model_info import DraftInfo, EosToken, HeadInfo, ModelInfo
+from engine.library.model_info import DraftInfo, EosToken, ModelInfo
 from engine.library.weights import weights_size
 from engine.output.vocabulary import Vocabulary, read_vocabulary
 from engine.wording import escaped
@@ -177,8 +177,8 @@ def _attached_head(
     model: Any,
     config: dict[str, Any],
     name: str,
-) -> tuple[HeadInfo, CacheSize, int]:
-    """Let a model use its own draft head, if that is sound; return its state, the memory of its
+) -> tuple[str, CacheSize, int]:
+    """Let a model use its own draft head, if that is sound; return why not, the memory of its
     caches, and that of its weights.
     """
     try:
@@ -188,9 +188,9 @@ def _attached_head(
         read_weights(head, size_of(head), unobserved)
     except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
-        return HeadInfo(problem=_shown(error)), CacheSize(), 0
+        return _shown(error), CacheSize(), 0
     attach(model, head)
-    return HeadInfo(), memory_of(head), size_of(head)
+    return "", memory_of(head), size_of(head)
 
 
 def check(folder: Path) -> None:
@@ -275,10 +275,10 @@ def load(
         if isinstance(drafted, _LoadedAssistant):
             attach(model, drafted.assistant)
         elif head is not None:
-            own, memory, head_bytes = _attached_head(head, model, config, info.id)
+            problem, memory, head_bytes = _attached_head(head, model, config, info.id)
             info = replace(
                 info,
-                own_head=own,
+                own_head_problem=problem,
                 cache=info.cache + memory,
                 held_bytes=info.held_bytes + head_bytes,
             )

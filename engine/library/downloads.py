@@ -24,7 +24,6 @@ from engine.files.causes import is_of_network, os_cause
 from engine.files.safe_files import write_whole
 from engine.library.cache_size import is_count
 from engine.library.hub import (
-    DownloadCancelled,
     DownloadFailed,
     DownloadPhase,
     DownloadProgress,
@@ -51,8 +50,6 @@ SPARE_BYTES = 256 << 20
 # Bytes between two reports of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 20.0
-# Tries in a row that bring no byte.
-_MAX_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +63,7 @@ class HubFile:
 
 
 def repository_of(text: str) -> str:
-    """Return the repository that a person named by ``owner/name`` or by its page's address.
-
-    Raises:
-        DownloadFailed: The text is neither; the message has an example.
-    """
+    """Return the repository named by ``owner/name`` or by its page; raises ``DownloadFailed``."""
     name = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip())
     name = "/".join(name.split("/")[:2]).split("?")[0].rstrip("/")
     if not NAME.fullmatch(name):
@@ -91,9 +84,7 @@ def download(
 ) -> Path:
     """Download a repository's model; return its folder once every file has been verified.
 
-    Raises:
-        DownloadCancelled: ``gives_up`` was set.
-        DownloadFailed: The message says why and what would help.
+    Raises ``HubCancelled`` when ``gives_up`` is set, and ``DownloadFailed``.
     """
     with _download_errors(repository, cache):
         return _Download(repository, cache, on_progress, gives_up, endpoint).run()
@@ -110,8 +101,7 @@ class _Download:
         gives_up: threading.Event,
         endpoint: str | None,
     ) -> None:
-        self._repository = repository
-        self._cache = cache
+        self._repository, self._cache = repository, cache
         self._folder = _folder(cache, repository)
         self._on_progress = on_progress
         self._gives_up = gives_up
@@ -145,7 +135,7 @@ class _Download:
     def _advance(self, phase: DownloadPhase, file: HubFile, count: int) -> None:
         """Report more bytes; end the download if it was cancelled."""
         if self._gives_up.is_set():
-            raise DownloadCancelled
+            raise HubCancelled("the download was cancelled")
         self._done += count
         done = min(self._done, self._total)
         self._on_progress(DownloadProgress(phase, done, self._total, file.name))
@@ -190,7 +180,7 @@ class _Download:
                 self._receive(url, headers, output, file)
             except Exception as error:
                 tries = 1 if output.tell() > before else tries + 1
-                if not is_of_network(error) or tries >= _MAX_TRIES:
+                if not is_of_network(error) or tries >= 5:  # in a row, without a byte
                     raise
                 time.sleep(1.0)
             else:
@@ -257,8 +247,7 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
     reply = hub.within(
-        _TIMEOUT_S,
-        lambda hub: hub.get(path, {"blobs": True}, repository=repository).value(),
+        _TIMEOUT_S, lambda hub: hub.get(path, {"blobs": True}, repository=repository).value()
     )
     siblings = reply.get("siblings") if isinstance(reply, dict) else None
     if not isinstance(reply, dict) or not isinstance(siblings, list):
@@ -318,10 +307,8 @@ def _download_errors(repository: str, cache: Path) -> Iterator[None]:
     try:
         with hub_errors(repository), _disk_errors(cache):
             yield
-    except DownloadFailed:
+    except (DownloadFailed, HubCancelled):
         raise
-    except HubCancelled as error:
-        raise DownloadCancelled from error
     except HubFailed as error:
         raise DownloadFailed(f"{error}. The partial download is kept: resume later") from error
     except ModelLoadFailed as error:

@@ -28,9 +28,6 @@ DownloadPhase = Literal["asking", "fetching", "verifying"]
 _PUBLIC_HUB = "https://huggingface.co"
 # For connecting, and for each part of an answer.
 _REQUEST_TIMEOUT_S = 10.0
-# Between two checks whether the request was cancelled.
-_POLL_S = 0.05
-_MAX_REQUESTS_AT_ONCE = 8
 _MAX_BYTES = 16 << 20
 
 
@@ -39,30 +36,16 @@ class HubFailed(EngineError):
 
 
 class HubCancelled(HubFailed):
-    """The question was cancelled on request."""
-
-    def __init__(self) -> None:
-        super().__init__("the search was cancelled")
+    """A search or a download was cancelled on request; a partial download is kept."""
 
 
 class DownloadFailed(HubFailed):
     """A model could not be downloaded; the message says why and what would help."""
 
 
-class DownloadCancelled(DownloadFailed):
-    """The download was cancelled on request."""
-
-    def __init__(self) -> None:
-        super().__init__("the download was cancelled; the partial download is kept")
-
-
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """The progress of a download.
-
-    Attributes:
-        total_bytes: Bytes of all files; 0 while they are not known.
-    """
+    """The progress of a download; ``total_bytes`` is 0 while the files are not known."""
 
     phase: DownloadPhase
     done_bytes: int = 0
@@ -91,11 +74,12 @@ def hub_errors(repository: str = "") -> Iterator[None]:
             f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
         ) from error
     except errors.HfHubHTTPError as error:
-        if getattr(error.response, "status_code", 0) == 429:
+        if error.response.status_code == 429:
             raise HubFailed(
                 "the hub was asked too often; wait a few minutes, or sign in with “hf auth login”"
             ) from error
-        raise HubFailed(f"the hub refused: {_status(error)}; try again later") from error
+        status = f"{error.response.status_code} {error.response.reason_phrase}".strip()
+        raise HubFailed(f"the hub refused: {status}; try again later") from error
     except ValueError as error:
         raise HubFailed("the hub's answer cannot be read; try again later") from error
     except Exception as error:
@@ -106,13 +90,6 @@ def hub_errors(repository: str = "") -> Iterator[None]:
         cause = network_cause(error)
         advice = "" if "the internet" in cause else "; check the connection to the internet"
         raise HubFailed(f"the hub cannot be reached: {cause}{advice}") from error
-
-
-def _status(error: Any) -> str:
-    response = getattr(error, "response", None)
-    if response is None:
-        return "it gave no reason"
-    return f"{response.status_code} {response.reason_phrase}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +126,9 @@ class Hub:
         return f"{self._address}/{repository}"
 
     def get(
-        self,
-        path: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        repository: str = "",
+        self, path: str, params: Mapping[str, Any] | None = None, *, repository: str = ""
     ) -> HubReply:
-        """Make one request.
-
-        Raises:
-            HubCancelled: ``gives_up`` is set.
-            HubFailed: The message says why and what would help.
-        """
+        """Make one request; raises ``HubCancelled`` and ``HubFailed``."""
         from huggingface_hub import get_session, hf_raise_for_status
 
         address = path if "://" in path else self._address + path
@@ -192,9 +160,7 @@ class Hub:
     def within(self, limit_s: float, ask: Callable[["Hub"], T]) -> T:
         """Run ``ask`` on another thread, with a ``Hub`` of its own, and return its result.
 
-        Raises:
-            HubCancelled: ``gives_up`` was set; raised at once, whatever the network does.
-            HubFailed: The time is over, or ``ask`` raised it.
+        Raises ``HubCancelled`` at once when ``gives_up`` is set, whatever the network does.
         """
         [outcome] = self.at_once(limit_s, [ask])
         if not outcome.done():
@@ -204,10 +170,7 @@ class Hub:
     def at_once(self, limit_s: float, questions: Iterable[Callable[["Hub"], T]]) -> list[Future[T]]:
         """Ask several things, a few at a time; return their outcomes when the time is over.
 
-        Questions without an outcome by then are dropped.
-
-        Raises:
-            HubCancelled: ``gives_up`` was set.
+        Questions without an outcome by then are dropped; raises ``HubCancelled``.
         """
         pending = [(question, Future[T]()) for question in questions]
         dropped = threading.Event()
@@ -227,17 +190,17 @@ class Hub:
                     outcome.set_exception(error)
 
         # Daemon threads, so that the program's end does not wait for the network.
-        for _ in range(min(len(pending), _MAX_REQUESTS_AT_ONCE)):
+        for _ in range(min(len(pending), 8)):
             threading.Thread(target=work, name="asks a hub", daemon=True).start()
         outcomes, ends_s = [outcome for _, outcome in pending], time.monotonic() + limit_s
         try:
             while not all(outcome.done() for outcome in outcomes) and time.monotonic() < ends_s:
                 self._check()
-                wait(outcomes, min(_POLL_S, max(0.0, ends_s - time.monotonic())))
+                wait(outcomes, min(0.05, max(0.0, ends_s - time.monotonic())))
         finally:
             dropped.set()
         return outcomes
 
     def _check(self) -> None:
         if self.gives_up.is_set():
-            raise HubCancelled
+            raise HubCancelled("the search was cancelled")

@@ -20,12 +20,10 @@ COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Bits of the types that https://github.com/huggingface/safetensors defines.
 _TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
 
-
 USUAL_RESULTS = 20
 MAX_RESULTS = 200
 _LIST_LIMIT_S = 20.0
 _CONFIG_LIMIT_S = 10.0
-_PAGE = 100
 _FIELDS = (
     "config",
     "disabled",
@@ -44,16 +42,10 @@ _FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n.*?\n---\s*(?:\n|\Z)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A model that a hub offers.
+    """A model that a hub offers; None and empty texts stand for what is not known.
 
-    Attributes:
-        size_bytes: Size of its weight files; None if the hub does not state it.
-        bits: Bits of a quantized weight; None if it is not quantized, or that is not stated.
-        license: The license's identifier; empty if there is none.
-        commit: The newest revision; empty if it is not stated.
-        need: The memory that it needs, by the estimate that loading uses; None while its
-            configuration has not been read.
-        problem: Why it cannot be loaded, as a sentence; empty if nothing is known against it.
+    ``size_bytes`` are those of its weight files, ``bits`` those of a quantized weight, ``problem``
+    is a sentence, and ``need`` is not known until its configuration has been read.
     """
 
     name: str
@@ -184,28 +176,21 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
     for failure in failures:
         if failure is not None and not isinstance(failure, HubFailed):
             raise failure
-    if outcomes and not any(outcome.done() and outcome.exception() is None for outcome in outcomes):
-        raise next(
-            (failure for failure in failures if failure is not None),
-            HubFailed("the hub did not answer in time; try again later"),
-        )
-    return tuple(
+    found = tuple(
         outcome.result() if outcome.done() and outcome.exception() is None else None
         for outcome in outcomes
     )
+    if found and not any(found):
+        known = (failure for failure in failures if failure is not None)
+        raise next(known, HubFailed("the hub did not answer in time; try again later"))
+    return found
 
 
 def card(hub: Hub, repository: str) -> str:
     """Return a model's card as Markdown, without its front matter."""
-
-    def read(hub: Hub) -> str:
-        reply = hub.get(
-            f"/{repository}/resolve/main/README.md",
-            repository=repository,
-        )
-        return _FRONT_MATTER.sub("", reply.body.decode("utf-8", "replace"))
-
-    return hub.within(_LIST_LIMIT_S, read)
+    path = f"/{repository}/resolve/main/README.md"
+    reply = hub.within(_LIST_LIMIT_S, lambda hub: hub.get(path, repository=repository))
+    return _FRONT_MATTER.sub("", reply.body.decode("utf-8", "replace"))
 
 
 def _found(hub: Hub, text: str, limit: int) -> SearchResult:
@@ -213,7 +198,7 @@ def _found(hub: Hub, text: str, limit: int) -> SearchResult:
     params: dict[str, Any] = {
         "filter": "mlx",
         "sort": "downloads",
-        "limit": min(_PAGE, limit) if len(terms) < 2 else _PAGE,
+        "limit": min(100, limit) if len(terms) < 2 else 100,
         "expand": list(_FIELDS),
     }
     if terms:
@@ -252,11 +237,8 @@ def _looked_up(hub: Hub, repository: str) -> HubModel:
 
 def _with_need(hub: Hub, model: HubModel) -> HubModel:
     try:
-        reply = hub.get(
-            f"/{model.name}/resolve/{model.commit or 'main'}/config.json",
-            repository=model.name,
-        )
-        config = reply.value()
+        path = f"/{model.name}/resolve/{model.commit or 'main'}/config.json"
+        config = hub.get(path, repository=model.name).value()
     except HubFailed:
         return model
     if not isinstance(config, dict):

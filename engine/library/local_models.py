@@ -38,10 +38,7 @@ class FoundModel:
     """A model folder on disk.
 
     Attributes:
-        architecture: ``model_type`` of its configuration; empty if it has none.
-        context_length: Most tokens of prompt and answer; 0 if it cannot be read.
-        bits: Bits of a quantized weight; None for a model that is not quantized.
-        problem: Why it cannot be loaded, in words; empty if no reason is known.
+        problem: Why the folder cannot be loaded, in words; empty if no reason is known.
         obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
         pairing: The same for a model and the assistants that can draft for it; empty for others.
     """

@@ -13,15 +13,9 @@ from engine.library.weights import weights_in_memory
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
-_MIN_HEADROOM_BYTES = 256 << 20
-_HEADROOM_SHARE = 0.1
 # An answer of up to this many tokens is accepted however little memory seems to be free, because
 # the system can free much of the memory that it reports as used.
 _MIN_TOKENS = 4096
-# The share of the free memory that kept prompts may take.
-_KEPT_SHARE = 0.25
-# By default macOS lets the graphics processor have about this much of the memory.
-_MAC_SHARE = 0.75
 
 
 class Fit(StrEnum):
@@ -34,11 +28,7 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A machine's memory, in bytes.
-
-    Attributes:
-        total: All memory; 0 where it is not known.
-    """
+    """A machine's memory, in bytes."""
 
     usable: int
     available: int
@@ -71,16 +61,13 @@ def memory() -> Memory:
     import psutil  # not every start of the program needs it
 
     now = psutil.virtual_memory()
-    share = _MAC_SHARE if sys.platform == "darwin" else 1.0
+    # By default macOS lets the graphics processor have about three quarters.
+    share = 0.75 if sys.platform == "darwin" else 1.0
     return Memory(int(now.total * share), int(now.available), int(now.total))
 
 
 def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
-    """Return the memory that the model of a folder needs.
-
-    Raises:
-        ModelLoadFailed: A configuration cannot be read.
-    """
+    """Return the memory that the model of a folder needs; raises ``ModelLoadFailed``."""
     config = read_json(folder / "config.json")
     weights, size = _parts_of(folder, config)
     if draft is not None:
@@ -106,14 +93,17 @@ def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
     return MemoryNeed(
         weights=weights,
         cache=size.bytes_of(context),
-        headroom=max(_MIN_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE)),
+        headroom=_headroom(weights),
         context=context,
     )
+
+
+def _headroom(weights: int) -> int:
+    return max(256 << 20, weights // 10)
 
 
 def cache_budget(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
     """Return the bytes that the caches of all running answers, and of cached prompts, may take."""
     free = min(now.available, now.usable - weights)
-    kept = min(kept, int(free * _KEPT_SHARE))
-    headroom = max(_MIN_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE))
-    return max(free - kept - headroom, size.allocated_bytes(_MIN_TOKENS)), max(0, kept)
+    kept = min(kept, free // 4)
+    return max(free - kept - _headroom(weights), size.allocated_bytes(_MIN_TOKENS)), max(0, kept)

@@ -11,18 +11,13 @@ from engine.files.safe_files import read_bounded
 from engine.library.cache_size import is_count
 from engine.wording import counted, escaped
 
-_DEFAULT_CONTEXT = 4096
 # The largest index of weights that is known has 10 MB. Parsing holds the interpreter's lock, so
 # all streams wait for it.
 _MAX_JSON_BYTES = 32 << 20
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object from a file.
-
-    Raises:
-        ModelLoadFailed: The file is missing, unreadable, or not a JSON object.
-    """
+    """Return a JSON object from a file; raises ``ModelLoadFailed``."""
     try:
         if path.exists() and not path.is_file():  # a pipe never ends
             raise ModelLoadFailed(f"{file_label(path)} is damaged: it is not a file")
@@ -76,4 +71,4 @@ def context_length(config: dict[str, Any]) -> int:
             value = scope.get(key)
             if is_count(value):
                 return value
-    return _DEFAULT_CONTEXT
+    return 4096

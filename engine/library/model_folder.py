@@ -21,11 +21,7 @@ _READ_SUFFIXES = {".safetensors", ".json", ".jsonl", ".jinja", ".model", ".tikto
 
 
 def check_folder(folder: Path) -> dict[str, Any]:
-    """Check that a model folder is complete, and return its configuration.
-
-    Raises:
-        ModelLoadFailed: It is not a folder, or a file is missing or damaged; the message names it.
-    """
+    """Return a folder's configuration; raises ``ModelLoadFailed`` if it is not complete."""
     name = f"the folder {model_name(folder)}"
     if not folder.exists():
         raise ModelLoadFailed(f"{name} does not exist")

@@ -23,11 +23,7 @@ class EosToken:
 
 @dataclass(frozen=True, slots=True)
 class DraftInfo:
-    """A smaller model with the same vocabulary that drafts tokens for the model.
-
-    Attributes:
-        held_bytes: What its weights take in memory; 0 for as much as their files.
-    """
+    """A smaller model with the same vocabulary that drafts tokens for the model."""
 
     id: str
     path: Path
@@ -39,17 +35,6 @@ class DraftInfo:
     def weights_bytes(self) -> int:
         """What its weights take in memory."""
         return self.held_bytes or self.size_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class HeadInfo:
-    """The draft head in a model's own checkpoint.
-
-    Attributes:
-        problem: Why it is not used, as the end of a sentence; empty where it is.
-    """
-
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +57,8 @@ class ModelInfo:
         longest_token_bytes: Bytes of the longest token; None where it is not known.
         draft: The draft model that is loaded beside it, if there is one.
         takes_tools: Whether its chat template tells it of tools.
-        own_head: The draft head of its own checkpoint; None where there is none, or nothing is
-            drafted.
+        own_head_problem: Why the draft head of its own checkpoint is not used, as the end of a
+            sentence; empty where it is used, None where there is none, or nothing is drafted.
         own_settings: Its own numbers for sampling, by their names, where its folder has any.
         held_bytes: What its weights and those of its own draft head take in memory; 0 for as much
             as their files.
@@ -93,7 +78,7 @@ class ModelInfo:
     longest_token_bytes: int | None = None
     draft: DraftInfo | None = None
     takes_tools: bool = True
-    own_head: HeadInfo | None = None
+    own_head_problem: str | None = None
     own_settings: tuple[tuple[str, float], ...] = ()
     held_bytes: int = 0
 

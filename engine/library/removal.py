@@ -15,8 +15,6 @@ from engine.errors import EngineError
 from engine.files.causes import os_cause
 from engine.library.local_models import REPOSITORY_PREFIX, FoundModel, Origin
 
-_LOCKS = ".locks"
-
 
 class RemovalFailed(EngineError):
     """A model cannot be removed; the message says why and what would help."""
@@ -32,11 +30,7 @@ class Removal:
 
 
 def removal_of(model: FoundModel) -> Removal:
-    """Return what removing a model would delete; deletes nothing.
-
-    Raises:
-        RemovalFailed: No program downloaded it; the message has a remedy.
-    """
+    """Return what removing a model would delete; deletes nothing; raises ``RemovalFailed``."""
     match model.origin:
         case Origin.BUNDLED:
             raise RemovalFailed(f"{model.name} comes with Fullstop and cannot be removed")
@@ -56,11 +50,7 @@ def removal_of(model: FoundModel) -> Removal:
 
 
 def remove(removal: Removal) -> None:
-    """Delete the files.
-
-    Raises:
-        RemovalFailed: One of them cannot be deleted; the message names it.
-    """
+    """Delete the files; raises ``RemovalFailed``."""
     try:
         shutil.rmtree(removal.folder)
     except FileNotFoundError:
@@ -70,7 +60,7 @@ def remove(removal: Removal) -> None:
         path = error.filename or removal.folder
         raise RemovalFailed(f"{path} cannot be deleted: {os_cause(error)}") from error
     if removal.folder.name.startswith(REPOSITORY_PREFIX):
-        locks = removal.folder.parent / _LOCKS / removal.folder.name
+        locks = removal.folder.parent / ".locks" / removal.folder.name
         shutil.rmtree(locks, ignore_errors=True)
 
 
@@ -78,9 +68,6 @@ def remove_replaced_revision(folder: Path) -> int:
     """Delete a downloaded revision that a newer one has replaced; return the bytes that it frees.
 
     Files that it shares with another revision stay, and a revision that a branch or tag names.
-
-    Raises:
-        RemovalFailed: The folder is not in such a cache.
     """
     from huggingface_hub import scan_cache_dir
 

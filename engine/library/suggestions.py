@@ -12,11 +12,6 @@ from engine.library.hub_models import HubModel
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, need_of
 
 WRITTEN_ON = date(2026, 11, 22)
-MAX = 6
-
-
-# A recommended model leaves a quarter of what models may use to longer conversations.
-_COMFORTABLE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +64,6 @@ SUGGESTIONS = (
         "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
     ),
     SuggestedModel(
-        "mlx-community/Phi-4-mini-instruct-4bit", 2_160, 131_072, "mit", "logic and short programs"
-    ),
-    SuggestedModel(
         "mlx-community/Qwen3-4B-Instruct-2507-4bit",
         2_260,
         147_456,
@@ -81,13 +73,7 @@ SUGGESTIONS = (
         summary="Questions, writing and summaries in many languages, and short programs.",
     ),
     SuggestedModel(
-        "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
-    ),
-    SuggestedModel(
         "mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0", "programs"
-    ),
-    SuggestedModel(
-        "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 4_520, 131_072, "llama3.1", "all-rounder"
     ),
     SuggestedModel(
         "mlx-community/Qwen3-8B-4bit",
@@ -97,9 +83,6 @@ SUGGESTIONS = (
         "all-rounder that can reason",
         title="Qwen3 8B",
         summary="Writing, languages and programs; it can think before it answers.",
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
     ),
     SuggestedModel(
         "mlx-community/gpt-oss-20b-MXFP4-Q8",
@@ -127,17 +110,7 @@ SUGGESTIONS = (
         "programs and tools",
     ),
     SuggestedModel(
-        "mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"
-    ),
-    SuggestedModel(
         "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
-    ),
-    SuggestedModel(
-        "mlx-community/Qwen3-Next-80B-A3B-Instruct-4bit",
-        44_840,
-        24_576,
-        "apache-2.0",
-        "very large, yet quick",
     ),
     SuggestedModel(
         "mlx-community/gpt-oss-120b-MXFP4-Q8",
@@ -152,16 +125,11 @@ SUGGESTIONS = (
 
 
 def recommended(memory: Memory) -> SuggestedModel | None:
-    """Return the model for newcomers: the largest that fits comfortably.
+    """Return the largest model for newcomers that fits; None if even the smallest does not.
 
-    None if even the smallest one does not fit.
+    It leaves a quarter of the memory that models may use to longer conversations.
     """
-    fitting = [
-        suggestion
-        for suggestion in SUGGESTIONS
-        if suggestion.summary and (need := suggestion.model().need) is not None
-        if need.total <= memory.usable * _COMFORTABLE
-    ]
+    fitting = [suggestion for suggestion in _fitting(memory.usable * 3 // 4) if suggestion.summary]
     return fitting[-1] if fitting else None
 
 
@@ -170,13 +138,12 @@ def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
 
     Memory that other programs use at the moment counts as free, so the list stays the same.
     """
-    roomy = Memory(memory.usable, memory.usable)
-    fitting = [
-        suggestion
-        for suggestion in reversed(SUGGESTIONS)
-        if suggestion.model().fit(roomy) is Fit.FITS
-    ]
-    if len(fitting) <= MAX:
+    fitting = _fitting(memory.usable)[::-1]
+    if len(fitting) <= 6:
         return tuple(fitting)
-    last = len(fitting) - 1
-    return tuple(fitting[round(number * last / (MAX - 1))] for number in range(MAX))
+    return tuple(fitting[round(number * (len(fitting) - 1) / 5)] for number in range(6))
+
+
+def _fitting(memory_bytes: int) -> list[SuggestedModel]:
+    memory = Memory(memory_bytes, memory_bytes)
+    return [model for model in SUGGESTIONS if model.model().fit(memory) is Fit.FITS]

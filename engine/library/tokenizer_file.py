@@ -20,11 +20,7 @@ _MAX_ADDED = 256
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Check the tokenizer.json of a model, if it has one.
-
-    Raises:
-        ModelLoadFailed: It is no JSON object, or lets texts grow without bounds.
-    """
+    """Check the tokenizer.json of a model, if it has one; raises ``ModelLoadFailed``."""
     file = folder / "tokenizer.json"
     try:
         state = file.stat()

@@ -30,13 +30,10 @@ HEAD_FILES = "*mtp*.safetensors"
 # The headers of the largest model that is known, of 92,000 weights in 163 files, have 16 MB.
 _MAX_HEADER_BYTES = 16 << 20
 
-
 # Bytes of unpacked numbers, by their names in safetensors files.
 _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 # Widened at load where there is no graphics processor: computing with them would be far slower.
 _WIDENED = ("F16", "BF16")
-# mlx-lm's default for quantised weights.
-_GROUP_SIZE = 64
 # How the names of a draft head's first weights end.
 _HEAD_ENDS = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", ".eh_proj.weight")
 
@@ -106,7 +103,7 @@ def weight_figures(folder: Path) -> tuple[int, str]:
     quantized = config.get("quantization") or config.get("quantization_config")
     stated = quantized if isinstance(quantized, dict) else {}
     groups = sum(one.groups for one in stored)
-    size = stated.get("group_size", _GROUP_SIZE)
+    size = stated.get("group_size", 64)  # mlx-lm's default
     if groups and is_count(bits := stated.get("bits")):
         kind = f"int{bits}"
     return sum(one.plain for one in stored) + groups * (size if is_count(size) else 0), kind
@@ -170,11 +167,7 @@ def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
 
 
 def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Return the length of a safetensors file's header, with the 8 bytes before it, and the header.
-
-    Raises:
-        ModelLoadFailed: The file cannot be read, or its header is damaged or too long.
-    """
+    """Return a safetensors file's header, and its length with the 8 bytes before it."""
     name = file_label(path)
     try:
         with open_regular(path) as file:

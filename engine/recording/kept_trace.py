@@ -65,11 +65,7 @@ def packed(trace: RunTrace) -> bytes:
 
 
 def unpacked(content: bytes) -> RunTrace:
-    """Return the trace that a file holds.
-
-    Raises:
-        DamagedFile: It is not such a file, or one of a later version.
-    """
+    """Return the trace that a file holds; raises ``DamagedFile``."""
     top = Fields(parsed_json(_text(content)))
     if top.take("fullstop_trace", int) != VERSION:
         raise DamagedFile(f"fullstop_trace: this version reads {VERSION}")

@@ -32,11 +32,7 @@ class EmbeddingRequest:
     model: str | None = None
 
     def check(self) -> None:
-        """Check what needs no model.
-
-        Raises:
-            InvalidRequest: It can never succeed; the message names the field.
-        """
+        """Check what needs no model; raises ``InvalidRequest``."""
         if not self.inputs:
             raise InvalidRequest("inputs", "at least one text is needed")
         if len(self.inputs) > MAX_INPUTS:

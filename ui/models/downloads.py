@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton
 
 from engine import UNEXPECTED, as_sentence
 from engine.library.downloads import disk_shortage, download, repository_of
-from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgress
+from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import column, row
@@ -110,7 +110,7 @@ class Download(QObject):
                 gives_up=gives_up,
                 endpoint=os.environ.get("HF_ENDPOINT"),
             )
-        except DownloadCancelled:
+        except HubCancelled:
             return
         except DownloadFailed as error:
             outcome: tuple[DownloadStage, str, Path | None] = ("failed", str(error), None)

@@ -320,9 +320,9 @@ class LoadedModel(QWidget):
 
 def _draft_head_text(info: ModelInfo) -> str:
     """Return whether a model drafts with a head of its own; empty where it has none."""
-    if info.own_head is None:
+    problem = info.own_head_problem
+    if problem is None:
         return ""
-    problem = info.own_head.problem
     return f"  ·  own draft head: yes{f', not used: {problem}' if problem else ''}"
 
 

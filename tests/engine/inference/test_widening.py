@@ -84,8 +84,8 @@ def test_what_weights_and_caches_take_is_known_before_the_load_with_head_and_wid
     info = backend.info
     taken = mx.get_active_memory() - before
     backend.close()
-    assert info.own_head is not None
-    assert not info.own_head.problem
+    assert info.own_head_problem is not None
+    assert not info.own_head_problem
     assert info.weights_bytes == pytest.approx(taken, rel=0.02)
     assert (
         need(folder).weights == foreseen.size_bytes == pytest.approx(info.weights_bytes, rel=0.02)
@@ -100,7 +100,7 @@ def test_what_weights_and_caches_take_is_known_before_the_load_with_head_and_wid
 
 def test_plain_decoding_and_broken_heads_take_no_memory_for_a_head(small: Path) -> None:
     plain = loaded_info(small, guesses=False)
-    assert plain.own_head is None
+    assert plain.own_head_problem is None
     assert plain.weights_bytes < loaded_info(small).weights_bytes
     for path in small.glob("mtp*"):
         path.write_bytes(b"damaged")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.library.downloads import download, repository_of
-from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgress
+from engine.library.hub import DownloadFailed, DownloadProgress, HubCancelled
 from engine.library.local_models import ModelFolders, discover
 from engine.library.model_folder import check_folder
 from tests.support.hub import Hub, hub
@@ -84,7 +84,7 @@ def test_a_partial_download_is_kept_when_it_is_cancelled(site: Hub, tmp_path: Pa
         if progress.file == "model.safetensors" and progress.done_bytes > 2 << 20:
             gives_up.set()
 
-    with pytest.raises(DownloadCancelled):
+    with pytest.raises(HubCancelled):
         download(REPOSITORY, tmp_path, on_progress=follow, gives_up=gives_up, endpoint=site.url)
     [begun] = discover(ModelFolders(hub_cache=tmp_path))
     assert begun.is_partial

@@ -46,7 +46,7 @@ def test_an_assistant_is_loaded_beside_its_model_and_counted(
     info = backend.info
     assert info.draft is not None
     assert (info.draft.id, info.draft.path) == ("gemma-4-assistant", folder)
-    assert info.own_head is None
+    assert info.own_head_problem is None
     assert backend.batch.own_head is not None
     assert backend.batch.own_head.origin is TokenOrigin.DRAFT
     assert info.weights_bytes == info.held_bytes + info.draft.held_bytes

@@ -15,7 +15,6 @@ from engine.engine import Engine
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.heads import DraftHead
-from engine.library.model_info import HeadInfo
 from engine.library.weights import has_draft_head
 from engine.stopping.rules import StopRules
 from tests.engine.inference.speculation.asking_drafts import answered, asked
@@ -58,12 +57,12 @@ def test_a_head_is_loaded_and_counted(
     with_head: Callable[..., Path], head_weights: Weights, beside: bool
 ) -> None:
     backend = load(with_head({}), limits=LIMITS)
-    assert backend.info.own_head is None
+    assert backend.info.own_head_problem is None
     assert backend.batch.own_head is None
     plain = backend.info.cache
     backend.close()
     backend = load(with_head(head_weights, beside=beside), limits=LIMITS)
-    assert backend.info.own_head == HeadInfo()
+    assert backend.info.own_head_problem == ""
     assert backend.batch.own_head is not None
     assert backend.info.cache.token_bytes * 4 == plain.token_bytes * 5  # one layer beside four
     assert backend.info.cache.fixed_bytes > plain.fixed_bytes
@@ -99,11 +98,11 @@ def test_a_head_that_cannot_be_used_is_named_with_the_reason(
         weights["mtp.norm.weight"] = mx.full(weights["mtp.norm.weight"].shape, mx.nan)
     with caplog.at_level(logging.WARNING):
         backend = load(with_head(weights), limits=LIMITS)
-    own = backend.info.own_head
+    own = backend.info.own_head_problem
     assert own is not None
     reason = {"shape": "fc.weight", "missing": "v_proj", "numbers": "NaN"}[damage]
-    assert reason in own.problem
-    assert "\n" not in own.problem
+    assert reason in own
+    assert "\n" not in own
     assert "draft head of demo is not used" in caplog.text
     assert backend.batch.own_head is None
     backend.close()
@@ -116,10 +115,10 @@ def test_a_file_with_a_head_that_cannot_be_read_leaves_the_model_without_one(
     file = folder / "mtp.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     backend = load(folder, limits=LIMITS)
-    own = backend.info.own_head
+    own = backend.info.own_head_problem
     assert own is not None
-    assert own.problem.startswith("mtp.safetensors cannot be read")
-    assert str(folder) not in own.problem
+    assert own.startswith("mtp.safetensors cannot be read")
+    assert str(folder) not in own
     backend.close()
 
 
