@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
 
 from engine.generation import Generation
 from engine.library.model_info import EosToken, ModelInfo
@@ -18,6 +18,8 @@ from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import shown
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
+from ui.chat.stop_panel import VerdictView
+from ui.kit.labels import FactTable
 from ui.records.conversations import Conversation
 from ui.records.store import ConversationStore
 from ui.window.main_window import MainWindow
@@ -47,6 +49,12 @@ async def eventually(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     async with asyncio.timeout(timeout_s):
         while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
             await asyncio.sleep(0.01)
+
+
+def facts_text(view: VerdictView) -> str:
+    """Return the rows of names and values of the stop panel, one a line."""
+    labels = view.findChildren(FactTable)[-1].findChildren(QLabel)
+    return "\n".join(item.accessibleName() for item in labels if item.accessibleName())
 
 
 async def confirm_deletion(parent: QWidget) -> str:

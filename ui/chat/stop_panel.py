@@ -100,11 +100,6 @@ class VerdictView(QWidget):
         if run is None or run.finished is None or run.finished is not self._shown_end:
             self.refresh()
 
-    def facts_text(self) -> str:
-        """Return the rows of names and values as text, one per line."""
-        labels = self._facts.findChildren(QLabel)
-        return "\n".join(item.accessibleName() for item in labels if item.accessibleName())
-
     def refresh(self) -> None:
         """Show the run as it is now."""
         run = self.run

@@ -35,7 +35,8 @@ def test_each_call_has_a_card_with_its_arguments_line_by_line(
 ) -> None:
     calls = [ToolCall("1", "add", '{"a": 1, "b": [2]}'), ToolCall("2", "now", "{}")]
     view = shown(theme, finished_run(tool_calls=calls))
-    words = view.calls.text()
+    labels = [label.text() for label in view.calls.findChildren(QLabel)]
+    words = "\n".join([*labels, *(t.toPlainText() for t in view.calls.findChildren(FlowText))])
     assert view.calls.isVisible()
     assert '"a": 1,\n' in words
     assert "no arguments" in words

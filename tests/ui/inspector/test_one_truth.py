@@ -10,7 +10,7 @@ from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import TraceLevel
-from tests.ui.driving import ScriptedEngine
+from tests.ui.driving import ScriptedEngine, facts_text
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK
 from ui.chat.stop_panel import VerdictView
@@ -122,12 +122,12 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     qtbot.addWidget(timing)
     view.show_run(run)
     timing.show_run(shown)
-    facts = dict(line.split(": ", 1) for line in view.facts_text().splitlines())
-    panel = " ".join((view.sentence.text(), view.detail.text(), view.facts_text()))
+    facts = dict(line.split(": ", 1) for line in facts_text(view).splitlines())
+    panel = " ".join((view.sentence.text(), view.detail.text(), facts_text(view)))
     steps = why(run, None if shown.trace is None else Tape(shown.trace))
     inspector = " ".join((run.verdict.text.sentence, *steps))
 
-    phases = durations(view.facts_text().splitlines())
+    phases = durations(facts_text(view).splitlines())
     assert phases == durations(timing.bars.accessibleName().split("; ")), "the same times"
     assert bool(phases) == (run.finished.timing.total_s > 0)
     if stop.token_index is not None and run.state is RunState.FINISHED:

@@ -14,7 +14,7 @@ from engine.engine import Engine
 from engine.library.local_models import ModelFolders
 from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, eventually, opened
+from tests.ui.driving import Enter, Living, eventually, facts_text, opened
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
@@ -58,7 +58,7 @@ async def test_the_first_suggestion_ends_in_a_visible_stop(
     assert "Stopped by “6”" in reason_of(view).text()
     panel = window.stop_panel.verdict
     assert panel.sentence.text() == sentence_of_stop("6")
-    facts = panel.facts_text()
+    facts = facts_text(panel)
     assert "Matched: 6" in facts
     assert "Cut off: 6" in facts
     assert "Where: token 11 of at most 400, after 10 characters of the answer" in facts

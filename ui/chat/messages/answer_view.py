@@ -255,24 +255,22 @@ class AnswerView(QWidget):
         self.text_view.set_markdown(run.text)
         self.refresh()
 
-    # -- parts that few answers have: each would take time where many answers are shown ----
+    # -- parts that few answers have are created when they are shown -------------------------
 
     @cached_property
     def thinking(self) -> ThinkingView:
-        """Its reasoning."""
         thinking = ThinkingView()
         self._parts.insertWidget(0, thinking)
         return thinking
 
     @cached_property
     def raw_view(self) -> RawText:
-        """Its raw text, hidden until the user wants to see it."""
         raw = RawText()
         self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw)
         return raw
 
     @cached_property
-    def _held(self) -> QLabel:
+    def held(self) -> QLabel:
         held = label("", "faint", 0.95, is_wrapped=True)
         self._parts.insertWidget(self._parts.indexOf(self.calls), held)
         return held
@@ -285,11 +283,6 @@ class AnswerView(QWidget):
 
     def _has(self, part: str) -> bool:
         return part in self.__dict__
-
-    @property
-    def held_text(self) -> str:
-        """The note about text that is held back; empty if there is none."""
-        return self._held.text() if self._has("_held") and self._held.isVisible() else ""
 
     def show_busy(self, is_busy: bool) -> None:
         """Disable actions that begin an answer while one is running."""
@@ -351,10 +344,10 @@ class AnswerView(QWidget):
             self.thinking.show_stage(run)
         self._show_text()
         self.calls.show_run(run)
-        if run.held or self._has("_held"):
-            self._held.setVisible(bool(run.held))
+        if run.held or self._has("held"):
+            self.held.setVisible(bool(run.held))
         if run.held:
-            self._held.setText(
+            self.held.setText(
                 f"Holding “{visible(run.held)}” ({run.held_s:.1f} s): possible stop sequence"
             )
         if not run.is_over or self._has("_progress"):

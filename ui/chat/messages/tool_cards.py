@@ -5,11 +5,10 @@ from collections.abc import Collection
 from functools import cached_property, partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFont, QIcon, QImageReader, QPixmap, QTextCursor
+from PySide6.QtCore import QSizeF, Qt, Signal
+from PySide6.QtGui import QFont, QIcon, QPixmap, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QLineEdit,
     QPlainTextEdit,
     QProgressBar,
@@ -23,6 +22,7 @@ from ui.kit.buttons import CopyButton, IconBadge
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.markdown.pictures import picture_from
 from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
@@ -40,11 +40,8 @@ from ui.words import (
 
 UNFINISHED = "Unfinished call"
 _MAX_SHOWN_CHARS = 20_000
-_SHORT_CHARS, _SHORT_LINES = 600, 8
 # A longer result can be shortened to this for the model, by hand.
 _LONG_CHARS = 4_000
-_ICON_PX = 26
-_PICTURE_PX = 420, 280
 
 _ENDINGS = {
     CallState.DONE: "done",
@@ -103,12 +100,7 @@ def has_none(arguments: str) -> bool:
 def shown_result(text: str) -> str:
     """Return a result, shortened to what its card shows."""
     shown = with_directions_shown(with_control_pictures(text[:_MAX_SHOWN_CHARS]))
-    return shown if fits_card(text) else f"{shown}\n…"
-
-
-def fits_card(text: str) -> bool:
-    """Return whether a whole result is shown in the card of a call."""
-    return len(text) <= _MAX_SHOWN_CHARS
+    return shown if len(text) <= _MAX_SHOWN_CHARS else f"{shown}\n…"
 
 
 def call_lines(run: Run) -> list[str]:
@@ -197,7 +189,7 @@ class GrowingCard(QFrame):
         self.setAccessibleName(f"Tool call {call.name}, is being written")
         self._call = call
         self._shown = 0
-        badge = IconBadge(_ICON_PX)
+        badge = IconBadge(26)
         badge.show_icon("tool", Tone.TOOL)
         title = ElidedLabel(call.name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
@@ -245,8 +237,8 @@ class ToolCard(QFrame):
         self.permission: PermissionRow | None = None
         self.question: QuestionForm | None = None
         self.restart: QPushButton | None = None
-        self.pictures: list[ResultPicture] = []
-        self._badge = IconBadge(_ICON_PX)
+        self.pictures: list[QPushButton] = []
+        self._badge = IconBadge(26)
         self._status = ElidedLabel("")
         self._status.setProperty("role", "muted")
         rescale(self._status, 0.92)
@@ -342,11 +334,10 @@ class ToolCard(QFrame):
 
     def show_pictures(self, result: CallResult | None, folder: Path | None) -> None:
         """Show the pictures of a result, which are files in a folder."""
-        files = () if result is None or folder is None else result.pictures
-        if folder is None or len(files) == len(self.pictures):
+        if result is None or folder is None:
             return
-        for file in files[len(self.pictures) :]:
-            picture = ResultPicture(file, folder / file.kept_file)
+        for file in result.pictures[len(self.pictures) :]:
+            picture = _picture_button(file, folder / file.kept_file)
             picture.clicked.connect(partial(self.picture_requested.emit, file))
             self.pictures.append(picture)
             self._column.addWidget(picture)
@@ -371,7 +362,7 @@ class ToolCard(QFrame):
         self._result_head.setVisible(result is not None)
         self._copy.setVisible(result is not None)
         self.fold.setVisible(_shortened(whole) != whole)
-        self.whole.setVisible(not fits_card(whole))
+        self.whole.setVisible(len(whole) > _MAX_SHOWN_CHARS)
         self._show_text()
 
     def _cut(self) -> None:
@@ -417,38 +408,6 @@ class ToolCard(QFrame):
         return text
 
 
-class ResultPicture(QPushButton):
-    """A picture that a tool made; a click opens it in another program, after a question."""
-
-    def __init__(self, file: Attachment, path: Path) -> None:
-        super().__init__()
-        self.setProperty("kind", "picture")
-        self.setAccessibleName(f"Picture {file.name}, a result")
-        self.setToolTip(f"Open {file.name}…")
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self._path = path
-        self._fit()
-
-    def _fit(self) -> None:
-        available = QSize(_PICTURE_PX[0], _PICTURE_PX[1])
-        reader = QImageReader(str(self._path))
-        reader.setAutoTransform(True)
-        size = reader.size()
-        if size.isValid() and (
-            size.width() > available.width() or size.height() > available.height()
-        ):
-            # Scaled while reading: a large picture takes the memory of its scaled size only.
-            reader.setScaledSize(size.scaled(available, Qt.AspectRatioMode.KeepAspectRatio))
-        image = reader.read()
-        if image.isNull():
-            self.setIcon(QIcon())
-            self.setText("A picture that cannot be shown here")
-            return
-        self.setText("")
-        self.setIcon(QIcon(QPixmap.fromImage(image)))
-        self.setIconSize(image.size())
-
-
 class PausedRow(QWidget):
     """Says that the limit of calls was reached, and offers to continue."""
 
@@ -476,11 +435,24 @@ class PausedRow(QWidget):
 
 
 def _shortened(text: str) -> str:
-    lines = text.split("\n")
-    short = "\n".join(lines[:_SHORT_LINES])
-    if len(short) > _SHORT_CHARS:
-        short = short[:_SHORT_CHARS]
+    short = "\n".join(text.split("\n")[:8])[:600]
     return text if short == text else f"{short}…"
+
+
+def _picture_button(file: Attachment, path: Path) -> QPushButton:
+    """Return a picture that a tool made; a click asks to open it in another program."""
+    button = QPushButton()
+    button.setProperty("kind", "picture")
+    button.setAccessibleName(f"Picture {file.name}, a result")
+    button.setToolTip(f"Open {file.name}…")
+    button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+    image = picture_from(path, QSizeF(420, 280))
+    if image is None:
+        button.setText("A picture that cannot be shown here")
+    else:
+        button.setIcon(QIcon(QPixmap.fromImage(image)))
+        button.setIconSize(image.deviceIndependentSize().toSize())
+    return button
 
 
 class ToolCards(QWidget):
@@ -565,12 +537,6 @@ class ToolCards(QWidget):
         offered = {last[server]: server for server in servers if server in last}
         for call_id, card in self.cards.items():
             card.show_lost(offered.get(call_id, ""))
-
-    def text(self) -> str:
-        """Return all text of the cards."""
-        parts = [item.text() for item in self.findChildren(QLabel)]
-        parts += [item.toPlainText() for item in self.findChildren(FlowText)]
-        return "\n".join(part for part in parts if part)
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the text of the cards for the search, in the order of the calls."""

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.store.conversation_store import open_store
 from engine import StopRules
 from tests.support.answers.said import sentence_of_stop
-from tests.ui.driving import eventually
+from tests.ui.driving import eventually, facts_text
 from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
 from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.session.conversation_controller import ConversationController
@@ -33,8 +33,8 @@ async def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart
         assert window.chat.composer.text == "to be asked la"
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == sentence_of_stop("6")
-        assert "Cut off: 6" in panel.facts_text()
-        assert "Stop list: 6" in panel.facts_text()
+        assert "Cut off: 6" in facts_text(panel)
+        assert "Stop list: 6" in facts_text(panel)
         assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
         await ask(window, "What is a stop sequence?")
         assert len(views(window)) == 2
@@ -101,7 +101,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == "This answer was interrupted."
         assert "at most the last half second is missing" in panel.detail.text()
-        assert "Stop list: 6" in panel.facts_text()
+        assert "Stop list: 6" in facts_text(panel)
         await eventually(lambda: window.workspace.models.stage == "ready")
         press(view, "Continue this answer")
         await answered(window)
