@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PySide6.QtWidgets import QWidget
 
-from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.conversation_list import ConversationList, named
 from ui.kit.commands import Command, Entry, Submenu
 from ui.kit.dialogs import prompt_text
 from ui.kit.menus import escape_mnemonics
@@ -50,19 +50,15 @@ class ConversationActions:
         """Put conversations into a folder, or into none."""
         target = "" if folder is None else folder.id
         where = "out of their folder" if folder is None else f"to “{folder.name}”"
-        self._list.change_placement(
-            chosen,
-            lambda old: replace(old, folder_id=target),
-            lambda what: f"Moved {what} {where}",
-        )
+        changes = [(one, replace(one.placement, folder_id=target)) for one in chosen]
+        self._list.change_placement(changes, f"Moved {named(chosen)} {where}")
 
     def toggle_archived(self, chosen: Sequence[Conversation]) -> None:
         """Archive conversations, or unarchive them if all are archived."""
         is_archived = all(conversation.placement.is_archived for conversation in chosen)
-        done = "Unarchived {}" if is_archived else "Archived {}"
-        self._list.change_placement(
-            chosen, lambda old: replace(old, is_archived=not is_archived), done.format
-        )
+        changes = [(one, replace(one.placement, is_archived=not is_archived)) for one in chosen]
+        action = "Unarchived" if is_archived else "Archived"
+        self._list.change_placement(changes, f"{action} {named(chosen)}")
 
     def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
         """Ask for a name and make a folder, with some conversations in it."""

@@ -29,7 +29,6 @@ class FileDialogs(QObject):
         super().__init__(window)
         self._window = window
         self._files = workspace.files
-        self._recovery = workspace.recovery
         self._store = workspace.store
         workspace.files.refused.connect(self._report)
         workspace.presets.refused.connect(self._report)
@@ -63,7 +62,7 @@ class FileDialogs(QObject):
 
     def restore_backup(self) -> None:
         """Ask for a backup, and add the conversations in it."""
-        dialog = choose_file(self._window, "Restore Backup", self._recovery.begin, [_BACKUPS])
+        dialog = choose_file(self._window, "Restore Backup", self._files.recover, [_BACKUPS])
         if self._store.backups_folder is not None:
             dialog.setDirectory(str(self._store.backups_folder))
 

@@ -257,16 +257,21 @@ class Writing(QObject):
         self._bar.chosen.connect(self._choose_when_full)
         workspace.answering_changed.connect(self._show_queue)
         composer.input.textChanged.connect(self._keep_draft)
-        composer.input.textChanged.connect(meter.recount)
-        composer.attachments.changed.connect(meter.recount)
+        for changed in (
+            composer.input.textChanged,
+            composer.attachments.changed,
+            workspace.opened,
+            workspace.settings_changed,
+            workspace.model.changed,
+            workspace.answering_changed,
+        ):
+            changed.connect(self._count)
         composer.attachments.changed.connect(self._keep_attachments)
         composer.attachments.read_for_another.connect(self._attach_to)
-        workspace.opened.connect(meter.recount)
-        workspace.settings_changed.connect(meter.recount)
-        workspace.model.changed.connect(meter.recount)
-        workspace.answering_changed.connect(meter.recount)
-        meter.watch(self._counted_message)
         meter.counted.connect(self._take_count)
+
+    def _count(self) -> None:
+        self._workspace.meter.count(self._counted_message())
 
     def _send(self) -> None:
         """Send the message; before that, wait for the running answer, or count a long message."""

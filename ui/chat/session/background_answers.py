@@ -3,7 +3,7 @@
 Main thread.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine import (
@@ -22,30 +22,18 @@ from engine import (
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import fitting_chars, summary_tokens
 from ui.records.requests import turns_of, without_tools
-from ui.words import describe_error
 
-# What a part may take of the context, beside the instructions, the summary before and the new one.
-_PART_SHARE = 0.5
 _CUT_OFF = (StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL, StopKind.MEMORY_FULL)
 _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
 
 
-class SummaryFailed(EngineError):
-    """No summary could be made; the message says why, as a sentence."""
-
-
-async def answer_text(
-    engine: Engine,
-    request: GenerationRequest,
-    advance: Callable[[int], None] = lambda tokens: None,
-) -> tuple[str, Finished]:
+async def answer_text(engine: Engine, request: GenerationRequest) -> tuple[str, Finished]:
     """Return the text of an answer and its end; the answer ends with the task that asks for it."""
     generation = await engine.generate(request)
     texts: list[str] = []
     try:
         async for batch in generation.batches():
             texts += [event.text for event in batch if isinstance(event, TextDelta)]
-            advance(generation.written_tokens)
     finally:
         generation.cancel()
     assert generation.finished is not None, "every generation ends in Finished"
@@ -57,42 +45,28 @@ async def summary_of(
     before: str,
     engine: Engine,
     model: ModelInfo,
-    advance: Callable[[str], None],
 ) -> str:
-    """Return a summary of messages, made by the model.
-
-    Raises:
-        SummaryFailed: The model wrote none.
-    """
+    """Return a summary of messages, made by the model; raises ``EngineError`` if it wrote none."""
     sent = without_tools(turns_of(list(messages)))
     remainder = "\n\n".join(
         f"{_NAMES[message.role]}: {message.content.strip()}" for message in sent
     )
-    caption = f"Summarizing {counted(len(messages), 'earlier message')}"
     limit = summary_tokens(model.context_length)
     summary = before
+
+    async def count(text: str) -> int:
+        return len(await engine.tokenize(text, model.id))
+
     while remainder.strip():
-        advance(f"{caption}…")
-        available = int(model.context_length * _PART_SHARE)
-
-        async def count(text: str) -> int:
-            return len(await engine.tokenize(text, model.id))
-
-        chars = await fitting_chars(remainder, available, count)
+        # The other half is for the instructions, the summary before and the new one.
+        chars = await fitting_chars(remainder, model.context_length // 2, count)
         part, remainder = remainder[: max(chars, 1)], remainder[max(chars, 1) :]
         request = background_request(_summary_question(summary, part, limit), model, limit)
-
-        def report(tokens: int) -> None:
-            advance(f"{caption}: {counted(tokens, 'token')}")
-
-        try:
-            text, finished = await answer_text(engine, request, report)
-        except EngineError as error:
-            raise SummaryFailed(describe_error(error)) from error
+        text, finished = await answer_text(engine, request)
         if finished.stop.kind is StopKind.CANCELLED:
-            raise SummaryFailed("It was stopped.")
+            raise EngineError("It was stopped.")
         if not text.strip() or finished.error:
-            raise SummaryFailed("The model wrote nothing.")
+            raise EngineError("The model wrote nothing.")
         summary = text.strip() + ("…" if finished.stop.kind in _CUT_OFF else "")
     return summary
 

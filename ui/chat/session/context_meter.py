@@ -3,19 +3,19 @@
 Main thread.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong
+from engine import EngineError, ModelInfo, PromptTooLong
 from ui.chat.session.conversation_controller import ChatContext
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment, cut_text
 from ui.records.conversations import Conversation, WhenFull
-from ui.records.messages import ConversationMessage, question
-from ui.records.prompt_fit import Counts, PromptFit, fitted_prompt, last_left_out
-from ui.records.requests import fitted, prompt_messages, request_for, sent_messages
+from ui.records.messages import question
+from ui.records.prompt_fit import PromptFit, fitted_prompt, last_left_out
+from ui.records.requests import request_for, sent_messages
 from ui.records.runs import LeftOut
 
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A
@@ -66,7 +66,7 @@ class Counted:
 
 
 class ContextMeter(QObject):
-    """Counts the present message; a newer text replaces one that waits."""
+    """Counts a message; a newer one replaces one that waits."""
 
     counted = Signal(object)  # Count, or None for no message
 
@@ -75,15 +75,16 @@ class ContextMeter(QObject):
         self._context = context
         self._engine = context.engine
         self._is_counting = self._has_ended = False
-        self._ask: Callable[[], Counted | None] = lambda: None
+        self._target: Counted | None = None
         # A file is counted once, however often the typed text changes.
         self._files: dict[tuple[str, Attachment], int] = {}
         self._timer = QTimer(self, singleShot=True, interval=250)
         self._timer.timeout.connect(self._begin)
 
-    def watch(self, ask: Callable[[], Counted | None]) -> None:
-        """Set the function that returns the message to count; it returns None for no message."""
-        self._ask = ask
+    def count(self, target: Counted | None) -> None:
+        """Count another message in a moment; None for no message."""
+        self._target = target
+        self.recount()
 
     def recount(self) -> None:
         """Count in a moment; several calls before that lead to one count."""
@@ -112,7 +113,7 @@ class ContextMeter(QObject):
             return
         if self._has_ended:
             return
-        target = self._ask()
+        target = self._target
         if target is None:
             self.counted.emit(None)
             return
@@ -127,10 +128,10 @@ class ContextMeter(QObject):
             count = None
         finally:
             self._is_counting = False
-        if self._ask() == target:
+        if self._target == target:
             self.counted.emit(count)
         else:
-            self.recount()  # the text or the conversation has changed meanwhile
+            self.recount()
 
     async def _counted(self, target: Counted) -> Count:
         files = await self._file_tokens(target)
@@ -154,7 +155,7 @@ class ContextMeter(QObject):
             max(total, prompt),
             fit.is_least_total,
             fit.left_out,
-            self._when_full_of(target),
+            self._context.when_full_of(target.conversation),
             await self._fitting_cuts(target, fit),
         )
 
@@ -169,9 +170,6 @@ class ContextMeter(QObject):
             if sent.sent_chars is not None and sent.sent_chars != file.sent_chars
         }
 
-    def _when_full_of(self, target: Counted) -> WhenFull:
-        return target.conversation.when_full or self._context.when_full
-
     async def _fit(
         self, target: Counted, files: tuple[Attachment, ...], *, cuts_files: bool = False
     ) -> PromptFit:
@@ -179,30 +177,16 @@ class ContextMeter(QObject):
         shown = target.conversation.messages
         message = question(target.typed, files)
         message.parent = shown[-1] if shown else None
-        conversation, model, when_full = (
-            target.conversation,
-            target.model,
-            self._when_full_of(target),
-        )
+        context, conversation, model = self._context, target.conversation, target.model
+        when_full = context.when_full_of(conversation)
         request = request_for(conversation, None, message)
-        if model.can_call_tools and self._context.toolbox is not None:
-            request = replace(request, tools=self._context.toolbox.offered_to(conversation))
-
-        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
-            summarized = first if when_full is WhenFull.SUMMARIZE else ""
-            sent = prompt_messages(
-                messages, conversation.settings.system_prompt, summarized=summarized
-            )
-            return fitted(replace(request, messages=sent), conversation.settings, model)
-
-        async def count_tokens(text: str) -> int:
-            return len(await self._engine.tokenize(text, model.id))
-
+        if model.can_call_tools and context.toolbox is not None:
+            request = replace(request, tools=context.toolbox.offered_to(conversation))
         fit = await fitted_prompt(
             [*shown, message],
             sent_messages(conversation, message),
-            make,
-            Counts(model.context_length, self._engine.count_tokens, count_tokens),
+            context.prompt_maker(request, conversation.settings, model, when_full),
+            context.counts(model),
             when_full,
             last_left_out(shown),
             "" if cuts_files else message.id,

@@ -30,6 +30,7 @@ from engine import (
     Timing,
     TokenTrace,
     Usage,
+    counted,
     merge_deltas,
 )
 from engine.recording.run_trace import RunTrace
@@ -67,8 +68,7 @@ from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox
 from ui.words import describe_error
 
-TICK_MS = 33
-# A running answer is saved at this interval: at most half a second of it is lost in a crash.
+# At most half a second of a running answer is lost in a crash.
 SAVE_MS = 400
 # Text is often held back for a token or two; only longer times are shown.
 HOLD_SHOWN_S = 0.4
@@ -86,6 +86,36 @@ class ChatContext:
     models: Models
     toolbox: Toolbox | None = None
     when_full: WhenFull = WhenFull.LEAVE_OUT
+
+    def when_full_of(self, conversation: Conversation) -> WhenFull:
+        """Return what happens to a conversation's oldest messages when it is too long."""
+        return conversation.when_full or self.when_full
+
+    def counts(self, model: ModelInfo) -> Counts:
+        """Return how prompts and texts are counted for a model."""
+
+        async def count_tokens(text: str) -> int:
+            return len(await self.engine.tokenize(text, model.id))
+
+        return Counts(model.context_length, self.engine.count_tokens, count_tokens)
+
+    def prompt_maker(
+        self,
+        request: GenerationRequest,
+        settings: ConversationSettings,
+        model: ModelInfo,
+        when_full: WhenFull,
+        without: str | int | None = None,
+    ) -> MakeRequest:
+        """Return the function that puts messages into a request."""
+        begun = request.messages[-1].content if request.continues_message else ""
+
+        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
+            summarized = first if when_full is WhenFull.SUMMARIZE else ""
+            sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
+            return fitted(replace(request, messages=sent), settings, model, without)
+
+        return make
 
 
 class ConversationController(QObject):
@@ -120,7 +150,7 @@ class ConversationController(QObject):
         self._engine = context.engine
         self._answer: _RunningAnswer | None = None
         self._interrupted: Run | None = None  # by ``apply_stops``
-        self._ticks = QTimer(self, interval=TICK_MS)
+        self._ticks = QTimer(self, interval=33)
         self._ticks.timeout.connect(self._tick)
         self._saves = QTimer(self, interval=SAVE_MS)
         self._saves.timeout.connect(self._save_growth)
@@ -387,7 +417,7 @@ class ConversationController(QObject):
         change: StopChange = NO_CHANGE,
         replaced: ConversationMessage | None = None,
     ) -> Run:
-        """Add an answer to a question, store what is new, and start generating it."""
+        """Add an answer to a question, store the new messages, and start generating it."""
         conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
         request = self._traces.traced(request_for(conversation, model, user_message, begun, change))
@@ -482,7 +512,7 @@ class ConversationController(QObject):
     ) -> GenerationRequest | None:
         """Return a request that goes on from the recorded tokens of an answer; None without them.
 
-        The tokens of its text alone could be others than those that the model wrote.
+        Its text alone could be divided into other tokens.
         """
         trace = None if continued is None else await self._traces.find(continued.id)
         before = None if trace is None else trace.request
@@ -515,26 +545,17 @@ class ConversationController(QObject):
         settings: ConversationSettings,
         model: ModelInfo,
     ) -> GenerationRequest:
-        """Return a request that fits into the model's context; note what is not sent."""
-        run, tree = answer.run, self.conversation.tree
-        last = request.messages[-1]
-        begun = last.content if request.continues_message else ""
-
-        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
-            summarized = first if when_full is WhenFull.SUMMARIZE else ""
-            sent = prompt_messages(messages, settings.system_prompt, begun, summarized)
-            return fitted(replace(request, messages=sent), settings, model, run.stop_change.without)
-
-        async def count_tokens(text: str) -> int:
-            return len(await self._engine.tokenize(text, model.id))
-
-        when_full = self.conversation.when_full or self._context.when_full
-        path = tree.path_to(user_message)
+        """Return a request that fits into the model's context; note the left-out messages."""
+        run, context = answer.run, self._context
+        when_full = context.when_full_of(self.conversation)
+        without = run.stop_change.without
+        make = context.prompt_maker(request, settings, model, when_full, without)
+        path = self.conversation.tree.path_to(user_message)
         fit = await fitted_prompt(
             path,
             sent_messages(self.conversation, user_message),
             make,
-            Counts(model.context_length, self._engine.count_tokens, count_tokens),
+            context.counts(model),
             when_full,
             run.left_out,
         )
@@ -552,7 +573,7 @@ class ConversationController(QObject):
         make: MakeRequest,
         model: ModelInfo,
     ) -> GenerationRequest:
-        """Return the request with a summary of what is left out, or without if there is none."""
+        """Return the request with a summary of the left-out messages, or without if it failed."""
         run, left_out = answer.run, fit.left_out
         assert left_out is not None
         boundary = path[left_out.until]
@@ -561,13 +582,10 @@ class ConversationController(QObject):
         named = {message.id for message in fit.messages}
         removed = [message for message in path[begin : left_out.until] if message.id not in named]
 
-        def report(text: str) -> None:
-            if text != run.summarizing:
-                run.summarizing = text
-                self.run_changed.emit(run)
-
+        run.summarizing = f"Summarizing {counted(len(removed), 'earlier message')}…"
+        self.run_changed.emit(run)
         try:
-            summary = await summary_of(removed, path[begin].summary, self._engine, model, report)
+            summary = await summary_of(removed, path[begin].summary, self._engine, model)
             request = make(
                 [replace(message, summary=summary) for message in fit.messages], boundary.id
             )
@@ -576,7 +594,7 @@ class ConversationController(QObject):
             run.left_out = replace(left_out, problem=describe_error(error))
             return fit.request
         finally:
-            report("")
+            run.summarizing = ""
         boundary.summary = summary
         run.left_out = replace(left_out, is_summarized=True)
         self._save_messages([boundary])

@@ -1,4 +1,4 @@
-"""Conversations as files: exports and copies. Main thread.
+"""Conversations as files: exports, copies and recoveries. Main thread.
 
 Files are written on other threads, one conversation at a time, so that the window stays responsive
 and memory holds only one of them.
@@ -24,10 +24,7 @@ from ui.records.conversations import Conversation
 from ui.records.exchange.archive import archive_end
 from ui.records.exchange.exported_file import ExportedFile
 from ui.records.messages import runs_of
-from ui.records.store import ConversationStore
-
-# How many unreadable conversations are named.
-_MAX_NAMED = 3
+from ui.records.store import ConversationStore, Recovered, StoreProblem
 
 
 class Unreadable(EngineError):
@@ -35,12 +32,13 @@ class Unreadable(EngineError):
 
 
 class ConversationFiles(QObject):
-    """Duplicates, exports and imports conversations."""
+    """Duplicates, exports, imports and recovers conversations."""
 
     added = Signal(object)  # Conversation
     grown = Signal()
-    written = Signal(object)
-    refused = Signal(str)
+    written = Signal(object)  # path
+    refused = Signal(str)  # reason
+    recovered = Signal(object)  # StoreProblem with the result
 
     def __init__(
         self,
@@ -92,6 +90,19 @@ class ConversationFiles(QObject):
             "Exporting all conversations",
             lambda transfer: self._export(path, every, transfer, archive_end(folders, presets)),
         )
+
+    def recover(self, path: Path) -> None:
+        """Add the readable conversations of a backup or a damaged file."""
+
+        async def recover(transfer: Transfer) -> None:
+            work = asyncio.ensure_future(self._store.recover(path))
+            transfer.on_cancel = work.cancel
+            await asyncio.wait({work})
+            is_cancelled = work.cancelled()
+            recovered = Recovered() if is_cancelled else work.result()
+            self.recovered.emit(_outcome(recovered, path, is_cancelled=is_cancelled))
+
+        self.transfers.start("Recovering conversations", recover)
 
     async def bytes_beside(self) -> int:
         """Return how much an archive has beside the text: recorded tokens, and pictures."""
@@ -202,9 +213,34 @@ class ConversationFiles(QObject):
 
 
 def _named(titles: Sequence[str]) -> str:
-    named = ", ".join(f"“{title}”" for title in titles[:_MAX_NAMED])
-    more = len(titles) - _MAX_NAMED
+    named = ", ".join(f"“{title}”" for title in titles[:3])
+    more = len(titles) - 3
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
+
+
+def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> StoreProblem:
+    """Return the result of a recovery; one that ended early can be started again."""
+    conversations = counted(recovered.conversations, "conversation")
+    messages = counted(recovered.messages, "message")
+    sentence = (
+        f"{conversations} with {messages} recovered."
+        if recovered.messages
+        else f"{conversations} recovered."
+    )
+    if recovered.cause:
+        detail = f"The recovery failed: {recovered.cause}."
+    elif is_cancelled:
+        detail = "The recovery was cancelled."
+    elif recovered.unreadable:
+        detail = f"{counted(recovered.unreadable, 'row')} could not be read."
+    else:
+        detail = "Everything in the file could be read."
+    return StoreProblem(
+        sentence,
+        f"{detail} The file is kept as {path.name}.",
+        path,
+        can_be_recovered=bool(recovered.cause) or is_cancelled,
+    )
 
 
 def _size_of(folder: Path) -> int:

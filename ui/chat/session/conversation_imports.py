@@ -31,10 +31,6 @@ from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import runs_of
 from ui.records.store import ConversationStore
 
-# How many messages the store gets at a time; the window is responsive in between.
-_STEP_MESSAGES = 50
-# Imported conversations that are listed at once: each time the whole list is laid out.
-_LISTED_AT_ONCE = 256
 _MAX_BYTES = 2 << 30
 
 # The runs here, each with its conversation, by the id that the run has in the archive.
@@ -104,9 +100,9 @@ class ConversationImports(QObject):
     async def _save(self, conversation: Conversation) -> None:
         self._store.save(conversation)
         messages = list(conversation.tree)
-        for start in range(0, len(messages), _STEP_MESSAGES):
-            self._store.save_messages(conversation, messages[start : start + _STEP_MESSAGES])
-            await asyncio.sleep(0)
+        for start in range(0, len(messages), 50):
+            self._store.save_messages(conversation, messages[start : start + 50])
+            await asyncio.sleep(0)  # the window is responsive in between
 
     async def _look(self, path: Path, transfer: Transfer) -> None:
         contents = await self._read(path, transfer)
@@ -192,7 +188,7 @@ class ConversationImports(QObject):
                     if count == 1:
                         self._list(arrived)
                         self.added.emit(conversation)
-                    elif len(arrived) >= _LISTED_AT_ONCE:
+                    elif len(arrived) >= 256:  # each time the whole list is laid out
                         self._list(arrived)
         finally:
             self._list(arrived)

@@ -180,19 +180,14 @@ class ConversationList(QObject):
         self.arranged.emit()
 
     def change_placement(
-        self,
-        conversations: Iterable[Conversation],
-        change: Callable[[Placement], Placement],
-        text: Callable[[str], str],
+        self, changes: Sequence[tuple[Conversation, Placement]], action: str
     ) -> None:
-        """Change the folder of conversations, or archive them."""
-        before = [(conversation, conversation.placement) for conversation in conversations]
-        changed = [(conversation, old) for conversation, old in before if change(old) != old]
-        if not changed:
-            return
-        self._set_placements((conversation, change(old)) for conversation, old in changed)
-        self._undos.append(lambda: self._set_placements(changed))
-        self.undoable.emit(text(named([conversation for conversation, _ in changed])))
+        """Change the folder of conversations, or archive them; ``action`` names it for the undo."""
+        before = [(conversation, conversation.placement) for conversation, _ in changes]
+        if before != changes:
+            self._set_placements(changes)
+            self._undos.append(lambda: self._set_placements(before))
+            self.undoable.emit(action)
 
     def _set_placements(self, positions: Iterable[tuple[Conversation, Placement]]) -> None:
         for conversation, position in positions:

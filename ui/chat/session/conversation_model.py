@@ -12,9 +12,6 @@ from ui.models.model_library import ModelLibrary
 from ui.models.models import Models, ModelState
 from ui.records.conversations import ChosenModel, Conversation
 
-# A folder may be renamed or unplugged at any time.
-_CHECK_MS = 3000
-
 
 class ConversationModel(QObject):
     """Keeps the choice of the open conversation's model, and follows its state."""
@@ -31,7 +28,8 @@ class ConversationModel(QObject):
         # The conversation whose model is being changed, and its model before.
         self._before: tuple[Conversation, ChosenModel | None] | None = None
         self._is_checking = self._has_ended = False
-        self._checks = QTimer(self, interval=_CHECK_MS)
+        # The folder may be renamed or unplugged at any time.
+        self._checks = QTimer(self, interval=3000)
         self._checks.timeout.connect(self._check)
         self._checks.start()
         models.chosen.connect(self._take_choice)

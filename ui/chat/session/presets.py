@@ -11,8 +11,6 @@ from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
 
-_MAX_BYTES = 16_000_000
-
 
 class PresetList(QObject):
     """All presets, by name."""
@@ -72,7 +70,7 @@ class PresetList(QObject):
 
     async def _import(self, path: Path) -> None:
         try:
-            text = await read_text(path, _MAX_BYTES)
+            text = await read_text(path, 16_000_000)
             presets = await asyncio.to_thread(presets_from_json, text)
         except FileRefused as refusal:
             self.refused.emit(str(refusal))

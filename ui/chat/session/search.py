@@ -24,8 +24,6 @@ from ui.records.store import (
     words_of,
 )
 
-# How many hits of a conversation are shown before the user wants more of them.
-_MAX_OF_ONE = 3
 _ROLES = {
     "user": "You",
     "assistant": "Answer",
@@ -222,8 +220,8 @@ class Search(QAbstractListModel):
             named = next((hit for hit in hits if hit.message_id is None), None)
             below = [hit for hit in hits if hit.message_id is not None]
             rows.append(FoundConversation(identity, hits[0].title, len(below), named))
-            is_whole = identity in self._whole or len(below) <= _MAX_OF_ONE + 1
-            shown = below if is_whole else below[:_MAX_OF_ONE]
+            is_whole = identity in self._whole or len(below) <= 4
+            shown = below if is_whole else below[:3]
             rows += shown
             if len(shown) < len(below):
                 rows.append(MoreHits(identity, len(below) - len(shown)))

@@ -15,7 +15,6 @@ from ui.records.conversations import Conversation, plain_words, title_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
-_MAX_WORDS, _MAX_CHARS = 8, 60
 _READ_CHARS = 1_200
 _LABEL = re.compile(r"^(?:title|titel|titre|título)\s*[:：]\s*", re.IGNORECASE)
 _QUOTES = "\"'“”„‘’«»`*_ "
@@ -98,7 +97,7 @@ def written_title(text: str) -> str:
     title = _LABEL.sub("", plain_words(line).strip(_QUOTES)).strip(_QUOTES).rstrip(".:;,")
     message = title.split()
     repeats = max((message.count(word) for word in message), default=0)
-    is_title = 0 < len(message) <= _MAX_WORDS and len(title) <= _MAX_CHARS and repeats < 3
+    is_title = 0 < len(message) <= 8 and len(title) <= 60 and repeats < 3
     if not is_title or _CHATTER.match(title) or not any(char.isalpha() for char in title):
         return ""
     return title

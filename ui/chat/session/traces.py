@@ -30,7 +30,6 @@ from ui.records.runs import Run
 MAX_RUNS = 64
 # A traced token takes about 0.5 KB: 64 long runs would take more than half a gigabyte.
 MAX_TOKENS = 200_000
-TOP_LOGPROBS = 5
 
 
 class TraceKeeper(Protocol):
@@ -73,15 +72,13 @@ class Traces(QObject):
     forgotten = Signal()
     level_changed = Signal()
 
-    def __init__(self, parent: QObject | None = None, max_runs: int = MAX_RUNS) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.keeper: TraceKeeper | None = None
         self.level = TraceLevel.STOPS
-        self.top_logprobs = TOP_LOGPROBS
-        self._max_runs = max_runs
+        self.top_logprobs = 5
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()
-        # The traces of deleted messages, for as long as the deletion can be undone.
-        self._deleted: OrderedDict[str, RunTrace | None] = OrderedDict()
+        self._deleted: set[str] = set()
         self._times_forgotten = 0
 
     def __len__(self) -> int:
@@ -179,17 +176,14 @@ class Traces(QObject):
     def delete(self, run_ids: frozenset[str]) -> None:
         """Delete the traces of deleted answers, also from disk; ``restore`` undoes that."""
         for run_id in run_ids:
-            self._deleted[run_id] = self._traces.pop(run_id, None)
-        self._prune_deleted()
+            self._traces.pop(run_id, None)
+        self._deleted |= run_ids
         if run_ids and self.keeper is not None:
             self.keeper.delete(run_ids)
 
     def restore(self, run_ids: frozenset[str]) -> None:
-        """Restore the traces of restored answers, except those that were deleted for good since."""
-        for run_id in run_ids:
-            trace = self._deleted.pop(run_id, None)
-            if trace is not None:
-                self.keep(run_id, trace)
+        """Restore the traces of restored answers from disk, unless all were deleted since."""
+        self._deleted -= run_ids
         if run_ids and self.keeper is not None:
             self.keeper.restore(run_ids)
 
@@ -197,22 +191,13 @@ class Traces(QObject):
         """Delete every trace, also on disk; what a running answer still records is not shown."""
         self._times_forgotten += 1
         self._traces.clear()
-        self._deleted = OrderedDict.fromkeys(self._deleted)
         if self.keeper is not None:
             self.keeper.forget_all()
         self.forgotten.emit()
 
-    def _prune_deleted(self) -> None:
-        """Drop the traces that were deleted first, but remember that they were deleted."""
-        kept = 0
-        for run_id, trace in reversed(self._deleted.items()):
-            kept += 0 if trace is None else len(trace.tokens)
-            if kept > MAX_TOKENS:
-                self._deleted[run_id] = None
-
     def _prune(self) -> None:
         kept = sum(len(trace.tokens) for trace in self._traces.values())
-        while len(self._traces) > 1 and (len(self._traces) > self._max_runs or kept > MAX_TOKENS):
+        while len(self._traces) > 1 and (len(self._traces) > MAX_RUNS or kept > MAX_TOKENS):
             _, removed = self._traces.popitem(last=False)
             kept -= len(removed.tokens)
 

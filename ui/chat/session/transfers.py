@@ -12,21 +12,18 @@ Work = Callable[["Transfer"], Coroutine[Any, Any, None]]
 
 
 class Transfer:
-    """A waiting or running export, import or recovery.
+    """A waiting or running export, import or recovery."""
 
-    Attributes:
-        on_cancel: Ends work on another thread that cannot look at ``is_cancelled``.
-    """
-
-    def __init__(self, label: str, changed: Callable[[], None], *, is_import: bool) -> None:
+    def __init__(self, label: str, transfers: "Transfers", *, is_import: bool) -> None:
         self.label = label
         self.is_import = is_import
         self.done = 0
         self.total = 0
         self.is_cancelled = False
         self.outcome = ""
+        # Ends work on another thread that cannot look at ``is_cancelled``.
         self.on_cancel: Callable[[], object] = lambda: None
-        self._changed = changed
+        self._transfers = transfers
 
     def cancel(self) -> None:
         """Stop after the part that is being done."""
@@ -36,7 +33,7 @@ class Transfer:
     def advance(self, done: int, total: int = 0) -> None:
         """Set the progress; without a total, of work whose extent is not known."""
         self.done, self.total = done, total
-        self._changed()
+        self._transfers.changed.emit()
 
 
 class Transfers(QObject):
@@ -53,7 +50,7 @@ class Transfers(QObject):
 
     def start(self, label: str, work: Work, *, is_import: bool = False) -> None:
         """Do work once earlier transfers have ended."""
-        transfer = Transfer(label, self.changed.emit, is_import=is_import)
+        transfer = Transfer(label, self, is_import=is_import)
         self._queue.append(transfer)
         start_task(self, self._run(transfer, work), label)
 

@@ -17,7 +17,6 @@ from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.conversation_model import ConversationModel
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.presets import PresetList
-from ui.chat.session.recovery import Recovery
 from ui.chat.session.search import Search
 from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces
@@ -74,7 +73,6 @@ class Workspace(QObject):
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
         self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
-        self.recovery = Recovery(store, self.files.transfers, self)
         self._edited: Conversation | None = None  # with a draft that is not saved yet
         self._save_draft = QTimer(self, singleShot=True, interval=400)
         self._save_draft.timeout.connect(self.save_draft)
