@@ -62,7 +62,7 @@ def page(name: str) -> Path | None:
     return next((path for path in (packaged, cloned) if path.is_file()), None)
 
 
-def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
+def library_folders(folders: tuple[Path, ...] = ()) -> ModelFolders:
     """Return the folders that are searched for models, including added ones."""
     return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())
 

@@ -87,7 +87,7 @@ async def _take_from(
         theme,
         server=StillServer(),
         tools=lambda: inspector_tools(engine, lambda: ""),
-        model_folders=library_folders,
+        model_folders=library_folders(),
     )
     window.workspace.traces.level = TraceLevel.FULL
     window.resize(*SIZE)

@@ -1,14 +1,18 @@
 """Qt's application: handles the system's requests to quit and to open files. Main thread."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
 from app import __version__
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
 
 
 class Application(QApplication):
@@ -20,8 +24,7 @@ class Application(QApplication):
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
         super().__init__(list(arguments or sys.argv[:1]))
-        self._open: Callable[[Path], None] | None = None
-        self._quit: Callable[[], object] | None = None
+        self._window: MainWindow | None = None
         self._waiting: list[Path] = []
         self.setApplicationName("fullstop")
         self.setApplicationDisplayName("Fullstop")
@@ -30,26 +33,26 @@ class Application(QApplication):
         # The loop must outlive the window until answers, server and engine have ended.
         self.setQuitOnLastWindowClosed(False)
 
-    def serve(self, open_file: Callable[[Path], None], close: Callable[[], object]) -> None:
+    def serve(self, window: "MainWindow") -> None:
         """Let a window handle what the system asks, beginning with the files that are waiting."""
-        self._open, self._quit = open_file, close
+        self._window = window
         waiting, self._waiting = self._waiting, []
         for path in waiting:
-            open_file(path)
+            window.open_run(path)
 
     def detach(self) -> None:
         """Handle requests as before ``serve``, because the window is gone."""
-        self._open = self._quit = None
+        self._window = None
 
     def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Quit and self._quit is not None:
-            self._quit()
+        if event.type() == QEvent.Type.Quit and self._window is not None:
+            self._window.quit()
             return True
         if isinstance(event, QFileOpenEvent) and event.file():
             path = Path(event.file())
-            if self._open is None:
+            if self._window is None:
                 self._waiting.append(path)
             else:
-                self._open(path)
+                self._window.open_run(path)
             return True
         return super().event(event)

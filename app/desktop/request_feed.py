@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable
 
 from api.transport.record import (
     EVERYTHING,
@@ -19,7 +18,8 @@ from engine import (
     TraceLevel,
 )
 from engine.recording.run_trace import RunTrace
-from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
+from ui.chat.session.traces import Traces
+from ui.server.requests import RequestAnswer, RequestBody, RequestEntry, RequestLog
 
 _Note = tuple[RequestEntry, dict[str, RunTrace]]
 
@@ -27,23 +27,16 @@ _Note = tuple[RequestEntry, dict[str, RunTrace]]
 class RequestFeed(RequestObserver):
     """An observer of the server."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        deliver: Callable[[list[RequestEntry]], None],
-        requested_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
-        keep_trace: Callable[[str, RunTrace], None] = lambda _id, _trace: None,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, log: RequestLog) -> None:
+        self.traces: Traces | None = None
         self._loop = loop
-        self._deliver = deliver
-        self._requested_trace = requested_trace
-        self._keep_trace = keep_trace
+        self._log = log
         self._lock = threading.Lock()
         self._waiting: list[_Note] = []
 
     def requested_trace(self) -> tuple[TraceLevel, int]:
         """Return the level of detail to record for each token."""
-        return self._requested_trace()
+        return (TraceLevel.OFF, 0) if self.traces is None else self.traces.requested_level
 
     def requested_content(self) -> Content:
         return EVERYTHING
@@ -81,8 +74,9 @@ class RequestFeed(RequestObserver):
             notes, self._waiting = self._waiting, []
         for _, traces in notes:
             for name, trace in traces.items():
-                self._keep_trace(name, trace)
-        self._deliver([entry for entry, _ in notes])
+                if self.traces is not None:
+                    self.traces.keep(name, trace)
+        self._log.take([entry for entry, _ in notes])
 
 
 def trace_of(run: RecordedRun) -> RunTrace | None:

@@ -5,7 +5,6 @@ import errno
 import http.client
 import os
 import socket
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,11 +13,12 @@ from api.transport.record import (
     RequestObserver,
 )
 from app import __version__
+from app.settings.keychain import KeyStore
 from app.settings.serve import DEFAULT_HOST
 from engine import (
     Engine,
 )
-from ui.preferences import ServerPreferences
+from ui.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry
 from ui.server.server_switch import AddressRefused
 
@@ -33,25 +33,22 @@ _NOT_SENT_AGAIN = frozenset(
 _KEY_HEADERS = frozenset({"authorization", "x-api-key"})
 
 
-async def _no_key() -> str | None:
-    return None
-
-
 class LocalServer:
     """Serves the window's engine to other programs."""
 
     def __init__(
         self,
         engine: Engine,
+        preferences: PreferencesState,
+        key: KeyStore,
+        *,
         port: int | None = None,
-        preferences: Callable[[], ServerPreferences] = ServerPreferences,
-        key: Callable[[], Awaitable[str | None]] = _no_key,
-        observer: Callable[[], RequestObserver] | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self._engine = engine
         self._port = port
         self._preferences = preferences
-        self._ask_for_key = key
+        self._key_store = key
         self._observer = observer
         self._thread: ServerThread | None = None
         self._telemetry: Telemetry | None = None
@@ -106,8 +103,7 @@ class LocalServer:
         from api.server.telemetry import telemetry_for
 
         telemetry = telemetry_for(os.environ, __version__, config.api_key)
-        observer = None if self._observer is None else self._observer()
-        observers = [each for each in (observer, telemetry) if each is not None]
+        observers = [each for each in (self._observer, telemetry) if each is not None]
         thread = ServerThread(self._engine, config, observers)
         try:
             address = thread.start()
@@ -122,9 +118,9 @@ class LocalServer:
 
     async def _config(self) -> ServerConfig:
         """Return the configuration that the preferences ask for; ``OSError`` if it cannot be."""
-        preferences = self._preferences()
+        preferences = self._preferences.now.server
         needs_key = preferences.is_on_network or preferences.is_key_required
-        key = await self._ask_for_key() if needs_key else None
+        key = await self._key_store.key() if needs_key else None
         if needs_key and key is None:
             raise OSError("An API key is required. Create one in Local Server.")
         try:
@@ -148,7 +144,7 @@ class LocalServer:
 
     def _are_models_chosen(self) -> bool:
         """Whether requests choose a model by its name: a single one answers to every name."""
-        return self._preferences().is_model_chosen and len(self._engine.models) > 1
+        return self._preferences.now.server.is_model_chosen and len(self._engine.models) > 1
 
     @staticmethod
     def _send(entry: RequestEntry, url: str, key: str | None) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QLockFile, QObject, Signal
@@ -119,20 +119,15 @@ def only_instance(
 
 
 @contextlib.contextmanager
-def shown_on_demand(
-    window: MainWindow,
-    instance: SingleInstance | None,
-    open_file: Callable[[Path], None],
-    attach: Callable[[Path], None],
-) -> Iterator[None]:
+def shown_on_demand(window: MainWindow, instance: SingleInstance | None) -> Iterator[None]:
     """When the program is started again, bring the window forward with the files it was given."""
     if instance is None:
         yield
         return
     connections = (
         instance.show_requested.connect(window.come_forward),
-        instance.file_requested.connect(lambda name: open_file(Path(name))),
-        instance.attachment_requested.connect(lambda name: attach(Path(name))),
+        instance.file_requested.connect(lambda name: window.open_run(Path(name))),
+        instance.attachment_requested.connect(lambda name: window.attach([Path(name)])),
     )
     try:
         yield

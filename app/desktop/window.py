@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import qasync
@@ -40,7 +40,6 @@ from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.store import ConversationStore
 from ui.server.requests import RequestLog
-from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import HelpFiles
 from ui.window.tray import Tray, has_tray
@@ -211,21 +210,16 @@ async def _until_closed(
         with (
             signals.delivered(loop, lambda: window.quit(confirm=False)),
             in_tray(window, preferences),
-            shown_on_demand(
-                window,
-                instance,
-                lambda path: open_saved_run(window, path),
-                lambda path: attach(window, [path]),
-            ),
+            shown_on_demand(window, instance),
         ):
             window.show()
             window.start(chosen_model(options, stored), options.draft)
-            application.serve(lambda path: open_saved_run(window, path), window.quit)
+            application.serve(window)
             application.applicationStateChanged.connect(lambda state: _reopen(window, state))
             if options.opened is not None:
-                open_saved_run(window, options.opened)
+                window.open_run(options.opened)
             if options.files:
-                attach(window, options.attached)
+                window.attach(options.attached)
             show_notice(window, stored.notice)
             _log.info("the window is shown")
             await closed.wait()
@@ -255,20 +249,6 @@ def _reopen(window: MainWindow, state: Qt.ApplicationState) -> None:
         window.come_forward()
 
 
-def open_saved_run(window: MainWindow, path: Path) -> None:
-    """Show a saved run in the inspector, which also reports a file that is not one."""
-    window.come_forward()
-    window.others.show_inspector()
-    window.inspector.open_file(path)
-
-
-def attach(window: MainWindow, files: Iterable[Path]) -> None:
-    """Let files go with the first question of a new conversation."""
-    if not window.workspace.current.conversation.is_unused:
-        window.workspace.new_conversation()
-    window.chat.composer.attachments.attach(files)
-
-
 def server_window(
     engine: Engine,
     theme: Theme,
@@ -280,18 +260,8 @@ def server_window(
     """Return the window with its server, whose requests appear in the window's log."""
     key = KeyStore(paths.config_folder())
     log = RequestLog()
-    feed = RequestFeed(
-        loop,
-        log.take,
-        requested_trace=lambda: window.workspace.traces.requested_level,
-        keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
-    )
-    server = LocalServer(
-        engine,
-        preferences=lambda: preferences.now.server,
-        key=key.key,
-        observer=lambda: feed,
-    )
+    feed = RequestFeed(loop, log)
+    server = LocalServer(engine, preferences, key, observer=feed)
 
     def tools() -> InspectorTools:
         # Imported when it is wanted: the web framework is not to hold up the window.
@@ -305,19 +275,21 @@ def server_window(
         server=server,
         store=store,
         preferences=preferences,
-        server_panel=lambda switch: ServerPanel(switch, preferences, ApiKeyState(key), log, server),
+        key=key,
+        log=log,
         tools=tools,
         tool_host=ToolServers(
             paths.data_folder(),
             call_timeout_s=lambda: preferences.now.tools.time_out_s,
         ),
-        model_folders=paths.library_folders,
+        model_folders=paths.library_folders(),
         agents=CopiedLines(),
         kept_traces=traces,
         help_files=HelpFiles(
             paths.page("WINDOW.md"), paths.page("CHANGELOG.md"), paths.log_folder()
         ),
     )
+    feed.traces = window.workspace.traces
     window.workspace.titles.without = paths.demo_model()  # it knows a few subjects only
     keep_offered(engine, window.model_library)
     return window

@@ -11,13 +11,16 @@ import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.damaged_files import move_aside
 from app.private_files import made_private
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences import KeyLocation
+
+if TYPE_CHECKING:
+    from keyring.backend import KeyringBackend
 
 FILE_NAME = "api-key"
 TOOL_FILE_NAME = "tool-secrets.json"
@@ -29,24 +32,11 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
-class Keychain(Protocol):
-    """The part of a ``keyring`` backend that we use."""
-
-    def get_password(self, service: str, username: str) -> str | None:
-        """Return a secret, or None."""
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        """Keep a secret."""
-
-    def delete_password(self, service: str, username: str) -> None:
-        """Delete a secret."""
-
-
 class NoKeychain(Exception):
     """There is no keychain, or it does not work."""
 
 
-def system_keychain() -> Keychain:
+def system_keychain() -> "KeyringBackend":
     """Return the system's keychain. Slow; it may start programs.
 
     Raises:
@@ -64,20 +54,10 @@ def system_keychain() -> Keychain:
 
 
 class SecretStore:
-    """Secrets by name; a file of one text, or of many in JSON.
+    """Secrets by name, in a file if there is no keychain: of one text (``only``), or JSON."""
 
-    Args:
-        file: Where secrets are if there is no keychain.
-        keychain: Returns the keychain or raises ``NoKeychain``.
-        only: The name of the secret of a file that is one text; empty for JSON.
-        remedy: The remedy for a damaged file.
-    """
-
-    def __init__(
-        self, file: Path, keychain: Callable[[], Keychain], *, only: str = "", remedy: str
-    ) -> None:
+    def __init__(self, file: Path, *, only: str = "", remedy: str) -> None:
         self._file = file
-        self._find_keychain = keychain
         self._only = only
         self._remedy = remedy
         self._lock = threading.Lock()
@@ -161,9 +141,9 @@ class SecretStore:
         else:
             self._file.unlink(missing_ok=True)
 
-    def _ask(self, question: Callable[[Keychain], _T]) -> _T:
+    def _ask(self, question: Callable[["KeyringBackend"], _T]) -> _T:
         try:
-            return question(self._find_keychain())
+            return question(system_keychain())
         except NoKeychain:
             raise
         except Exception as error:  # backends raise any exception; none may end the program
@@ -177,9 +157,9 @@ class _DamagedSecrets(OSError):
 class KeyStore:
     """The server's API key, used on another thread. Fits ``ui.server.server_panel.KeyKeeper``."""
 
-    def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
+    def __init__(self, folder: Path) -> None:
         file = folder / FILE_NAME
-        self._secrets = SecretStore(file, keychain, only=_KEY, remedy="make a new key")
+        self._secrets = SecretStore(file, only=_KEY, remedy="make a new key")
 
     async def key(self) -> str | None:
         """Return the key, or None if there is none; raise ``OSError`` for a damaged file."""
@@ -211,9 +191,9 @@ class KeyStore:
 class ToolSecrets:
     """The secrets of tool servers, by server and variable; blocks."""
 
-    def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
+    def __init__(self, folder: Path) -> None:
         file = folder / TOOL_FILE_NAME
-        self._secrets = SecretStore(file, keychain, remedy="fill in the secrets again")
+        self._secrets = SecretStore(file, remedy="fill in the secrets again")
         self.storage_notice = ""
 
     def look(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from app import logs
 from app.logs import log_to_file
 from app.private_files import made_private, tighten
-from app.settings.keychain import Keychain, KeyStore, NoKeychain
+from app.settings.keychain import KeyStore
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store
 from ui.records.conversations import Conversation
@@ -20,10 +20,6 @@ from ui.records.conversations import Conversation
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def no_keychain() -> Keychain:
-    raise NoKeychain("this computer has none")
 
 
 @pytest.fixture
@@ -52,7 +48,7 @@ def test_settings_and_key_files_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     settings = SettingsFile(folder)
     settings.save(Settings())
-    asyncio.run(KeyStore(folder, no_keychain).renew())
+    asyncio.run(KeyStore(folder).renew())
     assert mode(folder) == 0o700
     assert {mode(path) for path in folder.iterdir()} == {0o600}
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 from app.agent_commands import CopiedLines
@@ -21,8 +20,7 @@ from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore
 from ui.records.tool_servers import ToolHost
 from ui.server.requests import RequestEntry, RequestLog
-from ui.server.server_panel import ApiKeyState, ServerPanel
-from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.server.server_switch import ServerControl
 from ui.window.main_window import MainWindow
 
 W = TypeVar("W", bound=Any)
@@ -60,9 +58,8 @@ def main_window(
     server: ServerControl | None = None,
     store: ConversationStore | None = None,
     preferences: PreferencesState | None = None,
-    server_panel: Callable[[ServerSwitch], ServerPanel] | None = None,
     tools: Callable[[], InspectorTools] | None = None,
-    model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
+    model_folders: ModelFolders | None = None,
     kept_traces: TraceKeeper | None = None,
     tool_host: ToolHost | None = None,
 ) -> MainWindow:
@@ -70,18 +67,15 @@ def main_window(
     chosen = preferences or preferences_state(
         Preferences(theme=theme.mode, names_conversations=False)
     )
-
-    def panel(switch: ServerSwitch) -> ServerPanel:
-        return ServerPanel(switch, chosen, ApiKeyState(NoKey()), RequestLog(), SilentServer())
-
     return MainWindow(
         engine,
         server=server or SilentServer(),
         store=store or MemoryConversationStore(),
         preferences=chosen,
-        server_panel=server_panel or panel,
+        key=NoKey(),
+        log=RequestLog(),
         tools=tools or (lambda: inspector_tools(engine, lambda: "")),
-        model_folders=model_folders or (lambda added: ModelFolders(added=added)),
+        model_folders=model_folders or ModelFolders(),
         kept_traces=kept_traces,
         tool_host=tool_host or NoTools(),
         agents=CopiedLines(),

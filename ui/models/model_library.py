@@ -53,7 +53,7 @@ class ModelLibrary(QObject):
         self,
         models: Models,
         preferences: PreferencesState,
-        model_folders: Callable[[tuple[Path, ...]], ModelFolders],
+        model_folders: ModelFolders,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class ModelLibrary(QObject):
         # The draft models that the command line asked for; they count for this session.
         self._session_drafts: dict[Path, Path] = {}
         models.draft_of = self.draft_of
-        self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
+        self.downloads = Downloads(model_folders.hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         models.loaded.connect(self._note_use)
         models.changed.connect(self._pin_loaded)
@@ -163,7 +163,7 @@ class ModelLibrary(QObject):
 
     def is_bundled(self, folder: Path) -> bool:
         """Whether a folder has the model that comes with the program."""
-        bundled = self._model_folders(()).bundled
+        bundled = self._model_folders.bundled
         return bundled is not None and folder.resolve() == bundled.resolve()
 
     def is_loaded(self, model: FoundModel) -> bool:
@@ -325,9 +325,9 @@ class ModelLibrary(QObject):
         try:
             while True:
                 self._is_stale = False
-                listed = await asyncio.to_thread(
-                    _found, self._model_folders(self.folders), self.draft_of
-                )
+                added = (*self._model_folders.added, *self.folders)
+                folders = replace(self._model_folders, added=added)
+                listed = await asyncio.to_thread(_found, folders, self.draft_of)
                 self.memory = await self.memory_now()
                 if not self._is_stale:
                     break

@@ -12,7 +12,7 @@ Main thread, inside the one loop that Qt and asyncio share. To compose it::
 The application closes the engine itself, after ``finish``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, Qt, Signal
@@ -38,8 +38,9 @@ from ui.records.conversations import ListOrder, WhenFull
 from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.tool_servers import ToolHost
-from ui.server.server_panel import AgentLines, ServerPanel
-from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.server.requests import RequestLog
+from ui.server.server_panel import AgentLines, ApiKeyState, KeyKeeper, ServerPanel
+from ui.server.server_switch import ServerControl
 from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.choosing_model import ChoosingModel
@@ -62,9 +63,10 @@ class MainWindow(QMainWindow):
         server: ServerControl,
         store: ConversationStore,
         preferences: PreferencesState,
-        server_panel: Callable[[ServerSwitch], ServerPanel],
+        key: KeyKeeper,
+        log: RequestLog,
         tools: Callable[[], InspectorTools],
-        model_folders: Callable[[tuple[Path, ...]], ModelFolders],
+        model_folders: ModelFolders,
         agents: AgentLines,
         tool_host: ToolHost,
         kept_traces: TraceKeeper | None = None,
@@ -83,7 +85,9 @@ class MainWindow(QMainWindow):
         self.workspace = Workspace(engine, server, store, self.toolbox, self)
         self.workspace.traces.keeper = kept_traces
         self.model_library = ModelLibrary(self.workspace.models, preferences, model_folders, self)
-        self.server_panel = server_panel(self.workspace.server)
+        self.server_panel = ServerPanel(
+            self.workspace.server, preferences, ApiKeyState(key), log, server
+        )
         self.inspector = Inspector(engine, self.workspace, self)
         self.others = OtherWindows(
             self,
@@ -179,6 +183,18 @@ class MainWindow(QMainWindow):
         """Show an empty conversation, to write in at once."""
         self.workspace.new_conversation()
         self.chat.focus_composer()
+
+    def open_run(self, path: Path) -> None:
+        """Show a saved run in the inspector, which also reports a file that is not one."""
+        self.come_forward()
+        self.others.show_inspector()
+        self.inspector.open_file(path)
+
+    def attach(self, files: Iterable[Path]) -> None:
+        """Let files go with the first question of a new conversation."""
+        if not self.workspace.current.conversation.is_unused:
+            self.workspace.new_conversation()
+        self.chat.composer.attachments.attach(files)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Type letters into the composer if no field has the focus."""

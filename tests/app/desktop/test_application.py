@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import qasync
@@ -9,7 +10,6 @@ from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.application import Application
-from app.desktop.window import open_saved_run
 from engine.engine import Engine
 from engine.recording.run_trace import trace_for
 from engine.recording.saved_run import to_json
@@ -36,7 +36,7 @@ def test_file_open_events_before_window_are_queued(
 ) -> None:
     opened: list[Path] = []
     ask_to_open(application, tmp_path / "early.json")
-    application.serve(opened.append, lambda: None)
+    application.serve(SimpleNamespace(open_run=opened.append))
     ask_to_open(application, tmp_path / "late.json")
     assert opened == [tmp_path / "early.json", tmp_path / "late.json"]
 
@@ -46,7 +46,7 @@ def test_quit_event_closes_window(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(QApplication, "event", lambda *_: asked.append("Qt") or True)
-    application.serve(lambda _: None, lambda: asked.append("window"))
+    application.serve(SimpleNamespace(quit=lambda: asked.append("window")))
     QCoreApplication.sendEvent(application, QEvent(QEvent.Type.Quit))
     assert asked == ["window"]
 
@@ -68,7 +68,7 @@ def test_opened_run_is_shown_in_inspector(
     async def shown() -> None:
         window = main_window(engine, Theme(qapp, "light"))
         try:
-            open_saved_run(window, file)
+            window.open_run(file)
             await eventually(lambda: window.inspector.shown is not None)
             inspector = window.others.inspector
             assert inspector is not None

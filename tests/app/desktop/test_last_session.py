@@ -33,7 +33,7 @@ def window(qapp: QApplication) -> Iterator[MainWindow]:
 def test_second_start_brings_window_forward(window: MainWindow, qtbot: QtBot) -> None:
     with only_instance() as first:
         assert first is not None
-        with shown_on_demand(window, first, lambda _: None, lambda _: None):
+        with shown_on_demand(window, first):
             assert not window.isVisible()
             with only_instance() as second:
                 assert second is None

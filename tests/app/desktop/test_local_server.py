@@ -15,9 +15,10 @@ import pytest
 from api.transport.record import EVERYTHING, Content, RequestObserver, RequestRecord
 from app.desktop.server import LocalServer, own_address
 from engine.engine import Engine
+from tests.support.kept import preferences_state
 from tests.support.outside.collector import AT_ONCE, collecting, plain
 from tests.support.scripted import Stage
-from ui.preferences import ServerPreferences
+from ui.preferences import Preferences, ServerPreferences
 from ui.server.server_switch import AddressRefused
 
 
@@ -34,7 +35,7 @@ def status_of(url: str) -> int:
 async def test_local_server_start_stop_restart() -> None:
     engine = Engine()
 
-    server = LocalServer(engine, port=0)
+    server = served(engine, port=0)
     for _ in range(2):
         url = await server.start()
         # Without a model it answers that it is not ready.
@@ -48,7 +49,7 @@ async def test_local_server_start_stop_restart() -> None:
 
 def test_local_server_taken_port_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        server = LocalServer(Engine(), port=other.getsockname()[1])
+        server = served(Engine(), port=other.getsockname()[1])
         with pytest.raises(OSError, match=r"^Port \d+ is taken by another program") as raised:
             asyncio.run(server.start())
         assert raised.value.errno == errno.EADDRINUSE
@@ -64,8 +65,21 @@ def get(url: str, **headers: str) -> int:
             return int(error.code)
 
 
-async def _a_key() -> str | None:
-    return "a-key"
+class Key:
+    async def key(self) -> str | None:
+        return "a-key"
+
+
+class NoKey:
+    async def key(self) -> str | None:
+        return None
+
+
+def served(
+    engine: Engine, server: ServerPreferences | None = None, *, key: Any = None, **more: Any
+) -> LocalServer:
+    state = preferences_state(Preferences(server=server or ServerPreferences()))
+    return LocalServer(engine, state, key or NoKey(), **more)
 
 
 async def streamed(url: str, began: threading.Event, **headers: str) -> str:
@@ -107,13 +121,14 @@ async def test_local_server_applies_settings_to_next_request(
     await engine.load(tmp_path)
     free = [free_port() for _ in range(2)]
     wanted = ServerPreferences(port=free[0])
-    server = LocalServer(engine, preferences=lambda: wanted, key=_a_key)
+    server = served(engine, wanted, key=Key())
     before = await server.start()
     answer = asyncio.ensure_future(streamed(before, began))
     try:
         assert await asyncio.to_thread(began.wait, 60)
         changed: dict[str, Any] = change if "port" not in change else {"port": free[1]}
         wanted = replace(wanted, **changed)
+        server._preferences.change(server=wanted)
         after = await server.apply()
         assert not answer.done()
         asked = {
@@ -149,11 +164,12 @@ async def test_local_server_applies_settings_to_next_request(
 
 async def test_local_server_keeps_port_if_new_one_is_taken() -> None:
     wanted = ServerPreferences(port=free_port())
-    server = LocalServer(Engine(), preferences=lambda: wanted)
+    server = served(Engine(), wanted)
     before = await server.start()
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         wanted = replace(wanted, port=taken, allowed_hosts=("me.example.org",))
+        server._preferences.change(server=wanted)
         with pytest.raises(AddressRefused, match=rf"^Port {taken} is taken by another program\."):
             await server.apply()
         host = {"Host": "me.example.org"}
@@ -169,7 +185,7 @@ def free_port() -> int:
 
 
 def test_local_server_needs_key_on_network() -> None:
-    server = LocalServer(Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True))
+    server = served(Engine(), ServerPreferences(is_on_network=True), port=0)
     with pytest.raises(OSError, match="API key is required"):
         asyncio.run(server.start())
 
@@ -180,7 +196,7 @@ async def test_local_server_key_for_loopback_clients(
 ) -> None:
     wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required)
 
-    server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
+    server = served(Engine(), wanted, key=Key(), port=0)
     url = await server.start()
     port = url.rpartition(":")[2]
 
@@ -211,7 +227,7 @@ def test_local_server_telemetry(
     log = Log()
 
     async def use() -> None:
-        server = LocalServer(Engine(), 0, observer=lambda: log)
+        server = served(Engine(), port=0, observer=log)
         url = await server.start()
         assert await asyncio.to_thread(post, f"{url}/v1/messages") == 400
         await asyncio.to_thread(collector.wait_until, lambda: collector.spans)
@@ -239,7 +255,7 @@ async def test_local_server_task_max_tokens(tmp_path: Path) -> None:
     engine = Engine(loader=stage.load)
     await engine.load(tmp_path)
     wanted = ServerPreferences(port=free_port(), task_max_tokens=7)
-    server = LocalServer(engine, preferences=lambda: wanted, key=_a_key)
+    server = served(engine, wanted, key=Key())
     url = await server.start()
 
     def ask() -> tuple[str | None, Any]:

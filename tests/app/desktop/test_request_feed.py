@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from types import SimpleNamespace
 
 from api.transport.record import MAX_BODY_BYTES, RecordedBody, RecordedRun, RequestRecord
 from app.desktop.request_feed import RequestFeed, ended_entry_of, entry_of
@@ -74,7 +75,8 @@ async def test_request_feed_batches_wake_ups() -> None:
         threads.add(threading.current_thread())
         batches.append(entries)
 
-    feed = RequestFeed(asyncio.get_running_loop(), take)
+    log = SimpleNamespace(take=take)
+    feed = RequestFeed(asyncio.get_running_loop(), log)
 
     def server() -> None:
         for number in range(100):

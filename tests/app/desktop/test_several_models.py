@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,15 @@ from api.transport.record import RequestRecord
 from api.transport.service import Service
 from app.composition import offered_models
 from app.desktop.server import LocalServer
+from app.settings.keychain import KeyStore
 from engine.engine import Engine
 from engine.errors import UnknownModel
 from engine.library.local_models import ModelFolders, discover
 from engine.values.request import GenerationRequest, Message
 from tests.support.asking import run
-from ui.preferences import ServerPreferences
+from tests.support.kept import preferences_state
+from ui.preferences import Preferences, ServerPreferences
+from ui.preferences_state import PreferencesState
 
 MODELS = ("alpha", "beta")
 
@@ -30,9 +33,9 @@ def asking(model: str) -> GenerationRequest:
     return GenerationRequest(messages=(Message("user", "Count from 1 to 3"),), model=model)
 
 
-def served(engine: Engine, is_chosen: Callable[[], bool] = lambda: True) -> Service:
+def served(engine: Engine, preferences: PreferencesState | None = None) -> Service:
     """What the window's server answers from."""
-    server = LocalServer(engine, preferences=lambda: ServerPreferences(is_model_chosen=is_chosen()))
+    server = LocalServer(engine, preferences or preferences_state(), KeyStore(Path()))
     return Service(engine, run(server._config()))
 
 
@@ -103,12 +106,12 @@ def test_several_models_tokenizer_of_named_model(
 
 
 def test_several_models_last_loaded_answers_all(several: Engine) -> None:
-    is_on = False
-    service = served(several, lambda: is_on)
+    preferences = preferences_state(Preferences(server=ServerPreferences(is_model_chosen=False)))
+    service = served(several, preferences)
     assert not service.is_choosing
     assert run(answered_by(service, "claude-of-no-such-name")) == "beta"
     assert run(answered_by(service, "alpha")) == "beta"
     assert run(tokens_of(service, "alpha")) > 0
     assert [model.id for model in service.models] == ["beta"]
-    is_on = True  # takes effect at once
+    preferences._now = Preferences()  # takes effect at once
     assert run(answered_by(service, "alpha")) == "alpha"

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from app.mcp.host import ToolServers
-from app.settings.keychain import Keychain, NoKeychain, ToolSecrets
+from app.settings.keychain import ToolSecrets
 from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
@@ -22,10 +22,6 @@ from ui.records.tool_servers import (
 )
 
 SERVERS = Path(__file__).parent / "servers"
-
-
-def no_keychain() -> Keychain:
-    raise NoKeychain("this system has no keychain")
 
 
 def hostile(how: str) -> ToolServerConfig:
@@ -46,7 +42,7 @@ class Served:
             folder,
             call_timeout_s=lambda: self.call_timeout_s,
             max_result_bytes=2_000,
-            secrets=ToolSecrets(folder, no_keychain),
+            secrets=ToolSecrets(folder),
             claude_file=folder / "claude.json",
             restart_pauses_s=(),
         )

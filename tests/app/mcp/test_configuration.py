@@ -16,7 +16,7 @@ from app.mcp.configuration import (
     parse_servers,
 )
 from app.settings.keychain import ToolSecrets
-from tests.app.mcp.served import Served, no_keychain
+from tests.app.mcp.served import Served
 from tests.support.kept import nothing_is_set_aside
 from ui.records.tool_servers import NamedValue, ServerStage, ToolServerConfig, ToolsRefused
 
@@ -202,9 +202,9 @@ def test_mcp_secret_follows_renaming_and_removal(served: Served) -> None:
 def test_mcp_secrets_file_notice(
     tmp_path: Path,
 ) -> None:
-    kept = ToolSecrets(tmp_path, no_keychain)
+    kept = ToolSecrets(tmp_path)
     kept.keep("files", "env/TOKEN", "hidden")
-    later = ToolSecrets(tmp_path, no_keychain)
+    later = ToolSecrets(tmp_path)
     later.look()
     assert later.storage_notice.startswith("Secrets are in a private file, because")
     later.forget("files", "env/TOKEN")

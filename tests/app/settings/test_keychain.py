@@ -4,13 +4,15 @@ import logging
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringError, PasswordDeleteError
 
-from app.settings.keychain import FILE_NAME, KeyStore, system_keychain
+from app.settings import keychain
+from app.settings.keychain import FILE_NAME, KeyStore
 
 
 class Drawer(KeyringBackend):
@@ -45,34 +47,46 @@ class Locked(Drawer):
         raise KeyringError(f"locked, and {password} is not kept")
 
 
-async def test_api_key_in_keychain(tmp_path: Path) -> None:
-    drawer = Drawer()
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[KeyringBackend], None]:
+    """Let the system have a keychain."""
+    return lambda backend: monkeypatch.setattr(keychain, "system_keychain", lambda: backend)
 
-    store = KeyStore(tmp_path, lambda: drawer)
+
+async def test_api_key_in_keychain(tmp_path: Path, use: Callable[[KeyringBackend], None]) -> None:
+    drawer = Drawer()
+    use(drawer)
+    store = KeyStore(tmp_path)
     assert await store.location() == "none"
     assert await store.key() is None
     key = await store.renew()
     assert len(key) > 40
     assert await store.location() == "keychain"
-    assert await KeyStore(tmp_path, lambda: drawer).key() == key
+    assert await KeyStore(tmp_path).key() == key
     assert await store.renew() != key
     assert threading.main_thread() not in drawer.threads
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("keychain", [Locked, system_keychain], ids=["locked", "none"])
+@pytest.mark.parametrize("is_locked", [True, False], ids=["locked", "none"])
 def test_api_key_in_private_file(
-    tmp_path: Path, keychain: type[Locked], caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    is_locked: bool,
+    caplog: pytest.LogCaptureFixture,
+    use: Callable[[KeyringBackend], None],
 ) -> None:
-    async def use() -> str:
-        store = KeyStore(tmp_path / "folder", keychain)
+    if is_locked:
+        use(Locked())
+
+    async def renewed() -> str:
+        store = KeyStore(tmp_path / "folder")
         key = await store.renew()
         assert await store.location() == "file"
         assert await store.key() == key
         return key
 
     with caplog.at_level(logging.DEBUG):
-        key = asyncio.run(use())
+        key = asyncio.run(renewed())
     path = tmp_path / "folder" / FILE_NAME
     assert path.read_text().strip() == key
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -80,11 +94,13 @@ def test_api_key_in_private_file(
     assert key not in caplog.text
 
 
-async def test_forgotten_api_key_is_deleted(tmp_path: Path) -> None:
+async def test_forgotten_api_key_is_deleted(
+    tmp_path: Path, use: Callable[[KeyringBackend], None]
+) -> None:
     drawer = Drawer()
-
-    await KeyStore(tmp_path, Locked).renew()
-    store = KeyStore(tmp_path, lambda: drawer)
+    await KeyStore(tmp_path).renew()
+    use(drawer)
+    store = KeyStore(tmp_path)
     assert await store.location() == "file"
     await store.renew()
     assert await store.location() == "keychain"
@@ -98,7 +114,7 @@ async def test_forgotten_api_key_is_deleted(tmp_path: Path) -> None:
 async def test_old_api_key_is_kept_on_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = KeyStore(tmp_path, Locked)
+    store = KeyStore(tmp_path)
     key = await store.renew()
 
     def full(_: int) -> None:

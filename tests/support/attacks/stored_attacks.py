@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.mcp.configuration import ServersFile
-from app.settings.keychain import NoKeychain, ToolSecrets
+from app.settings.keychain import ToolSecrets
 from app.store import rows
 from engine.files.json_fields import DamagedFile
 from engine.library.downloads import _listing
@@ -39,10 +39,6 @@ _MAX_BYTES = 1 << 22
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 
 
-def _no_keychain() -> Any:
-    raise NoKeychain("this system has no keychain")
-
-
 def _read_servers(path: Path) -> str:
     before = path.read_bytes()
     file = ServersFile(path.parent)
@@ -60,7 +56,7 @@ def _read_servers(path: Path) -> str:
 
 def _read_secrets(path: Path) -> str:
     before = path.read_bytes()
-    secrets = ToolSecrets(path.parent, _no_keychain)
+    secrets = ToolSecrets(path.parent)
     try:
         secrets.value("one", "env/KEY")
     except OSError:

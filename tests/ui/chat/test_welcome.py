@@ -26,7 +26,7 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
 
     def make() -> MainWindow:
         bundled = ModelFolders(CLONED_DEMO_MODEL)
-        return main_window(engine, theme, model_folders=lambda _: bundled)
+        return main_window(engine, theme, model_folders=bundled)
 
     return enter(lambda: opened(make(), quits=True))
 
@@ -79,7 +79,7 @@ async def test_a_newcomers_download_that_a_crash_ended_goes_on(
     (folder / "blobs").mkdir()
     (folder / "blobs" / "x.incomplete").write_bytes(b"x" * 3_000_000)
     found = ModelFolders(CLONED_DEMO_MODEL, hub_cache=tmp_path)
-    made = main_window(engine, theme, model_folders=lambda _: found)
+    made = main_window(engine, theme, model_folders=found)
     async with opened(made, quits=True) as window:
         window.start(CLONED_DEMO_MODEL)
         welcome = window.chat.welcome

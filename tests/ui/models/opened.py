@@ -26,7 +26,7 @@ class OpenedModels:
         self.window = main_window(
             self.engine,
             theme,
-            model_folders=lambda folders: ModelFolders(demo, folders, self.cache),
+            model_folders=ModelFolders(demo, hub_cache=self.cache),
             # The hub of a test is asked when the test wants it.
             preferences=preferences_state(
                 Preferences(models=ModelPreferences(looks_for_updates=False))

@@ -25,7 +25,7 @@ from ui.window.main_window import MainWindow
 def window(enter: Enter, engine: Engine, theme: Theme, demo_model_path: Path) -> Living[MainWindow]:
     def make() -> MainWindow:
         folders = ModelFolders(bundled=demo_model_path)
-        window = main_window(engine, theme, model_folders=lambda _: folders)
+        window = main_window(engine, theme, model_folders=folders)
         window.stop_panel.show()
         settings = window.workspace.current.conversation.settings
         window.workspace.change_settings(replace(settings, max_tokens=400))

@@ -49,7 +49,7 @@ class SeveralModels:
             self.engine,
             theme,
             store=store,
-            model_folders=lambda _added: ModelFolders(added=(self.folder,)),
+            model_folders=ModelFolders(added=(self.folder,)),
         )
         if at_once:
             library = self.window.model_library
