@@ -6,7 +6,7 @@ Queries run on the server's loop. https://platform.openai.com/docs/api-reference
 import asyncio
 import base64
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from api.dialects.openai.chat_read import (
     MAX_TOKENS,
@@ -17,7 +17,6 @@ from api.dialects.openai.chat_read import (
 from api.dialects.openai.chat_wire import (
     ChatCompletion,
     ChatCompletionParams,
-    DetokenizeAnswer,
     DetokenizeParams,
     TokenizeAnswer,
     TokenizeParams,
@@ -76,7 +75,7 @@ async def tokenize(
 
 async def detokenize(
     service: Service, record: RequestRecord, params: DetokenizeParams
-) -> DetokenizeAnswer:
+) -> dict[str, str]:
     """Return the text of some tokens."""
     check_model(service, params.model)
     name = engine_name(service, params.model)
@@ -147,7 +146,7 @@ class ChatCompletions(Dialect):
             summary="The text of token ids, for vLLM's clients",
             reply=detokenize,
             request=DetokenizeParams,
-            answer=DetokenizeAnswer,
+            answer=dict[Literal["prompt"], str],
         ),
         QueryRoute(
             method="POST",

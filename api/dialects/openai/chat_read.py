@@ -6,30 +6,26 @@ from dataclasses import replace
 from typing import Literal, assert_never
 
 from api.dialects.openai.chat_wire import (
+    AnswerPart,
     AssistantMessage,
+    CalledToolParam,
     ChatCompletionParams,
     ChatTool,
     ChatTurn,
-    FilePart,
-    FunctionCall,
     FunctionMessage,
-    ImagePart,
     InputPart,
     MediaPart,
-    NamedMessage,
-    OtherTextPart,
     ReasoningPart,
-    SystemMessage,
+    TextMessage,
     TokenizeParams,
     ToolMessage,
-    UserMessage,
 )
 from api.dialects.openai.read import (
     allows_more,
     guided,
     last_turn_fields,
     openai_sampling_and_stops,
-    refuse_in_stream,
+    refuse_unsupported_choices,
     scoring_fields,
     stops_of,
     thinking_budget_of,
@@ -53,7 +49,6 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.requests import (
     JsonObject,
-    RefusalPart,
     TextPart,
     described,
     filled,
@@ -79,7 +74,7 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predic
 
 
 def requests_from_wire(
-    params: ChatCompletionParams, *, strict: bool = False
+    params: ChatCompletionParams, *, strict: bool = False, is_answered: bool = True
 ) -> list[GenerationRequest]:
     """Return what a request asks for: one generation for each of its ``n`` choices.
 
@@ -121,11 +116,12 @@ def requests_from_wire(
         not_applied=tuple(
             f"messages.{index}.name"
             for index, message in enumerate(params.messages)
-            if isinstance(message, NamedMessage) and message.name
+            if isinstance(message, TextMessage | AssistantMessage) and message.name
         ),
     )
     request = with_template_options(request, params.chat_template_kwargs)
-    first, *others = choices_of(with_last_turn(request, params), params.n or 1)
+    request = with_last_turn(request, params, is_answered=is_answered)
+    first, *others = choices_of(request, params.n or 1)
     # The choices share one prompt, which the answer reports once.
     return [first, *(replace(choice, prompt_scoring=None) for choice in others)]
 
@@ -194,10 +190,7 @@ def _is_enabled(params: ChatCompletionParams) -> bool:
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:
-    refuse_in_stream(params)
-    count = params.n or 1
-    if params.best_of is not None and params.best_of != count:
-        raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
+    refuse_unsupported_choices(params)
     if params.top_logprobs and not params.logprobs:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     if params.functions and params.tools:
@@ -217,10 +210,9 @@ def _turn(
     message: ChatTurn, tool_names: dict[str, str], path: FieldPath, has_notes: bool
 ) -> Message:
     match message:
-        case SystemMessage():
-            return Message("system", _text(message.content, path, has_notes))
-        case UserMessage():
-            return Message("user", _text(message.content, path, has_notes))
+        case TextMessage():
+            role: Literal["user", "system"] = "user" if message.role == "user" else "system"
+            return Message(role, _text(message.content, path, has_notes))
         case ToolMessage():
             return Message(
                 "tool",
@@ -251,14 +243,10 @@ def _turn(
             assert_never(message)
 
 
-def _answer_text(part: TextPart | OtherTextPart | RefusalPart | ReasoningPart) -> str:
-    match part:
-        case TextPart() | OtherTextPart():
-            return part.text
-        case RefusalPart():
-            return part.refusal
-        case ReasoningPart():
-            return ""
+def _answer_text(part: AnswerPart) -> str:
+    if isinstance(part, ReasoningPart):
+        return ""
+    return part.text if isinstance(part, TextPart) else part.refusal
 
 
 def _reasoning(message: AssistantMessage) -> str:
@@ -293,7 +281,7 @@ def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
     return calls
 
 
-def _arguments(call: FunctionCall) -> str:
+def _arguments(call: CalledToolParam) -> str:
     if isinstance(call.arguments, dict):
         return json.dumps(call.arguments, ensure_ascii=False)
     return call.arguments or "{}"
@@ -301,23 +289,23 @@ def _arguments(call: FunctionCall) -> str:
 
 def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:
     return "\n".join(
-        part.text
-        if isinstance(part, TextPart | OtherTextPart)
-        else _note(part, (*path, index), has_notes)
+        part.text if isinstance(part, TextPart) else _note(part, (*path, index), has_notes)
         for index, part in enumerate(parts)
     )
 
 
-def _note(part: ImagePart | FilePart | MediaPart, path: FieldPath, has_notes: bool) -> str:
-    if isinstance(part, MediaPart):
-        what: Literal["audio", "video"] = "video" if part.type == "video_url" else "audio"
-        return note_of(path, None, is_allowed=has_notes, what=what)
-    if isinstance(part, FilePart):
-        data = part.file.get("file_data") if isinstance(part.file, dict) else None
-        return note_of(path, media_type_of(data), is_allowed=has_notes, what="document")
-    image = part.image_url
-    url = image.get("url") if isinstance(image, dict) else image
-    return note_of(path, media_type_of(url), is_allowed=has_notes)
+def _note(part: MediaPart, path: FieldPath, has_notes: bool) -> str:
+    match part.type:
+        case "image_url":
+            url = part.image_url.get("url") if isinstance(part.image_url, dict) else part.image_url
+            return note_of(path, media_type_of(url), is_allowed=has_notes)
+        case "file":
+            data = part.file.get("file_data") if isinstance(part.file, dict) else None
+            return note_of(path, media_type_of(data), is_allowed=has_notes, what="document")
+        case "video_url":
+            return note_of(path, None, is_allowed=has_notes, what="video")
+        case _:
+            return note_of(path, None, is_allowed=has_notes, what="audio")
 
 
 # -- the reverse -------------------------------------------------------------------------------
@@ -404,24 +392,10 @@ def _text_form(constraint: OutputConstraint | None) -> JsonObject:
 
 def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the prompt to tokenize; takes and raises the same as ``ReadRequest``."""
-    if (params.prompt is None) == (params.messages is None):
+    if (params.prompt is None) != bool(params.messages):
         raise invalid(("prompt",), "give either prompt or messages")
-    if params.messages is None:
+    if params.prompt is not None:
         return [GenerationRequest(prompt=params.prompt)]
     if params.add_special_tokens:
         raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
-    chat = ChatCompletionParams(
-        model=params.model,
-        messages=params.messages,
-        tools=params.tools,
-        tool_choice=params.tool_choice,
-        enable_thinking=params.enable_thinking,
-        thinking_budget=params.thinking_budget,
-        thinking_token_budget=params.thinking_token_budget,
-        reasoning_effort=params.reasoning_effort,
-        reasoning=params.reasoning,
-        chat_template_kwargs=params.chat_template_kwargs,
-        fullstop=params.fullstop,
-    )
-    [request] = requests_from_wire(chat, strict=strict)
-    return [with_last_turn(request, params, is_answered=False)]
+    return requests_from_wire(params, strict=strict, is_answered=False)[:1]

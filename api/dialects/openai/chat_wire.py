@@ -11,31 +11,23 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import (
-    TOOL_CHOICE,
     CallAnswer,
-    CalledFunctionAnswer,
+    CalledTool,
     ChoiceEnding,
+    ChoicesParams,
     CompletionUsage,
-    CustomCallAnswer,
+    ConversationParams,
     CustomFormat,
-    LastTurnParams,
     PromptLogprobs,
-    ScoringParams,
-    StreamOptions,
+    RefusalPart,
     TokenLogprob,
 )
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import (
-    ChatTemplateKwargs,
-    FullstopOptions,
-    MaxTokens,
-    ModelName,
-)
+from api.dialects.shared.parameters import MaxTokens, ModelName
 from api.dialects.shared.requests import (
     TEXT_OR_PARTS,
     TEXT_OR_PARTS_OR_NULL,
     FunctionParam,
-    RefusalPart,
     TextPart,
 )
 
@@ -45,37 +37,15 @@ FUNCTION_CALL = WithJsonSchema(
 )
 
 
-class ImagePart(WireModel):
-    """``{"type": "image_url"}``."""
+class MediaPart(WireModel):
+    """An image, a file, a recording or a film, as OpenAI and vLLM spell them."""
 
-    type: Literal["image_url"]
+    type: Literal["image_url", "file", "input_audio", "audio_url", "video_url"]
     image_url: Any = None
-
-
-class FilePart(WireModel):
-    """``{"type": "file"}``."""
-
-    type: Literal["file"]
     file: Any = None
 
 
-class MediaPart(WireModel):
-    """A recording or a film, as OpenAI and vLLM spell them."""
-
-    type: Literal["input_audio", "audio_url", "video_url"]
-
-
-class OtherTextPart(WireModel):
-    """Text as Responses spells it, which vLLM accepts here, too."""
-
-    type: Literal["input_text", "output_text"]
-    text: str
-
-
-InputPart = Annotated[
-    TextPart | OtherTextPart | ImagePart | FilePart | MediaPart, Field(discriminator="type")
-]
-Content = Annotated[list[InputPart], TEXT_OR_PARTS]
+InputPart = Annotated[TextPart | MediaPart, Field(discriminator="type")]
 
 
 class ReasoningPart(WireModel):
@@ -87,44 +57,24 @@ class ReasoningPart(WireModel):
     text: Any = None
 
 
-AnswerPart = Annotated[
-    TextPart | OtherTextPart | RefusalPart | ReasoningPart, Field(discriminator="type")
-]
+AnswerPart = Annotated[TextPart | RefusalPart | ReasoningPart, Field(discriminator="type")]
 
 
-class NamedMessage(WireModel):
-    """A turn of a participant with a name, which chat templates do not render."""
+class TextMessage(WireModel):
+    """Instructions, under their old and their new name, or the user's turn."""
 
+    role: Literal["system", "developer", "user"]
     name: str | None = None
+    content: Annotated[list[InputPart], TEXT_OR_PARTS]
 
 
-class SystemMessage(NamedMessage):
-    """Instructions, under their old and their new name."""
-
-    role: Literal["system", "developer"]
-    content: Content
-
-
-class UserMessage(NamedMessage):
-    """A person's turn."""
-
-    role: Literal["user"]
-    content: Content
-
-
-class FunctionCall(WireModel):
-    """The called function and its arguments."""
+class CalledToolParam(WireModel):
+    """The called function and its arguments, or the called custom tool and its input."""
 
     name: str
     # JSON text; some clients send the object itself.
     arguments: str | dict[str, Any] | None = None
-
-
-class CustomCall(WireModel):
-    """The called custom tool and its input."""
-
-    name: str
-    input: str
+    input: str = ""
 
 
 class ChatCallParam(WireModel):
@@ -132,14 +82,15 @@ class ChatCallParam(WireModel):
 
     id: str
     type: Literal["function", "custom"] = "function"
-    function: FunctionCall | None = None
-    custom: CustomCall | None = None
+    function: CalledToolParam | None = None
+    custom: CalledToolParam | None = None
 
 
-class AssistantMessage(NamedMessage):
+class AssistantMessage(WireModel):
     """An earlier answer, or the prefilled beginning of this one."""
 
     role: Literal["assistant"]
+    name: str | None = None
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
     # Instead of the content.
     refusal: str | None = None
@@ -150,7 +101,7 @@ class AssistantMessage(NamedMessage):
     reasoning_details: Any = None
     thinking_blocks: Any = None
     tool_calls: list[ChatCallParam] | None = None
-    function_call: FunctionCall | None = None
+    function_call: CalledToolParam | None = None
 
 
 class ToolMessage(WireModel):
@@ -171,7 +122,7 @@ class FunctionMessage(WireModel):
 
 
 ChatTurn = Annotated[
-    SystemMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage,
+    TextMessage | AssistantMessage | ToolMessage | FunctionMessage,
     Field(discriminator="role"),
 ]
 
@@ -211,41 +162,25 @@ class GatewayReasoning(WireModel):
     exclude: bool | None = None
 
 
-class ChatCompletionParams(LastTurnParams, ScoringParams):
+class ChatCompletionParams(ConversationParams, ChoicesParams):
     """``POST /v1/chat/completions``."""
 
     messages: list[ChatTurn] = Field(min_length=1)
-    max_tokens: MaxTokens | None = None
-    max_completion_tokens: MaxTokens | None = None
     # Accepted beyond the reference, as open servers spell it.
     max_new_tokens: MaxTokens | None = None
     n_predict: MaxTokens | None = None
-    n: int | None = Field(default=None, ge=1, le=128)
-    stream_options: StreamOptions | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     tools: list[ChatTool] | None = None
-    tool_choice: Annotated[Any, TOOL_CHOICE] = None
-    parallel_tool_calls: bool | None = None
     functions: list[FunctionParam] | None = None
     function_call: Annotated[Any, FUNCTION_CALL] = None
     prediction: Prediction | None = None
     modalities: list[str] | None = None
-    reasoning_effort: str | None = None
     reasoning: GatewayReasoning | None = None
     # vLLM's and OpenRouter's switch for the text of the reasoning in the answer.
     include_reasoning: bool | None = None
-    best_of: int | None = Field(default=None, ge=1)
 
 
 # -- answers ----------------------------------------------------------------------------------
-
-
-class ChatLogprobs(TypedDict):
-    """How likely the tokens of the answer's text were."""
-
-    content: list[TokenLogprob]
-    refusal: None
 
 
 class AnswerMessage(TypedDict):
@@ -255,8 +190,8 @@ class AnswerMessage(TypedDict):
     content: str | None
     refusal: None
     reasoning_content: NotRequired[str]
-    tool_calls: NotRequired[list[CallAnswer | CustomCallAnswer]]
-    function_call: NotRequired[CalledFunctionAnswer]
+    tool_calls: NotRequired[list[CallAnswer]]
+    function_call: NotRequired[CalledTool]
 
 
 class ChatChoice(ChoiceEnding):
@@ -264,7 +199,7 @@ class ChatChoice(ChoiceEnding):
 
     index: int
     message: AnswerMessage
-    logprobs: ChatLogprobs | None
+    logprobs: dict[str, list[TokenLogprob] | None] | None
 
 
 class ChatCompletion(TypedDict):
@@ -282,23 +217,13 @@ class ChatCompletion(TypedDict):
 # -- tokens, for clients of vLLM ---------------------------------------------------------------
 
 
-class TokenizeParams(LastTurnParams):
-    """``POST /tokenize``: a text, or a conversation as in Chat Completions."""
+class TokenizeParams(ChatCompletionParams):
+    """``POST /tokenize``: a text, or the body of a request of Chat Completions."""
 
-    model: ModelName = ""
     prompt: str | None = None
-    messages: Annotated[list[ChatTurn], Field(min_length=1)] | None = None
+    messages: list[ChatTurn] = Field(default_factory=list)
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
-    tools: list[ChatTool] | None = None
-    tool_choice: Annotated[Any, TOOL_CHOICE] = None
-    enable_thinking: bool | None = None
-    thinking_budget: int | None = Field(default=None, ge=-1)
-    thinking_token_budget: int | None = Field(default=None, ge=-1)
-    reasoning_effort: str | None = None
-    reasoning: GatewayReasoning | None = None
-    chat_template_kwargs: ChatTemplateKwargs | None = None
-    fullstop: FullstopOptions | None = None
 
 
 class DetokenizeParams(WireModel):
@@ -315,9 +240,3 @@ class TokenizeAnswer(TypedDict):
     max_model_len: Annotated[int, Field(description="tokens that the model's context holds")]
     tokens: list[int]
     token_strs: Annotated[list[str] | None, Field(description="their texts, if requested")]
-
-
-class DetokenizeAnswer(TypedDict):
-    """The text of some tokens."""
-
-    prompt: str

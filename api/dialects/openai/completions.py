@@ -7,7 +7,7 @@ and by its open relatives. Pure except for the encoder's own state. Any thread.
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -17,20 +17,18 @@ from api.dialects.openai.read import (
     form_names,
     guided,
     openai_sampling_and_stops,
-    refuse_in_stream,
+    refuse_unsupported_choices,
     scoring_fields,
     stops_of,
     thinking_budget_of,
 )
 from api.dialects.openai.wire import (
     ChoiceEnding,
+    ChoicesParams,
     CompletionUsage,
     ErrorAnswer,
     PromptLogprobs,
     Prompts,
-    ScoringParams,
-    StreamOptions,
-    includes_usage,
 )
 from api.dialects.openai.write import (
     FIELD_NAMES,
@@ -55,8 +53,7 @@ from api.dialects.shared.parameters import (
     with_template_options,
 )
 from api.dialects.shared.requests import JsonObject, filled
-from api.transport.answer_text import json_text
-from api.transport.errors import invalid, unsupported
+from api.transport.errors import invalid
 from engine import (
     Channel,
     Event,
@@ -71,14 +68,10 @@ from engine import (
     Vocabulary,
 )
 
-_MAX_CHOICES = 128
-# The reference's default: the answer to a raw prompt may have no natural end.
-_DEFAULT_MAX_TOKENS = 16
-
 # -- requests and answers ----------------------------------------------------------------------
 
 
-class CompletionParams(ScoringParams):
+class CompletionParams(ChoicesParams):
     """``POST /v1/completions``."""
 
     prompt: Prompts
@@ -86,11 +79,8 @@ class CompletionParams(ScoringParams):
     # Accepted beyond the reference, as open servers spell it.
     max_new_tokens: MaxTokensOrNone | None = None
     n_predict: MaxTokensOrNone | None = None
-    n: int | None = Field(default=None, ge=1, le=128)
-    best_of: int | None = Field(default=None, ge=1)
     echo: bool | None = None
     logprobs: int | None = Field(default=None, ge=0, le=20)
-    stream_options: StreamOptions | None = None
 
 
 class TextLogprobs(TypedDict):
@@ -111,23 +101,18 @@ class TextChoice(ChoiceEnding):
     index: int
     text: str
     logprobs: TextLogprobs | None
-
-
-class ScoredTextChoice(TextChoice):
-    """One choice with the log-probabilities of its prompt."""
-
-    prompt_logprobs: PromptLogprobs
+    prompt_logprobs: NotRequired[PromptLogprobs]
 
 
 class Completion(TypedDict):
-    """The answer of ``POST /v1/completions``, and one event of its stream."""
+    """The answer of ``POST /v1/completions``."""
 
     id: str
     object: Literal["text_completion"]
     created: int
     model: str
-    choices: list[TextChoice] | list[ScoredTextChoice]
-    usage: NotRequired[CompletionUsage | None]
+    choices: list[TextChoice]
+    usage: CompletionUsage
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -140,19 +125,23 @@ def requests_from_wire(
 
     Takes and raises what ``ReadRequest`` does.
     """
-    _refuse_unsupported(params)
+    refuse_unsupported_choices(params)
+    if len(params.prompt) * (params.n or 1) > 128:
+        raise invalid(("n",), "at most 128 choices are possible over all prompts")
+    # Which tokens of the prompts are scored: all, if either of two fields asks, or none.
+    scored = [params.prompt_logprobs, params.logprobs if params.echo else None]
+    top_scores = max((count for count in scored if count is not None), default=None)
     common = GenerationRequest(
         sampling=sampling_of(params),
         stops=stops_of(params, strict=strict),
-        max_tokens=token_limit(
-            params.max_tokens, params.max_new_tokens, params.n_predict, _DEFAULT_MAX_TOKENS
-        ),
+        # The reference's default is 16: the answer to a raw prompt may have no natural end.
+        max_tokens=token_limit(params.max_tokens, params.max_new_tokens, params.n_predict, 16),
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
         constraint=guided(params),
         thinking_budget=thinking_budget_of(params),
         allows_more_keys=allows_more(params),
-        prompt_scoring=_scoring(params),
+        prompt_scoring=None if top_scores is None else PromptScoring(top=top_scores),
     )
     common = with_template_options(common, params.chat_template_kwargs)
     return [
@@ -160,30 +149,9 @@ def requests_from_wire(
         for prompt in params.prompt
         for choice in choices_of(
             replace(common, prompt=prompt if isinstance(prompt, str) else tuple(prompt)),
-            choices_per_prompt(params),
+            params.n or 1,
         )
     ]
-
-
-def choices_per_prompt(params: CompletionParams) -> int:
-    """Return how many answers each prompt gets."""
-    return params.n or 1
-
-
-def _scoring(params: CompletionParams) -> PromptScoring | None:
-    """Return which tokens of the prompts are scored: all, if either of two fields asks, or none."""
-    requested = [params.prompt_logprobs, params.logprobs if params.echo else None]
-    counts = [count for count in requested if count is not None]
-    return PromptScoring(top=max(counts)) if counts else None
-
-
-def _refuse_unsupported(params: CompletionParams) -> None:
-    count = choices_per_prompt(params)
-    if params.best_of is not None and params.best_of != count:
-        raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
-    if len(params.prompt) * count > _MAX_CHOICES:
-        raise invalid(("n",), f"at most {_MAX_CHOICES} choices are possible over all prompts")
-    refuse_in_stream(params)
 
 
 # -- the reverse -------------------------------------------------------------------------------
@@ -208,32 +176,24 @@ def write_completion(
 ) -> Completion:
     """Return the whole answer."""
     reports = enables_report(params.fullstop)
-    choices: list[TextChoice] = [
-        {
+    choices: list[Any] = []
+    for index, (events, finished) in enumerate(answers):
+        choice = {
             "index": index,
-            "text": echo_of(params, index, head.vocabulary) + raw_text_of(events),
+            "text": _echo_text(params, index, head.vocabulary) + raw_text_of(events),
             "logprobs": _all_logprobs(events, finished, params, index, head.vocabulary),
             **ending_to_wire(finished, reports=reports),
         }
-        for index, (events, finished) in enumerate(answers)
-    ]
-    scored: list[ScoredTextChoice] | None = None
-    if (count := params.prompt_logprobs) is not None:
-        logprobs = [
-            prompt_logprobs_to_wire(events, count, head.vocabulary) for events, _ in answers
-        ]
-        scored = [
-            {**choice, "prompt_logprobs": scores}
-            for choice, scores in zip(choices, logprobs, strict=True)
-        ]
-    ends = [finished for _, finished in answers]
+        if (count := params.prompt_logprobs) is not None:
+            choice["prompt_logprobs"] = prompt_logprobs_to_wire(events, count, head.vocabulary)
+        choices.append(choice)
     return {
         "id": f"cmpl-{head.unique}",
         "object": "text_completion",
         "created": int(head.created_s),
         "model": head.model,
-        "choices": choices if scored is None else scored,
-        "usage": usage_to_wire(ends, choices_per_prompt(params)),
+        "choices": choices,
+        "usage": usage_to_wire([finished for _, finished in answers], params.n or 1),
     }
 
 
@@ -244,138 +204,135 @@ def _all_logprobs(
     choice: int,
     texts: Vocabulary | None,
 ) -> TextLogprobs | None:
-    """Return a choice's ``logprobs``, including those of its prompt if the request asks
-    for them.
-    """
+    """Return a choice's ``logprobs``, with ``echo`` also those of its prompt."""
     if params.logprobs is None:
         return None
-    if not scores_echo(params):
-        return _logprobs(answer_tokens(events), params.logprobs, texts)
-    echo, every = Echo(params, choice, texts), EveryToken()
-    parts = [echo.part(event)[1] for event in events if isinstance(event, PromptScores)]
-    echo.finish()
-    traces = [event for event in events if isinstance(event, TokenTrace)]
-    tokens = [token for trace in traces for token in every.add(trace)] + every.add(finished)
-    return _joined([*parts, _logprobs(tokens, params.logprobs, texts, echo.length)])
+    if not params.echo:
+        tokens = _scored(answer_tokens(events))
+    else:
+        prompt = [
+            token for event in events if isinstance(event, PromptScores) for token in event.tokens()
+        ]
+        before, every = len(_echo_text(params, choice, texts)), EveryToken()
+        sampled = (
+            event for event in (*events, finished) if isinstance(event, TokenTrace | Finished)
+        )
+        tokens = _scored_echo(params, choice, prompt, texts)
+        tokens += _scored([token for event in sampled for token in every.add(event)], before)
+    return _logprobs(tokens, params.logprobs, texts)
 
 
-def _joined(parts: Sequence[TextLogprobs]) -> TextLogprobs:
-    return {
-        "tokens": [token for part in parts for token in part["tokens"]],
-        "token_logprobs": [logprob for part in parts for logprob in part["token_logprobs"]],
-        "top_logprobs": (
-            [top for part in parts for top in part["top_logprobs"] or ()]
-            if any(part["top_logprobs"] is not None for part in parts)
-            else None
-        ),
-        "text_offset": [offset for part in parts for offset in part["text_offset"]],
-    }
+class ScoredToken(NamedTuple):
+    """A token of a prompt or of an answer, and where its text begins."""
+
+    raw: bytes
+    logprob: float | None
+    likely: Sequence[tuple[int, float]]
+    offset: int
 
 
-def _logprobs(
-    tokens: Sequence[TokenSpan], count: int, texts: Vocabulary | None, before: int = 0
-) -> TextLogprobs:
-    """Return a choice's ``logprobs``: parallel lists."""
+def _scored(tokens: Sequence[TokenSpan], before: int = 0) -> list[ScoredToken]:
+    """Return tokens of an answer whose text begins after ``before`` characters."""
+    return [
+        ScoredToken(
+            token.raw,
+            logprob_of(token),
+            # The token itself is always included, however unlikely it was.
+            () if (stats := token.stats) is None else (*stats.top, (token.token_id, stats.logprob)),
+            before + token.start,
+        )
+        for token in tokens
+    ]
+
+
+def _logprobs(tokens: Sequence[ScoredToken], count: int, texts: Vocabulary | None) -> TextLogprobs:
     return {
         "tokens": [token_text(token.raw) for token in tokens],
-        "token_logprobs": [logprob_of(token) for token in tokens],
-        "top_logprobs": [_top(token, texts) for token in tokens] if count and texts else None,
-        "text_offset": [before + token.start for token in tokens],
+        "token_logprobs": [token.logprob for token in tokens],
+        "top_logprobs": (
+            [_top(token, texts) for token in tokens] if count and texts is not None else None
+        ),
+        "text_offset": [token.offset for token in tokens],
     }
 
 
-def _top(token: TokenSpan, texts: Vocabulary | None) -> dict[str, float]:
-    stats = token.stats
-    if stats is None or texts is None:
-        return {}
-    # The token itself is always included, however unlikely it was.
-    return top_of([*stats.top, (token.token_id, stats.logprob)], texts)
+def _top(token: ScoredToken, texts: Vocabulary) -> dict[str, float] | None:
+    """Return log-probabilities by the tokens' texts; of several with one text, the first."""
+    if token.logprob is None:
+        return None
+    logprobs: dict[str, float] = {}
+    for token_id, logprob in token.likely:
+        logprobs.setdefault(token_text(texts.bytes_of(token_id)), finite(logprob))
+    return logprobs
 
 
 class CompletionEncoder(ChoicesEncoder):
     """Turns the events of one request's generations into the chunks of one stream."""
 
     def __init__(self, params: CompletionParams, head: Head) -> None:
-        per_prompt = choices_per_prompt(params)
-        count = len(params.prompt) * per_prompt
-        empty: dict[str, object] = {
-            "id": f"cmpl-{head.unique}",
-            "object": "text_completion",
-            "created": int(head.created_s),
-            "model": head.model,
-            "choices": [],
-        }
+        count = len(params.prompt) * (params.n or 1)
         super().__init__(
-            empty,
+            params,
+            head,
+            "text_completion",
+            answer_id=f"cmpl-{head.unique}",
             count=count,
-            per_prompt=per_prompt,
-            includes_usage=includes_usage(params.stream_options),
             has_logprobs=params.logprobs is not None,
         )
         self._params = params
-        self._reports = enables_report(params.fullstop)
-        self._texts = head.vocabulary
-
-        self._echoes = (
-            [Echo(params, choice, head.vocabulary) for choice in range(count)]
-            if scores_echo(params)
-            else None
+        # The tokens of each choice's prompt until they are sent, and those of its answer.
+        self._prompts: dict[int, list[PromptToken]] = (
+            {choice: [] for choice in range(count)} if params.echo and self._has_logprobs else {}
         )
         self._every = [EveryToken() for _ in range(count)]
 
     def _begin(self, choice: int) -> None:
-        if self._echoes is not None:
-            return  # it comes with its scores
-        echo = echo_of(self._params, choice, self._texts)
-        if echo:
-            self._delta(choice, self._text_fields(echo))
+        echo = _echo_text(self._params, choice, self._texts)
+        if echo and not self._has_logprobs:
+            self._delta(choice, self._content(echo))
 
     def _prompt(self, scores: PromptScores, choice: int) -> None:
-        if self._echoes is not None:
-            self._delta(choice, self._fields(*self._echoes[choice].part(scores)))
+        if choice in self._prompts:
+            self._prompts[choice] += scores.tokens()
 
-    def _text(self, text: str, choice: int) -> None:
-        self._end_echo(choice)
-        super()._text(text, choice)
-
-    def _end_echo(self, choice: int) -> None:
-        """Send the prompt's text after its last token."""
-        text = self._echoes[choice].finish() if self._echoes is not None else ""
-        if text:
-            self._delta(choice, self._text_fields(text))
+    def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
+        if (prompt := self._prompts.pop(choice, None)) is not None:
+            tokens = _scored_echo(self._params, choice, prompt, self._texts)
+            echo = _echo_text(self._params, choice, self._texts)
+            self._delta(choice, self._fields(echo, tokens or None))
+        super()._token(trace, choice)
 
     def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
-        if self._echoes is None:
+        if not self._params.echo:
             return super()._tokens_of(event, choice)
-        self._end_echo(choice)
-        before = self._echoes[choice].length
+        before = len(_echo_text(self._params, choice, self._texts))
         return [
             replace(token, start=before + token.start) for token in self._every[choice].add(event)
         ]
 
-    def _text_fields(self, text: str) -> str:
-        return f'"text":{json_text(text)},"logprobs":null'
+    def _content(self, text: str, tokens: list[TokenSpan] | None = None) -> dict[str, object]:
+        return self._fields(text, None if tokens is None else _scored(tokens))
 
-    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
-        return self._fields(text, _logprobs(tokens, self._params.logprobs or 0, self._texts))
+    def _fields(self, text: str, tokens: list[ScoredToken] | None) -> dict[str, object]:
+        count = self._params.logprobs or 0
+        logprobs = None if tokens is None else _logprobs(tokens, count, self._texts)
+        return {"text": text, "logprobs": logprobs}
 
-    def _fields(self, text: str, logprobs: TextLogprobs) -> str:
-        return f'"text":{json_text(text)},"logprobs":{json_text(logprobs)}'
-
-    def _last_choice(self, finished: Finished, choice: int) -> TextChoice:
-        ending = ending_to_wire(finished, reports=self._reports)
-        return {"index": choice, "text": "", "logprobs": None, **ending}
+    def _ending(self, finished: Finished) -> dict[str, object]:
+        return {**self._content(""), **ending_to_wire(finished, reports=self._reports)}
 
 
 # -- echo --------------------------------------------------------------------------------------
 # The prompt that is repeated before the answer: its text and its logprobs.
 
 
-def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> str:
+def _prompt_of(params: CompletionParams, choice: int) -> str | list[int]:
+    return params.prompt[choice // (params.n or 1)]
+
+
+def _echo_text(params: CompletionParams, choice: int, texts: Vocabulary | None) -> str:
     """Return the text before a choice's answer: its prompt if ``echo`` is set, else nothing."""
-    if not params.echo:
-        return ""
-    prompt = params.prompt[choice // choices_per_prompt(params)]
+    prompt = _prompt_of(params, choice) if params.echo else ""
     if isinstance(prompt, str):
         return prompt
     if texts is None:
@@ -383,86 +340,32 @@ def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> 
     return b"".join(map(texts.bytes_of, prompt)).decode("utf-8", "replace")
 
 
-def scores_echo(params: CompletionParams) -> bool:
-    """Whether the answer includes the logprobs of the prompt's tokens."""
-    return bool(params.echo) and params.logprobs is not None
+def _scored_echo(
+    params: CompletionParams, choice: int, tokens: Sequence[PromptToken], texts: Vocabulary | None
+) -> list[ScoredToken]:
+    """Return the tokens of a prompt, each with the offset of its text in the prompt.
 
-
-class Echo:
-    """The text of a prompt, piece by piece, with the tokens of each piece.
-
-    The text is exactly the prompt. Tokens that a tokenizer adds, such as one for the beginning,
-    have an empty text. If a tokenizer changes the text, so that its tokens do not spell it, the
-    remaining text goes with the last token.
+    Tokens that a tokenizer adds, such as one for the beginning, have an empty text.
     """
-
-    def __init__(self, params: CompletionParams, choice: int, texts: Vocabulary | None) -> None:
-        self.length = 0
-        self._texts = texts
-        self._names_top = bool(params.logprobs)
-        prompt = params.prompt[choice // choices_per_prompt(params)]
-        # None for a prompt of ids: its text is made from them.
-        self._left = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
-        self._is_begun = False
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def part(self, scores: PromptScores) -> tuple[str, TextLogprobs]:
-        """Return the text of the next tokens of the prompt, and their scores."""
-        logprobs: TextLogprobs = {
-            "tokens": [],
-            "token_logprobs": [],
-            "top_logprobs": [] if self._names_top else None,
-            "text_offset": [],
-        }
-        text = ""
-        for token in scores.tokens():
-            raw = self._texts.bytes_of(token.token_id) if self._texts is not None else b""
-            logprobs["tokens"].append(token_text(raw))
-            logprobs["token_logprobs"].append(
-                None if token.logprob is None else finite(token.logprob)
-            )
-            if logprobs["top_logprobs"] is not None:
-                logprobs["top_logprobs"].append(self._top(token))
-            logprobs["text_offset"].append(self.length)
-            own = self._decoder.decode(self._spelled(raw))
-            self.length += len(own)
-            text += own
-        return text, logprobs
-
-    def finish(self) -> str:
-        """Return the remaining text after the last token."""
-        own = self._decoder.decode(self._left or b"", final=True)
-        self._left = b""
-        self.length += len(own)
-        return own
-
-    def _spelled(self, raw: bytes) -> bytes:
-        """Return those bytes of a token that come next in the text."""
-        left = self._left
-        if left is None:
-            return raw
-        if not left.startswith(raw):
+    prompt, offset, is_begun = _prompt_of(params, choice), 0, False
+    # None for a prompt of ids: its text is made from them.
+    left = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    scored = []
+    for token in tokens:
+        raw = spelled = texts.bytes_of(token.token_id) if texts is not None else b""
+        if left is not None:
             # Some tokenizers put a space before a text.
-            raw = raw[1:] if not self._is_begun and raw[:1] == b" " else b""
-            if not left.startswith(raw):
-                return b""
-        self._is_begun = self._is_begun or bool(raw)
-        self._left = left[len(raw) :]
-        return raw
-
-    def _top(self, token: PromptToken) -> dict[str, float] | None:
-        if token.logprob is None:
-            return None
-        return top_of([*token.top, (token.token_id, token.logprob)], self._texts)
-
-
-def top_of(likely: Sequence[tuple[int, float]], texts: Vocabulary | None) -> dict[str, float]:
-    """Return log-probabilities by the tokens' texts; of several tokens with one text, the first."""
-    logprobs: dict[str, float] = {}
-    for token_id, logprob in likely:
-        raw = texts.bytes_of(token_id) if texts is not None else b""
-        logprobs.setdefault(token_text(raw), finite(logprob))
-    return logprobs
+            if not is_begun and not left.startswith(raw):
+                spelled = raw.removeprefix(b" ")
+            spelled = spelled if left.startswith(spelled) else b""
+            left = left.removeprefix(spelled)
+            is_begun = is_begun or bool(spelled)
+        logprob = None if token.logprob is None else finite(token.logprob)
+        likely = () if token.logprob is None else (*token.top, (token.token_id, token.logprob))
+        scored.append(ScoredToken(raw, logprob, likely, offset))
+        offset += len(decoder.decode(spelled))
+    return scored
 
 
 class EveryToken:
@@ -497,16 +400,9 @@ class EveryToken:
         spans = []
         while self._traced and (before is None or self._traced[0].index < before):
             trace = self._traced.pop(0)
+            at = self._end
             spans.append(
-                TokenSpan(
-                    trace.index,
-                    trace.token_id,
-                    Channel.TEXT,
-                    self._end,
-                    "",
-                    b"",
-                    trace.stats,
-                )
+                TokenSpan(trace.index, trace.token_id, Channel.TEXT, at, "", b"", trace.stats)
             )
         return spans
 

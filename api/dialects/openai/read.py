@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from api.dialects.openai.wire import (
+    ChoicesParams,
+    ConversationParams,
     GenerationParams,
-    LastTurnParams,
     ResponseFormat,
-    ScoringParams,
     StructuredOutputs,
 )
 from api.dialects.shared.parameters import (
@@ -65,7 +65,7 @@ def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
 
 
 def with_last_turn(
-    request: GenerationRequest, params: LastTurnParams, *, is_answered: bool = True
+    request: GenerationRequest, params: ConversationParams, *, is_answered: bool = True
 ) -> GenerationRequest:
     """Return a request that continues a last turn of the assistant, or answers it.
 
@@ -91,8 +91,11 @@ def with_last_turn(
     return replace(request, opens_answer=is_open, continues_last=continues or not is_last)
 
 
-def refuse_in_stream(params: ScoringParams) -> None:
-    """Refuse to stream a prompt's log-probabilities, as the vendor does."""
+def refuse_unsupported_choices(params: ChoicesParams) -> None:
+    """Refuse to choose among answers, and to stream a prompt's log-probabilities, as vLLM does."""
+    count = params.n or 1
+    if params.best_of is not None and params.best_of != count:
+        raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
     if params.prompt_logprobs is not None and params.stream:
         raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
 

@@ -17,6 +17,7 @@ from api.dialects.shared.parameters import (
     Biases,
     ChatTemplateKwargs,
     FullstopOptions,
+    MaxTokens,
     MinTokens,
     ModelName,
     Penalty,
@@ -80,22 +81,17 @@ _PROMPT = WithJsonSchema(
 Prompts = Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
 
 
-class LastTurnParams(WireModel):
-    """Whether the answer continues a last turn of the assistant, as vLLM spells it."""
+class RefusalPart(WireModel):
+    """``{"type": "refusal"}`` of an earlier answer."""
 
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
+    type: Literal["refusal"]
+    refusal: str
 
 
 class StreamOptions(WireModel):
     """What a stream includes in addition to the answer."""
 
     include_usage: bool | None = None
-
-
-def includes_usage(options: StreamOptions | None) -> bool:
-    """Whether a stream ends with its usage."""
-    return options is not None and bool(options.include_usage)
 
 
 class StructuredOutputs(WireModel):
@@ -167,25 +163,37 @@ class GenerationParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
-class ScoringParams(GenerationParams):
-    """The same for APIs that return the logprobs of a prompt."""
+class ChoicesParams(GenerationParams):
+    """The same for APIs that return several choices, and the logprobs of a prompt."""
 
+    n: int | None = Field(default=None, ge=1, le=128)
+    best_of: int | None = Field(default=None, ge=1)
+    stream_options: StreamOptions | None = None
     # As vLLM spells it.
     prompt_logprobs: int | None = Field(default=None, ge=0, le=20)
 
 
-class CustomGrammar(WireModel):
-    """The grammar of a custom tool's input."""
+class ConversationParams(GenerationParams):
+    """The same for APIs whose prompts are conversations."""
 
-    syntax: str | None = None
-    definition: str | None = None
+    max_tokens: MaxTokens | None = None
+    max_completion_tokens: MaxTokens | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    tool_choice: Annotated[Any, TOOL_CHOICE] = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+    # Whether the answer continues a last turn of the assistant, as vLLM spells it.
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
 
 
-class CustomFormat(CustomGrammar):
+class CustomFormat(WireModel):
     """The format of a custom tool's input; Chat Completions puts a grammar one level deeper."""
 
-    type: str
-    grammar: CustomGrammar | None = None
+    type: str = "grammar"
+    syntax: str | None = None
+    definition: str | None = None
+    grammar: "CustomFormat | None" = None
 
 
 # -- answers -----------------------------------------------------------------------------------
@@ -210,15 +218,11 @@ class ErrorAnswer(TypedDict):
     error: ErrorFields
 
 
-class PromptTokensDetails(TypedDict):
-    """How many of the prompt's tokens came from the cache."""
+class TokenDetails(TypedDict, total=False):
+    """How many tokens of a prompt or of an answer were of some kind."""
 
     cached_tokens: int
-
-
-class CompletionTokensDetails(TypedDict):
-    """Details of the answer's tokens, and of the request's prediction."""
-
+    cache_write_tokens: int
     reasoning_tokens: int
     accepted_prediction_tokens: Annotated[
         int, Field(description="draft tokens from the prediction that are in the answer")
@@ -238,52 +242,34 @@ class CompletionUsage(TypedDict):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: PromptTokensDetails
-    completion_tokens_details: CompletionTokensDetails
+    prompt_tokens_details: NotRequired[TokenDetails]
+    completion_tokens_details: NotRequired[TokenDetails]
 
 
-class CalledFunctionAnswer(TypedDict):
-    """A function's name and its arguments as JSON text."""
+class CalledTool(TypedDict):
+    """A function's name and its arguments as JSON text, or a custom tool's name and its input."""
 
     name: str
-    arguments: str
+    arguments: NotRequired[str]
+    input: NotRequired[str]
 
 
 class CallAnswer(TypedDict):
     """A call for the client to make."""
 
     id: str
-    type: Literal["function"]
-    function: CalledFunctionAnswer
+    type: Literal["function", "custom"]
+    function: NotRequired[CalledTool]
+    custom: NotRequired[CalledTool]
 
 
-class CalledCustomAnswer(TypedDict):
-    """A custom tool's name and its input."""
-
-    name: str
-    input: str
-
-
-class CustomCallAnswer(TypedDict):
-    """A call of a custom tool for the client to make."""
-
-    id: str
-    type: Literal["custom"]
-    custom: CalledCustomAnswer
-
-
-class LikelyToken(TypedDict):
-    """A token and how likely it was."""
+class TokenLogprob(TypedDict):
+    """How likely a token was; one of the answer also has the likeliest at its position."""
 
     token: str
     logprob: float
     bytes: list[int]
-
-
-class TokenLogprob(LikelyToken):
-    """A token of the answer, and the likeliest tokens at its position."""
-
-    top_logprobs: list[LikelyToken]
+    top_logprobs: NotRequired[list["TokenLogprob"]]
 
 
 class ChoiceEnding(TypedDict):
@@ -337,17 +323,10 @@ class EmbeddingObject(TypedDict):
     ]
 
 
-class EmbeddingUsage(TypedDict):
-    """How many tokens were read."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
 class EmbeddingAnswer(TypedDict):
     """The answer of ``POST /v1/embeddings``."""
 
     object: Literal["list"]
     data: list[EmbeddingObject]
     model: str
-    usage: EmbeddingUsage
+    usage: dict[str, int]

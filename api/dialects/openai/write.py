@@ -11,17 +11,18 @@ from api.dialects.openai.tools import OfferedTool, input_of_arguments
 from api.dialects.openai.wire import (
     CallAnswer,
     ChoiceEnding,
+    ChoicesParams,
     CompletionUsage,
-    CustomCallAnswer,
     ErrorAnswer,
     ErrorType,
     FinishReason,
-    LikelyToken,
     PromptLogprob,
     PromptLogprobs,
     TokenLogprob,
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
+from api.dialects.shared.dialect import Head
+from api.dialects.shared.parameters import enables_report
 from api.transport.answer_text import DONE, SseEvent, json_text
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
 from engine import (
@@ -92,7 +93,7 @@ def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) ->
     }
 
 
-def call_to_wire(call: ToolCall, tool: OfferedTool | None = None) -> CallAnswer | CustomCallAnswer:
+def call_to_wire(call: ToolCall, tool: OfferedTool | None = None) -> CallAnswer:
     """Return a call as Chat Completions spells it."""
     if tool is not None and tool.is_custom:
         text = input_of_arguments(call.arguments) if call.arguments else ""
@@ -219,7 +220,7 @@ def token_text(raw: bytes) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
 
-def _logprobs_described(raw: bytes, logprob: float) -> LikelyToken:
+def _logprobs_described(raw: bytes, logprob: float) -> TokenLogprob:
     return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}
 
 
@@ -262,31 +263,36 @@ def _prompt_logprobs_described(
 class ChoicesEncoder(AnswerEncoder[SseEvent]):
     """Turns the events of one request's generations into the chunks of one stream.
 
-    A subclass fills the chunks: ``_delta`` takes the fields of one choice as JSON text without
-    braces.
+    A subclass fills the chunks.
     """
 
     def __init__(
         self,
-        empty: Mapping[str, object],
+        params: ChoicesParams,
+        head: Head,
+        kind: str,
         *,
+        answer_id: str,
         count: int,
-        per_prompt: int,
-        includes_usage: bool,
         has_logprobs: bool,
     ) -> None:
         super().__init__()
-        self._empty = empty
-        self._count, self._per_prompt = count, per_prompt
-        self._includes_usage, self._has_logprobs = includes_usage, has_logprobs
+        self._common = {
+            "id": answer_id,
+            "object": kind,
+            "created": int(head.created_s),
+            "model": head.model,
+        }
+        self._count, self._per_prompt = count, params.n or 1
+        options = params.stream_options
+        self._includes_usage = options is not None and bool(options.include_usage)
+        self._has_logprobs = has_logprobs
+        self._reports = enables_report(params.fullstop)
+        self._texts = head.vocabulary
         # Text that waits for the trace of its token.
         self._texts_due = [""] * count
         self._started: set[int] = set()
         self._ends: dict[int, Finished] = {}
-        # The common part of the deltas is serialised once.
-        self._delta_head = json_text(empty).removesuffix("]}") + '{"index":'
-        usage = ',"usage":null' if includes_usage else ""
-        self._delta_tail = f',"finish_reason":null}}]{usage}}}'
 
     # -- what an API implements -------------------------------------------------------------
 
@@ -294,27 +300,23 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         """Send the frames before the text of a choice."""
 
     @abstractmethod
-    def _text_fields(self, text: str) -> str:
-        """Return the fields of a chunk with more text."""
+    def _content(self, text: str, tokens: list[TokenSpan] | None = None) -> dict[str, object]:
+        """Return the fields of a choice with more text and, with logprobs, its tokens."""
 
     @abstractmethod
-    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
-        """Return the fields of a chunk with more text and its tokens."""
-
-    @abstractmethod
-    def _last_choice(self, finished: Finished, choice: int) -> Mapping[str, object]:
-        """Return the last chunk's choice: no new content, and how it ended."""
+    def _ending(self, finished: Finished) -> Mapping[str, object]:
+        """Return the fields of a choice that has ended: no new content, and how it ended."""
 
     # -- chunks ----------------------------------------------------------------------------
 
-    def _delta(self, choice: int, fields: str) -> None:
+    def _delta(self, choice: int, fields: Mapping[str, object]) -> None:
         """Send a chunk of one unfinished choice."""
-        self._send(SseEvent(None, f"{self._delta_head}{choice},{fields}{self._delta_tail}"))
+        self._chunk([{"index": choice, **fields, "finish_reason": None}])
 
     def _chunk(
         self, choices: Sequence[Mapping[str, object]], usage: CompletionUsage | None = None
     ) -> None:
-        chunk: dict[str, object] = {**self._empty, "choices": choices}
+        chunk: dict[str, object] = {**self._common, "choices": choices}
         if self._includes_usage:
             chunk["usage"] = usage
         self._send(SseEvent(None, json_text(chunk)))
@@ -333,7 +335,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         if self._has_logprobs:
             self._texts_due[choice] += text
         else:
-            self._delta(choice, self._text_fields(text))
+            self._delta(choice, self._content(text))
 
     def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
         """Send the text that an event completes, with its logprobs if the request asks for them."""
@@ -342,7 +344,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         text, self._texts_due[choice] = self._texts_due[choice], ""
         tokens = self._tokens_of(trace, choice)
         if text or tokens:
-            self._delta(choice, self._token_fields(text, tokens))
+            self._delta(choice, self._content(text, tokens))
 
     def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
         """Return the tokens that an event completes, for a chunk's logprobs."""
@@ -351,7 +353,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
     def _end(self, finished: Finished, choice: int) -> None:
         self._start(choice)
         self._token(finished, choice)
-        self._chunk([self._last_choice(finished, choice)])
+        self._chunk([{"index": choice, **self._ending(finished)}])
         self._ends[choice] = finished
         if len(self._ends) < self._count:
             return

@@ -6,7 +6,7 @@ Runs on the server's loop. https://platform.openai.com/docs/api-reference/respon
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter
 
@@ -22,14 +22,12 @@ from api.dialects.responses.read import (
 from api.dialects.responses.wire import (
     CompactedResponse,
     CompactParams,
-    DeletedResponse,
     InputTokens,
     Item,
     ItemList,
     ItemReference,
     ResponseAnswer,
     ResponseParams,
-    SummaryItem,
 )
 from api.dialects.responses.write import ResponseEncoder, usage_to_wire, write_response
 from api.dialects.shared.answers import text_of
@@ -118,7 +116,9 @@ async def retrieve(service: Service, record: RequestRecord, url: UrlParameters) 
     return _stored(service, record, url).answer
 
 
-async def delete(service: Service, record: RequestRecord, url: UrlParameters) -> DeletedResponse:
+async def delete(
+    service: Service, record: RequestRecord, url: UrlParameters
+) -> dict[str, str | bool]:
     """Answer ``DELETE /v1/responses/{response_id}``."""
     response_id = _stored(service, record, url).id
     service.responses.delete(response_id)
@@ -232,7 +232,7 @@ async def compact(
         {"id": new_id("msg_"), "status": "completed", **item}
         for item in body.params.messages_of_user()
     ]
-    summary: SummaryItem = {
+    summary = {
         "id": new_id("cmp_"),
         "type": "compaction",
         "encrypted_content": sealed(text_of(events), SUMMARY_MARK),
@@ -299,7 +299,7 @@ class Responses(Dialect):
             path="/v1/responses/{response_id}",
             summary="Deletes a stored response",
             reply=delete,
-            answer=DeletedResponse,
+            answer=dict[Literal["id", "object", "deleted"], str | bool],
         ),
         QueryRoute(
             method="GET",

@@ -26,18 +26,15 @@ from api.dialects.openai.tools import (
 )
 from api.dialects.responses.wire import (
     AdditionalToolsItem,
+    CallItem,
+    CallOutputItem,
     CompactionItem,
     CompactParams,
-    CustomCallItem,
-    CustomCallOutputItem,
     ForeignItem,
     ForeignPart,
-    FunctionCallItem,
-    FunctionCallOutputItem,
-    InputFilePart,
-    InputImagePart,
     ItemReference,
     KnownPart,
+    MediaPart,
     MessageItem,
     Part,
     ReasoningItem,
@@ -56,7 +53,7 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.requests import (
     JsonObject,
-    RefusalPart,
+    TextPart,
     check_left_out,
     filled,
     functions,
@@ -126,11 +123,6 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
 def max_tokens_of(params: ResponseParams) -> int | None:
     """Return the limit of the answer, by this API's name or by those of Chat; None for none."""
     return token_limit(params.max_output_tokens, params.max_completion_tokens, params.max_tokens)
-
-
-def allows_parallel_calls(params: ResponseParams) -> bool:
-    """Whether an answer may call more than one tool."""
-    return params.parallel_tool_calls is not False
 
 
 def wants_logprobs(params: ResponseParams) -> bool:
@@ -232,8 +224,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
     left_out = ["truncation"] if params.truncation == "auto" else []
     tool_names: dict[str, str] = {}
     has_summary = False
-    results = (FunctionCallOutputItem, CustomCallOutputItem)
-    answered = {item.call_id for item in params.input if isinstance(item, results)}
+    answered = {item.call_id for item in params.input if isinstance(item, CallOutputItem)}
     for index, item in enumerate(params.input):
         own = index - params.recalled
         path: FieldPath = ("input", own) if own >= 0 else ("previous_response_id",)
@@ -249,14 +240,14 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
             case MessageItem():
                 text = _text(item.content, (*path, "content"), has_notes)
                 turns.append(Message("user", text))
-            case FunctionCallItem() | CustomCallItem():
+            case CallItem():
                 if item.status == "incomplete" and item.call_id not in answered:
                     left_out.append(f"{path_text(path)} ({item.type})")
                     continue  # it was cut off, so it is not a call
                 name = tool_names[item.call_id] = model_name(item.name, item.namespace)
-                call = ToolCall(item.call_id, name, _arguments(item))
+                call = ToolCall(item.call_id, name, _arguments(item, path))
                 _add_assistant(turns, Message("assistant", "", tool_calls=(call,)))
-            case FunctionCallOutputItem() | CustomCallOutputItem():
+            case CallOutputItem():
                 if item.call_id not in tool_names:
                     raise invalid(
                         (*path, "call_id"),
@@ -309,10 +300,12 @@ def _reasoning_text(item: ReasoningItem) -> str:
     return "\n\n".join(part.text for part in item.summary or () if part.text)
 
 
-def _arguments(item: FunctionCallItem | CustomCallItem) -> str:
-    if isinstance(item, CustomCallItem):
+def _arguments(item: CallItem, path: FieldPath) -> str:
+    if item.type == "custom_tool_call" and item.input is not None:
         return arguments_of_input(item.input)
-    return item.arguments or "{}"
+    if item.type == "function_call" and item.arguments is not None:
+        return item.arguments or "{}"
+    raise required((*path, "input" if item.type == "custom_tool_call" else "arguments"))
 
 
 def _joined(turns: Sequence[Message]) -> list[Message]:
@@ -352,15 +345,15 @@ def _text(
 
 def _part_text(part: KnownPart, path: FieldPath, has_notes: bool) -> str:
     match part:
-        case RefusalPart():
-            return part.refusal
-        case InputImagePart():
+        case TextPart():
+            return part.text
+        case MediaPart(type="input_image"):
             return note_of(path, media_type_of(part.image_url), is_allowed=has_notes)
-        case InputFilePart():
+        case MediaPart():
             kind = media_type_of(part.file_data)
             return note_of(path, kind, is_allowed=has_notes, what="document")
         case _:
-            return part.text
+            return part.refusal
 
 
 def _add_system(turns: list[Message], text: str) -> None:

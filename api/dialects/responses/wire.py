@@ -17,17 +17,17 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import (
     FORMAT_TYPE,
-    TOOL_CHOICE,
+    ConversationParams,
     CustomFormat,
-    GenerationParams,
-    LastTurnParams,
+    RefusalPart,
+    TokenDetails,
     TokenLogprob,
 )
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import MaxTokens
-from api.dialects.shared.requests import RefusalPart, TextOr, TextPart
+from api.dialects.shared.requests import TextOr, TextPart
 
 # -- items of tools that this server does not have ---------------------------------------------
 # Conversations that began with the vendor's service or other tools contain them. A call that the
@@ -62,19 +62,26 @@ FOREIGN_TYPES = (
 )
 # Items with tools that are offered beside those of the request.
 _ADDITIONS = ("additional_tools", "tool_search_output")
+# Which model has which types of parts and items; all other types have the one of foreign ones.
 _FOREIGN = "foreign"
-_PART_TYPES = ("input_file", "input_image", "input_text", "output_text", "refusal", "text")
-_ADDED = "added"
-_KNOWN_TYPES = (
-    "compaction",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "function_call",
-    "function_call_output",
-    "item_reference",
-    "message",
-    "reasoning",
-)
+_TAGS = {
+    "additional_tools": "additional_tools",
+    "compaction": "compaction",
+    "custom_tool_call": "call",
+    "custom_tool_call_output": "call_output",
+    "function_call": "call",
+    "function_call_output": "call_output",
+    "input_file": "media",
+    "input_image": "media",
+    "input_text": "text",
+    "item_reference": "item_reference",
+    "message": "message",
+    "output_text": "text",
+    "reasoning": "reasoning",
+    "refusal": "refusal",
+    "text": "text",
+    "tool_search_output": "additional_tools",
+}
 
 
 def _known_items(item: Any) -> list[Any]:
@@ -118,32 +125,12 @@ def _result(call_id: str, output: object) -> dict[str, Any]:
 # -- requests ----------------------------------------------------------------------------------
 
 
-class InputTextPart(WireModel):
-    """``{"type": "input_text"}``."""
+class MediaPart(WireModel):
+    """An image or a file."""
 
-    type: Literal["input_text"]
-    text: str
-
-
-class InputImagePart(WireModel):
-    """``{"type": "input_image"}``."""
-
-    type: Literal["input_image"]
+    type: Literal["input_image", "input_file"]
     image_url: Any = None
-
-
-class InputFilePart(WireModel):
-    """``{"type": "input_file"}``."""
-
-    type: Literal["input_file"]
     file_data: Any = None
-
-
-class OutputTextPart(WireModel):
-    """``{"type": "output_text"}`` of an earlier answer."""
-
-    type: Literal["output_text"]
-    text: str
 
 
 class ForeignPart(WireModel):
@@ -166,24 +153,21 @@ def _with_text(value: Any) -> Any:
     return {**kind, "readable": readable_text(value)}
 
 
-KnownPart = InputTextPart | InputImagePart | InputFilePart | OutputTextPart | TextPart | RefusalPart
+KnownPart = TextPart | MediaPart | RefusalPart
 
 
-def _part_tag(value: Any) -> str:
-    """Return the tag of a part, by which its model is found."""
+def _tag(value: Any) -> str:
+    """Return the tag of a part or an item, by which its model is found."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if isinstance(kind, str) and kind in _PART_TYPES else _FOREIGN
+    return _TAGS.get(kind, _FOREIGN) if isinstance(kind, str) else _FOREIGN
 
 
 Part = Annotated[
-    Annotated[InputTextPart, Tag("input_text")]
-    | Annotated[InputImagePart, Tag("input_image")]
-    | Annotated[InputFilePart, Tag("input_file")]
-    | Annotated[OutputTextPart, Tag("output_text")]
-    | Annotated[TextPart, Tag("text")]
+    Annotated[TextPart, Tag("text")]
+    | Annotated[MediaPart, Tag("media")]
     | Annotated[RefusalPart, Tag("refusal")]
     | SkipJsonSchema[Annotated[ForeignPart, Tag(_FOREIGN)]],
-    Discriminator(_part_tag),
+    Discriminator(_tag),
 ]
 
 
@@ -206,40 +190,22 @@ class MessageItem(WireModel):
     content: Parts
 
 
-class FunctionCallItem(WireModel):
-    """A call that an earlier answer made."""
+class CallItem(WireModel):
+    """A call that an earlier answer made: a function's arguments, or a custom tool's input."""
 
-    type: Literal["function_call"]
+    type: Literal["function_call", "custom_tool_call"]
     call_id: str
     name: str
-    arguments: str
+    arguments: str | None = None
+    input: str | None = None
     namespace: str | None = None
     status: str | None = None
 
 
-class FunctionCallOutputItem(WireModel):
+class CallOutputItem(WireModel):
     """The result of a call."""
 
-    type: Literal["function_call_output"]
-    call_id: str
-    output: Parts
-
-
-class CustomCallItem(WireModel):
-    """A call of a custom tool that an earlier answer made."""
-
-    type: Literal["custom_tool_call"]
-    call_id: str
-    name: str
-    input: str
-    namespace: str | None = None
-    status: str | None = None
-
-
-class CustomCallOutputItem(WireModel):
-    """The result of a call of a custom tool."""
-
-    type: Literal["custom_tool_call_output"]
+    type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: str
     output: Parts
 
@@ -298,21 +264,11 @@ class ForeignItem(ForeignPart):
     type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
 
 
-def _tag(value: Any) -> str:
-    """Return the tag of an item, by which its model is found."""
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    if not isinstance(kind, str):
-        return _FOREIGN
-    return _ADDED if kind in _ADDITIONS else kind if kind in _KNOWN_TYPES else _FOREIGN
-
-
 Item = Annotated[
     Annotated[MessageItem, Tag("message")]
-    | Annotated[FunctionCallItem, Tag("function_call")]
-    | Annotated[FunctionCallOutputItem, Tag("function_call_output")]
-    | Annotated[CustomCallItem, Tag("custom_tool_call")]
-    | Annotated[CustomCallOutputItem, Tag("custom_tool_call_output")]
-    | Annotated[AdditionalToolsItem, Tag(_ADDED)]
+    | Annotated[CallItem, Tag("call")]
+    | Annotated[CallOutputItem, Tag("call_output")]
+    | Annotated[AdditionalToolsItem, Tag("additional_tools")]
     | Annotated[ReasoningItem, Tag("reasoning")]
     | Annotated[CompactionItem, Tag("compaction")]
     | Annotated[ItemReference, Tag("item_reference")]
@@ -363,19 +319,16 @@ class PromptCacheOptions(WireModel):
     comparison_response_id: Any = None
 
 
-class ResponseParams(LastTurnParams, GenerationParams):
+class ResponseParams(ConversationParams):
     """``POST /v1/responses``."""
 
     input: Annotated[list[Item], Field(min_length=1), TextOr(_as_items)]
     instructions: str | None = None
     max_output_tokens: MaxTokens | None = None
     tools: list[ResponseTool] | None = None
-    tool_choice: Annotated[Any, TOOL_CHOICE] = None
-    parallel_tool_calls: bool | None = None
     reasoning: ResponseReasoning | None = None
     text: TextParam | None = None
     include: list[str] | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     metadata: dict[str, Any] | None = None
     previous_response_id: str | None = None
     store: bool | None = None
@@ -389,10 +342,6 @@ class ResponseParams(LastTurnParams, GenerationParams):
     )
     stream_options: Any = None
     prompt: Any = None
-    # Accepted beyond the reference, as Chat Completions spells them.
-    max_tokens: MaxTokens | None = None
-    max_completion_tokens: MaxTokens | None = None
-    reasoning_effort: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -466,31 +415,13 @@ ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
-class OutputText(TypedDict):
-    """Text of a message."""
+class OutputPart(TypedDict):
+    """Text of a message, of the reasoning, or of its summary: the reasoning itself."""
 
-    type: Literal["output_text"]
+    type: Literal["output_text", "reasoning_text", "summary_text"]
     text: str
-    annotations: list[Any]
-    logprobs: list[TokenLogprob]
-
-
-class ReasoningText(TypedDict):
-    """Text of a reasoning item."""
-
-    type: Literal["reasoning_text"]
-    text: str
-
-
-class SummaryText(TypedDict):
-    """Text of a reasoning item if its request wants a summary: the reasoning itself."""
-
-    type: Literal["summary_text"]
-    text: str
-
-
-ContentPart = OutputText | ReasoningText
-OutputPart = ContentPart | SummaryText
+    annotations: NotRequired[list[Any]]
+    logprobs: NotRequired[list[TokenLogprob]]
 
 
 class OutputMessage(TypedDict):
@@ -500,7 +431,7 @@ class OutputMessage(TypedDict):
     type: Literal["message"]
     status: ItemStatus
     role: Literal["assistant"]
-    content: list[OutputText]
+    content: list[OutputPart]
 
 
 class OutputReasoning(TypedDict):
@@ -509,8 +440,8 @@ class OutputReasoning(TypedDict):
     id: str
     type: Literal["reasoning"]
     status: ItemStatus
-    summary: list[SummaryText]
-    content: list[ReasoningText]
+    summary: list[OutputPart]
+    content: list[OutputPart]
     encrypted_content: Annotated[
         str | None,
         Field(description="the reasoning, if the request includes reasoning.encrypted_content"),
@@ -518,67 +449,29 @@ class OutputReasoning(TypedDict):
 
 
 class OutputCall(TypedDict):
-    """A call for the client to make."""
+    """A call for the client to make: a function's arguments, or a custom tool's input."""
 
     id: str
-    type: Literal["function_call"]
+    type: Literal["function_call", "custom_tool_call"]
     status: ItemStatus
     call_id: str
     name: str
     namespace: NotRequired[str]
-    arguments: str
+    arguments: NotRequired[str]
+    input: NotRequired[str]
 
 
-class OutputCustomCall(TypedDict):
-    """A call of a custom tool for the client to make."""
-
-    id: str
-    type: Literal["custom_tool_call"]
-    status: ItemStatus
-    call_id: str
-    name: str
-    namespace: NotRequired[str]
-    input: str
-
-
-OutputItem = OutputMessage | OutputReasoning | OutputCall | OutputCustomCall
-AnyItem = Annotated[OutputItem, Field(discriminator="type")]
-
-
-class InputDetails(TypedDict):
-    """How many of the input's tokens came from the cache."""
-
-    cached_tokens: int
-    cache_write_tokens: int
-
-
-class OutputDetails(TypedDict):
-    """How many of the output tokens are reasoning."""
-
-    reasoning_tokens: int
+OutputItem = OutputMessage | OutputReasoning | OutputCall
 
 
 class ResponseUsage(TypedDict):
     """Tokens."""
 
     input_tokens: int
-    input_tokens_details: InputDetails
+    input_tokens_details: TokenDetails
     output_tokens: int
-    output_tokens_details: OutputDetails
+    output_tokens_details: TokenDetails
     total_tokens: int
-
-
-class ResponseFailure(TypedDict):
-    """Why the answer failed."""
-
-    code: Literal["invalid_prompt", "server_error"]
-    message: str
-
-
-class IncompleteDetails(TypedDict):
-    """Why the answer is incomplete."""
-
-    reason: Literal["max_output_tokens"]
 
 
 class ResponseAnswer(TypedDict):
@@ -590,13 +483,13 @@ class ResponseAnswer(TypedDict):
     completed_at: Annotated[int | None, Field(description="when it ended, if it is completed")]
     status: ResponseStatus
     background: bool
-    error: ResponseFailure | None
-    incomplete_details: IncompleteDetails | None
+    error: dict[Literal["code", "message"], str] | None
+    incomplete_details: dict[Literal["reason"], str] | None
     instructions: str | None
     max_output_tokens: int | None
     metadata: dict[str, Any]
     model: str
-    output: list[AnyItem]
+    output: list[Annotated[OutputItem, Field(discriminator="type")]]
     parallel_tool_calls: bool
     previous_response_id: str | None
     prompt_cache_key: str | None
@@ -623,14 +516,6 @@ class ResponseAnswer(TypedDict):
 # -- answers about stored responses ------------------------------------------------------------
 
 
-class DeletedResponse(TypedDict):
-    """``DELETE /v1/responses/{id}``."""
-
-    id: str
-    object: Literal["response"]
-    deleted: Literal[True]
-
-
 class ItemList(TypedDict):
     """``GET /v1/responses/{id}/input_items``."""
 
@@ -648,19 +533,11 @@ class InputTokens(TypedDict):
     input_tokens: int
 
 
-class SummaryItem(TypedDict):
-    """The item that replaces everything except the user's messages."""
-
-    id: str
-    type: Literal["compaction"]
-    encrypted_content: str
-
-
 class CompactedResponse(TypedDict):
-    """The answer of ``POST /v1/responses/compact``."""
+    """``POST /v1/responses/compact``: the user's messages, and an item that replaces all else."""
 
     id: str
     object: Literal["response.compaction"]
     created_at: int
-    output: list[dict[str, Any] | SummaryItem]
+    output: list[dict[str, Any]]
     usage: ResponseUsage

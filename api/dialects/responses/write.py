@@ -11,7 +11,6 @@ from api.dialects.openai.tools import OfferedTool, called_tool, input_of_argumen
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
-    allows_parallel_calls,
     max_tokens_of,
     offered_tools,
     wants_encrypted_reasoning,
@@ -22,7 +21,6 @@ from api.dialects.responses.read import (
 from api.dialects.responses.wire import (
     ItemStatus,
     OutputCall,
-    OutputCustomCall,
     OutputItem,
     OutputMessage,
     OutputPart,
@@ -94,7 +92,7 @@ def response_object(
         "metadata": params.metadata or {},
         "model": head.model,
         "output": list(output),
-        "parallel_tool_calls": allows_parallel_calls(params),
+        "parallel_tool_calls": params.parallel_tool_calls is not False,
         "previous_response_id": params.previous_response_id,
         "prompt_cache_key": params.prompt_cache_key,
         "reasoning": {
@@ -158,7 +156,7 @@ def _tool(tool: ResponseTool) -> dict[str, Any]:
             "tools": [_tool(inner) for inner in tool.tools or () if inner.type in _ECHOED],
         }
     if tool.type == "custom":
-        form = None if tool.format is None else tool.format.model_dump(exclude_none=True)
+        form = None if tool.format is None else tool.format.model_dump(exclude_unset=True)
         return {**common, "format": form or {"type": "text"}}
     return {**common, "parameters": tool.parameters or {}, "strict": False}
 
@@ -176,13 +174,8 @@ class OpenItem:
     kind: TextKind
     item_id: str
     index: int
-    texts: list[str] = field(default_factory=list)
+    text: str = ""
     entries: list[TokenLogprob] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """Its whole text."""
-        return "".join(self.texts)
 
     @property
     def position(self) -> dict[str, str | int]:
@@ -208,7 +201,7 @@ class OpenItem:
                 assert_never(self.kind)
 
     def item(
-        self, status: ItemStatus, parts: Sequence[OutputPart] = (), encrypted: str | None = None
+        self, status: ItemStatus, parts: list[OutputPart], encrypted: str | None = None
     ) -> OutputMessage | OutputReasoning:
         """Return the item with its parts."""
         if self.kind == "output_text":
@@ -217,14 +210,15 @@ class OpenItem:
                 "type": "message",
                 "status": status,
                 "role": "assistant",
-                "content": [part for part in parts if part["type"] == "output_text"],
+                "content": parts,
             }
+        is_summary = self.kind == "reasoning_summary_text"
         return {
             "id": self.item_id,
             "type": "reasoning",
             "status": status,
-            "summary": [part for part in parts if part["type"] == "summary_text"],
-            "content": [part for part in parts if part["type"] == "reasoning_text"],
+            "summary": parts if is_summary else [],
+            "content": [] if is_summary else parts,
             "encrypted_content": encrypted,
         }
 
@@ -235,36 +229,24 @@ class OpenCall:
 
     call: ToolCall
     tool: OfferedTool | None
-    texts: list[str] = field(default_factory=list)
+    arguments: str = ""
 
     @property
     def is_custom(self) -> bool:
         """Whether it calls a custom tool."""
         return self.tool is not None and self.tool.is_custom
 
-    def item(self, status: ItemStatus, text: str) -> OutputCall | OutputCustomCall:
+    def item(self, status: ItemStatus, text: str = "") -> OutputCall:
         """Return the item of the call, with the client's name of the tool."""
-        tool, item_id = self.tool, self.call.id
-        name = self.call.name if tool is None else tool.name
-        item: OutputCall | OutputCustomCall
-        if self.is_custom:
-            item = {
-                "id": f"ctc_{item_id}",
-                "type": "custom_tool_call",
-                "status": status,
-                "call_id": call_id(self.call),
-                "name": name,
-                "input": text,
-            }
-        else:
-            item = {
-                "id": f"fc_{item_id}",
-                "type": "function_call",
-                "status": status,
-                "call_id": call_id(self.call),
-                "name": name,
-                "arguments": text,
-            }
+        tool = self.tool
+        item: OutputCall = {
+            "id": f"{'ctc' if self.is_custom else 'fc'}_{self.call.id}",
+            "type": "custom_tool_call" if self.is_custom else "function_call",
+            "status": status,
+            "call_id": call_id(self.call),
+            "name": self.call.name if tool is None else tool.name,
+        }
+        item["input" if self.is_custom else "arguments"] = text
         if tool is not None and tool.namespace is not None:
             item["namespace"] = tool.namespace
         return item
@@ -363,12 +345,12 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         item = self._item("output_text")
         entries = entries_to_wire(self._tokens, self._head.vocabulary)
         item.entries += entries
-        item.texts.append(text)
+        item.text += text
         self._event(f"response.{item.kind}.delta", item.position, delta=text, logprobs=entries)
 
     def _thinking(self, text: str, choice: int) -> None:
         item = self._item(self._thinking_kind)
-        item.texts.append(text)
+        item.text += text
         self._event(f"response.{item.kind}.delta", item.position, delta=text)
 
     def _item(self, kind: TextKind) -> OpenItem:
@@ -380,15 +362,14 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         index = len(self._output)
         new_id = item_id(self._head, "msg" if kind == "output_text" else "rs", index)
         item = self._open = OpenItem(kind, new_id, index)
-        self._item_event("response.output_item.added", index, item.item("in_progress"))
+        self._item_event("response.output_item.added", index, item.item("in_progress", []))
         self._part_event("added", item)
         return item
 
     def _close_item(self, status: Literal["completed", "incomplete"]) -> None:
-        item = self._open
+        item, self._open = self._open, None
         if item is None:
             return
-        self._open = None
         logprobs = {"logprobs": item.entries} if item.kind == "output_text" else {}
         self._event(f"response.{item.kind}.done", item.position, text=item.text, **logprobs)
         self._part_event("done", item)
@@ -407,30 +388,26 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
         self._close_call("completed")  # the next call of the same text begins
-        if call.index > 0 and not allows_parallel_calls(self._params):
+        if call.index > 0 and self._params.parallel_tool_calls is False:
             return
         self._start()
         self._close_item("completed")
         begun = ToolCall(call.call_id, call.name, "")
         self._open_call = OpenCall(begun, called_tool(call.name, self._offered))
-        item = self._open_call.item("in_progress", "")
+        item = self._open_call.item("in_progress")
         self._item_event("response.output_item.added", len(self._output), item)
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
         open_call = self._open_call
         if open_call is not None and open_call.call.id == more.call_id:
-            open_call.texts.append(more.text)
-            if not open_call.is_custom:
-                self._call_delta(open_call, more.text)
+            open_call.arguments += more.text
+            if more.text and not open_call.is_custom:
+                self._call_event("function_call_arguments.delta", open_call, delta=more.text)
 
-    def _call_delta(self, open_call: OpenCall, text: str) -> None:
-        if text:
-            name = "custom_tool_call_input" if open_call.is_custom else "function_call_arguments"
-            position: dict[str, str | int] = {
-                "item_id": open_call.item("in_progress", "")["id"],
-                "output_index": len(self._output),
-            }
-            self._event(f"response.{name}.delta", position, delta=text)
+    def _call_event(self, event_type: str, open_call: OpenCall, **fields: str) -> None:
+        item_id = open_call.item("in_progress")["id"]
+        position: dict[str, str | int] = {"item_id": item_id, "output_index": len(self._output)}
+        self._event(f"response.{event_type}", position, **fields)
 
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
         if self._open_call is not None and self._open_call.call.id == call.call_id:
@@ -441,22 +418,20 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             self._close_call("completed")
 
     def _close_call(self, status: Literal["completed", "incomplete"]) -> None:
-        open_call = self._open_call
+        open_call, self._open_call = self._open_call, None
         if open_call is None:
             return
-        self._open_call = None
-        text = "".join(open_call.texts)
+        text = open_call.arguments
         if open_call.is_custom:
             text = input_of_arguments(text) if status == "completed" else ""
-            self._call_delta(open_call, text)
+            if text:
+                self._call_event("custom_tool_call_input.delta", open_call, delta=text)
         item = open_call.item(status, text)
-        position: dict[str, str | int] = {"item_id": item["id"], "output_index": len(self._output)}
-        if status == "completed" and item["type"] == "custom_tool_call":
-            name = "response.custom_tool_call_input.done"
-            self._event(name, position, input=text)
+        if status == "completed" and open_call.is_custom:
+            self._call_event("custom_tool_call_input.done", open_call, input=text)
         elif status == "completed":
-            name = "response.function_call_arguments.done"
-            self._event(name, position, name=item["name"], arguments=text)
+            fields = {"name": item["name"], "arguments": text}
+            self._call_event("function_call_arguments.done", open_call, **fields)
         self._done(item)
 
     def _end(self, finished: Finished, choice: int) -> None:

@@ -148,17 +148,10 @@ TEXT_OR_PARTS_OR_NULL = TextOr(_as_parts_or_none, accepts_null=True)
 
 
 class TextPart(WireModel):
-    """``{"type": "text"}``."""
+    """Text; Responses has its own names, which vLLM also accepts in Chat Completions."""
 
-    type: Literal["text"]
+    type: Literal["text", "input_text", "output_text"]
     text: str
-
-
-class RefusalPart(WireModel):
-    """``{"type": "refusal"}`` of an earlier answer."""
-
-    type: Literal["refusal"]
-    refusal: str
 
 
 def reasoning_text(*given: object) -> str:
