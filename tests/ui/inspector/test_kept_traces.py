@@ -163,7 +163,7 @@ async def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_
             assert await workspace.traces.find(answer.run.id) is None
             assert kept(folder) == set()
             undo()
-            assert workspace.traces.get(answer.run.id) is not None
+            assert await workspace.traces.find(answer.run.id) is not None
             assert done(traces) == before
             assert kept(folder) == {answer.run.id}
         changes.delete(answer)
