@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from aiohttp import web
 
 from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.dialect import LINES
-from api.transport.answer_text import StreamFrame
 from api.transport.config import ServerConfig
 from api.transport.record import RequestRecord
 
@@ -27,7 +26,7 @@ class StreamWriter:
         record: RequestRecord,
         config: ServerConfig,
         content_type: str,
-        encoder: AnswerEncoder[Any] | None = None,
+        encoder: AnswerEncoder | None = None,
     ) -> None:
         self.response = web.StreamResponse(
             headers={
@@ -66,9 +65,8 @@ class StreamWriter:
             self._timer.cancel()
             await asyncio.wait((self._timer,))
 
-    async def write(self, events: Sequence[StreamFrame]) -> None:
+    async def write(self, frames: Sequence[str]) -> None:
         """Write some events together, lines one by one; waits while the client reads slowly."""
-        frames = [event.frame() for event in events]
         for data in frames if self._writes_lines else filter(None, ["".join(frames)]):
             await self._write(data.encode())
 

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 # Only ASCII, because some clients split a stream's lines at U+0085 and U+2028 too.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 # The keepalive of an event stream: a comment, which readers skip.
 COMMENT = ": still here\n\n"
+# The last event of a stream of OpenAI's older APIs and of their relatives.
+DONE = "data: [DONE]\n\n"
 
 
 def json_text(value: Any) -> str:
@@ -28,31 +30,14 @@ def long_json_text(value: Mapping[str, Any]) -> str:
     return f"{{{','.join(members)}}}"
 
 
-class SseEvent(NamedTuple):
-    """One event: its name, if the dialect names events, and its serialised data."""
+def sse_event(data: str, name: str | None = None) -> str:
+    """Return an event of a stream: its serialised data, and its name if the dialect names events.
 
-    name: str | None
-    data: str
-
-    def frame(self) -> str:
-        """Return the event as text of the stream."""
-        if self.name is None:
-            return f"data: {self.data}\n\n"
-        return f"event: {self.name}\ndata: {self.data}\n\n"
+    https://html.spec.whatwg.org/multipage/server-sent-events.html
+    """
+    return f"data: {data}\n\n" if name is None else f"event: {name}\ndata: {data}\n\n"
 
 
-# The last event of a stream of OpenAI's older APIs and of their relatives.
-DONE = SseEvent(None, "[DONE]")
-
-
-class JsonLine(NamedTuple):
-    """One line of a stream of lines."""
-
-    value: Mapping[str, Any]
-
-    def frame(self) -> str:
-        """Return the line as text of the stream."""
-        return f"{json_text(self.value)}\n"
-
-
-StreamFrame = SseEvent | JsonLine
+def json_line(value: Mapping[str, Any]) -> str:
+    """Return a line of a stream of lines."""
+    return f"{json_text(value)}\n"

@@ -16,7 +16,6 @@ import openai
 import pytest
 
 from api.server.server import ServerThread
-from api.transport.answer_text import SseEvent
 from api.transport.config import Address, ServerConfig
 from engine.engine import Engine
 from engine.values.limits import Limits
@@ -39,7 +38,7 @@ def scenario_named() -> Callable[[str], Scenario]:
     return lambda name: Scenario(name, SCENARIOS[name])
 
 
-def _readable(events: Sequence[SseEvent]) -> list[list[Any]]:
+def _readable(events: Sequence[Any]) -> list[list[Any]]:
     return [
         [event.name, event.data if event.data == "[DONE]" else json.loads(event.data)]
         for event in events
@@ -47,10 +46,10 @@ def _readable(events: Sequence[SseEvent]) -> list[list[Any]]:
 
 
 @pytest.fixture
-def check_golden() -> Callable[[str, str, Sequence[SseEvent]], None]:
+def check_golden() -> Callable[[str, str, Sequence[Any]], None]:
     """Compares a conversation with its golden file; FULLSTOP_WRITE_GOLDEN=1 rewrites the file."""
 
-    def check(dialect: str, name: str, events: Sequence[SseEvent]) -> None:
+    def check(dialect: str, name: str, events: Sequence[Any]) -> None:
         path = GOLDEN / dialect / f"{name}.json"
         found = _readable(events)
         if os.environ.get("FULLSTOP_WRITE_GOLDEN"):

@@ -296,7 +296,7 @@ from typing_extensions import TypedDict
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_of, with_field
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
-from api.transport.answer_text import SseEvent, json_text
+from api.transport.answer_text import json_text, sse_event
 from api.transport.errors import ApiError, status_of
 from engine import Finished, GenerationRequest, Message, checked_strings
 from engine import StopInfo, StopKind, StopRules
@@ -318,20 +318,20 @@ class PlainAnswer(TypedDict):
     mark: str | None
 
 
-class PlainEncoder(AnswerEncoder[SseEvent]):
+class PlainEncoder(AnswerEncoder):
     def __init__(self, params: PlainParams, head: Head) -> None:
         super().__init__()
         self._whole = ""
 
     def _text(self, text: str, choice: int) -> None:
         self._whole += text
-        self._send(SseEvent("piece", json_text({"piece": text})))
+        self._send(sse_event(json_text({"piece": text}), "piece"))
 
     def _end(self, finished: Finished, choice: int) -> None:
-        self._send(SseEvent("end", json_text(_answer(self._whole, finished))))
+        self._send(sse_event(json_text(_answer(self._whole, finished)), "end"))
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
-        self._send(SseEvent("problem", json_text({"problem": with_field(error)})))
+        self._send(sse_event(json_text({"problem": with_field(error)}), "problem"))
 
 
 def _answer(text: str, finished: Finished) -> PlainAnswer:

@@ -27,7 +27,7 @@ from api.dialects.anthropic.wire import (
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.sealed import REASONING_MARK, sealed
-from api.transport.answer_text import SseEvent, json_text
+from api.transport.answer_text import json_text, sse_event
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, status_of
 from engine import (
     Event,
@@ -44,7 +44,7 @@ from engine import (
     Usage,
 )
 
-PING = SseEvent("ping", '{"type":"ping"}')
+PING = sse_event('{"type":"ping"}', "ping")
 # Thinking blocks must carry a signature, which clients send back. Ours proves nothing; that of
 # reasoning which is not shown holds its text.
 SIGNATURE = "unsigned"
@@ -157,7 +157,7 @@ def _call(call_id: str, name: str) -> ToolUseAnswer:
 # -- streams ----------------------------------------------------------------------------------
 
 
-class MessageEncoder(AnswerEncoder[SseEvent]):
+class MessageEncoder(AnswerEncoder):
     """Turns the events of one generation into the events of one message, in this order.
 
     ``message_start``; for each block of text, reasoning or a call ``content_block_start``,
@@ -182,7 +182,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
 
     def keepalive(self) -> str:
         """Return a ping event."""
-        return PING.frame()
+        return PING
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
         self._start(Usage(progress.total, progress.cached))
@@ -208,7 +208,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
             self._hidden.append(text)
 
     def _send_delta(self, text: str) -> None:
-        self._send(SseEvent("content_block_delta", f"{self._delta_head}{json_text(text)}}}}}"))
+        self._send(sse_event(f"{self._delta_head}{json_text(text)}}}}}", "content_block_delta"))
 
     def _open_block(self, kind: Literal["text", "thinking"]) -> None:
         self._close_block()
@@ -293,7 +293,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         self._event(error_to_wire(error, self._head.request_id)[1])
 
     def _event(self, event: Mapping[str, object]) -> None:
-        self._send(SseEvent(str(event["type"]), json_text(event)))
+        self._send(sse_event(json_text(event), str(event["type"])))
 
 
 # -- errors ------------------------------------------------------------------------------------

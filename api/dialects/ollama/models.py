@@ -20,7 +20,7 @@ from api.dialects.ollama.wire import (
     ShowParams,
 )
 from api.dialects.shared.dialect import LINES, QueryRoute
-from api.transport.answer_text import JsonLine
+from api.transport.answer_text import json_line
 from api.transport.errors import required
 from api.transport.models import (
     ListedModel,
@@ -177,7 +177,7 @@ async def checked_name(service: Service, requested: str) -> str:
 
 async def pull(
     service: Service, record: RequestRecord, params: PullParams
-) -> OllamaStatus | list[JsonLine]:
+) -> OllamaStatus | list[str]:
     """Answer ``POST /api/pull``: a model that answers requests of that name needs no download.
 
     Raises:
@@ -190,7 +190,7 @@ async def pull(
     await checked_name(service, requested)
     if params.stream is False:
         return {"status": _PULLED[-1]}
-    return [JsonLine({"status": status}) for status in _PULLED]
+    return [json_line({"status": status}) for status in _PULLED]
 
 
 MODEL_QUERIES = (

@@ -33,7 +33,7 @@ from api.dialects.shared.answers import (
 )
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters import enables_report
-from api.transport.answer_text import JsonLine
+from api.transport.answer_text import json_line
 from api.transport.errors import ApiError, ContextOverflow, status_of
 from engine import (
     Event,
@@ -62,7 +62,7 @@ def done_reason_to_wire(stop: StopInfo) -> DoneReason:
             assert_never(stop.kind)
 
 
-class LineEncoder(AnswerEncoder[JsonLine]):
+class LineEncoder(AnswerEncoder):
     """Turns the events of one generation into the lines of one answer."""
 
     def __init__(self, params: AnswerParams, head: Head) -> None:
@@ -102,7 +102,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
 
     def keepalive(self) -> str:
         """Return a line without content; a blank line would not be JSON for the clients."""
-        return JsonLine(self.line()).frame()
+        return json_line(self.line())
 
     def logprobs(self, answer: OllamaAnswer, events: Iterable[Event]) -> None:
         """Add the logprobs of an answer's tokens, if the request asks for them."""
@@ -113,7 +113,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         if self._has_logprobs:
             self._text_due += text
         else:
-            self._send(JsonLine(self.line(text=text)))
+            self._send(json_line(self.line(text=text)))
 
     def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
         """Send the text that an event completes, with its logprobs if the request asks for them."""
@@ -121,26 +121,26 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         if self._has_logprobs and (text or answer_tokens([trace])):
             answer = self.line(text=text)
             self.logprobs(answer, [trace])
-            self._send(JsonLine(answer))
+            self._send(json_line(answer))
 
     def _thinking(self, text: str, choice: int) -> None:
-        self._send(JsonLine(self.line(thinking=text)))
+        self._send(json_line(self.line(thinking=text)))
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._token(finished, choice)
         answer = self.line()
         self.end(answer, finished)
-        self._send(JsonLine(answer))
+        self._send(json_line(answer))
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         failure = error_to_wire(error, "")[1]
         if finished is None:
-            self._send(JsonLine(failure))
+            self._send(json_line(failure))
         else:
             answer = self.line()
             answer["done"], answer["done_reason"] = True, "error"
             answer["error"] = failure["error"]
-            self._send(JsonLine(answer))
+            self._send(json_line(answer))
 
 
 class ChatLineEncoder(LineEncoder):
@@ -163,7 +163,7 @@ class ChatLineEncoder(LineEncoder):
         }
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        self._send(JsonLine(self.line(calls=[call_to_wire(call)])))
+        self._send(json_line(self.line(calls=[call_to_wire(call)])))
 
 
 class PromptLineEncoder(LineEncoder):

@@ -23,7 +23,7 @@ from api.dialects.openai.wire import (
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Head
 from api.dialects.shared.parameters import enables_report
-from api.transport.answer_text import DONE, SseEvent, json_text
+from api.transport.answer_text import DONE, json_text, sse_event
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
 from engine import (
     Channel,
@@ -260,7 +260,7 @@ def _prompt_logprobs_described(
 # -- streams of several choices ----------------------------------------------------------------
 
 
-class ChoicesEncoder(AnswerEncoder[SseEvent]):
+class ChoicesEncoder(AnswerEncoder):
     """Turns the events of one request's generations into the chunks of one stream.
 
     A subclass fills the chunks.
@@ -319,7 +319,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         chunk: dict[str, object] = {**self._common, "choices": choices}
         if self._includes_usage:
             chunk["usage"] = usage
-        self._send(SseEvent(None, json_text(chunk)))
+        self._send(sse_event(json_text(chunk)))
 
     # -- events ----------------------------------------------------------------------------
 
@@ -363,4 +363,4 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         self._send(DONE)
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
-        self._send(SseEvent(None, json_text(error_to_wire(error, "")[1])))
+        self._send(sse_event(json_text(error_to_wire(error, "")[1])))

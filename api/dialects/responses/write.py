@@ -34,7 +34,7 @@ from api.dialects.responses.wire import (
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.sealed import REASONING_MARK, sealed
-from api.transport.answer_text import SseEvent, json_text
+from api.transport.answer_text import json_text, sse_event
 from api.transport.errors import ApiError, ErrorKind
 from engine import (
     Channel,
@@ -268,7 +268,7 @@ def write_response(
     return encoder.response
 
 
-class ResponseEncoder(AnswerEncoder[SseEvent]):
+class ResponseEncoder(AnswerEncoder):
     """Turns the events of one generation into the events of one response."""
 
     def __init__(self, params: ResponseParams, head: Head) -> None:
@@ -291,7 +291,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._open_call: OpenCall | None = None
         self._output: list[OutputItem] = []
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
+    def encode(self, events: Sequence[Event], choice: int = 0) -> list[str]:
         """Return the response's next events; the last one once ``Finished`` is among them."""
         if not self._has_logprobs:
             return super().encode(events, choice)
@@ -314,7 +314,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if self._has_started:
             self._state("response.in_progress", self._response("in_progress"))
         self._start()
-        return "".join(frame.frame() for frame in self._sent())
+        return "".join(self._sent())
 
     def _add_token(self, events: Sequence[Event], trace: TokenTrace) -> None:
         """Add a token's text; its logprob is sent with the last piece of it."""
@@ -484,4 +484,4 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         """Send an event: https://platform.openai.com/docs/api-reference/responses-streaming."""
         event = {"type": event_type, "sequence_number": self._number, **position, **fields}
         self._number += 1
-        self._send(SseEvent(event_type, json_text(event)))
+        self._send(sse_event(json_text(event), event_type))

@@ -21,7 +21,7 @@ from api.dialects.sglang.wire import (
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters import enables_report
-from api.transport.answer_text import DONE, SseEvent, json_text
+from api.transport.answer_text import DONE, json_text, sse_event
 from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
 
@@ -59,7 +59,7 @@ def write_answers(
     return written if is_batch(params) else written[0]
 
 
-class GenerateEncoder(AnswerEncoder[SseEvent]):
+class GenerateEncoder(AnswerEncoder):
     """Turns the events of one request's generations into the frames of one stream."""
 
     def __init__(self, params: GenerateParams, head: Head) -> None:
@@ -89,7 +89,7 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
         self._finish(index, finished, finish_reason_to_wire(finished))
         return self._answers[index]
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
+    def encode(self, events: Sequence[Event], choice: int = 0) -> list[str]:
         """Return the next frame; ``[DONE]`` too once every answer has ended."""
         self._has_grown = False
         frames = super().encode(events, choice)
@@ -97,9 +97,9 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
             frames.append(self._frame(choice))
         return frames
 
-    def _frame(self, choice: int) -> SseEvent:
+    def _frame(self, choice: int) -> str:
         index = {"index": choice} if self._is_batch else {}
-        return SseEvent(None, json_text({**self._answers[choice], **index}))
+        return sse_event(json_text({**self._answers[choice], **index}))
 
     def _text(self, text: str, choice: int) -> None:
         self._answers[choice]["text"] += text
@@ -136,7 +136,7 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         failure = error_to_wire(error, "")[1]
         if finished is None:
-            self._send(SseEvent(None, json_text(failure)))
+            self._send(sse_event(json_text(failure)))
         else:
             self._finish(choice, finished, {"type": "abort", "message": error.message})
             self._answers[choice]["error"] = failure["error"]

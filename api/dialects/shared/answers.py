@@ -5,12 +5,12 @@ Pure but for an encoder's own state; any thread.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Generic, TypeVar, assert_never
+from typing import Annotated, assert_never
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.transport.answer_text import COMMENT, StreamFrame
+from api.transport.answer_text import COMMENT
 from api.transport.errors import ApiError, ErrorKind, failure_of, path_text
 from engine import (
     Channel,
@@ -33,10 +33,7 @@ from engine import (
 # -- streams -----------------------------------------------------------------------------------
 
 
-_Frame = TypeVar("_Frame", bound=StreamFrame)
-
-
-class AnswerEncoder(ABC, Generic[_Frame]):
+class AnswerEncoder(ABC):
     """Turns the events of one request's generations into the frames of one stream.
 
     A dialect's methods send frames, or none, for each event. A dialect without fields for thinking
@@ -51,15 +48,15 @@ class AnswerEncoder(ABC, Generic[_Frame]):
         self.failure: ApiError | None = None
         # The calls that have been started and not ended.
         self._open_calls: set[str] = set()
-        self._frames: list[_Frame] = []
+        self._frames: list[str] = []
 
-    def encode(self, events: Sequence[Event], choice: int = 0) -> list[_Frame]:
+    def encode(self, events: Sequence[Event], choice: int = 0) -> list[str]:
         """Return the next frames; the last frames once every choice has finished."""
         for event in events:
             self._add(event, choice)
         return self._sent()
 
-    def fail(self, error: ApiError) -> list[_Frame]:
+    def fail(self, error: ApiError) -> list[str]:
         """Return the frames that report a failure, after which the stream is closed."""
         self.failure = error
         self._broken(error)
@@ -113,10 +110,10 @@ class AnswerEncoder(ABC, Generic[_Frame]):
             self._call_arguments(ToolCallArguments(call.id, call.arguments), choice)
         self._call(event, choice)
 
-    def _send(self, frame: _Frame) -> None:
+    def _send(self, frame: str) -> None:
         self._frames.append(frame)
 
-    def _sent(self) -> list[_Frame]:
+    def _sent(self) -> list[str]:
         frames, self._frames = self._frames, []
         return frames
 

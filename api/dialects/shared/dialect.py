@@ -75,7 +75,7 @@ class AnswerRoute(ABC, Generic[_Params]):
         """Return the body of an answer that is sent whole."""
 
     @abstractmethod
-    def encoder(self, params: _Params, head: Head) -> AnswerEncoder[Any]:
+    def encoder(self, params: _Params, head: Head) -> AnswerEncoder:
         """Return the encoder of a stream."""
 
     def wants_stream(self, params: _Params) -> bool:

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,7 +11,7 @@ from api.dialects.shared.answers import AnswerEncoder
 from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.dialect import AnswerRoute, Collected, Head
 from api.server.routes import DIALECTS
-from api.transport.answer_text import SseEvent, json_text
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError
 from engine.errors import InvalidRequest
 from engine.values.events import Event
@@ -36,6 +36,11 @@ ROUTES: dict[str, AnswerRoute[Any]] = {
     if route.path == path
 }
 OPENAI = pytest.mark.parametrize("api", ["chat", "completions", "responses"])
+
+
+class SentEvent(NamedTuple):
+    name: str | None
+    data: str
 
 
 def params(api: str, **fields: Any) -> Any:
@@ -77,18 +82,25 @@ def head_of(api: str) -> Head:
     return Head("1", created_s, "demo-model", "req_1", clock=lambda: created_s)
 
 
-def encoder(api: str, **fields: Any) -> AnswerEncoder[Any]:
+def encoder(api: str, **fields: Any) -> AnswerEncoder:
     return ROUTES[api].encoder(params(api, **fields), head_of(api))
 
 
-def events(api: str, batches: Iterable[Sequence[Event]], **fields: Any) -> list[SseEvent]:
+def events(api: str, batches: Iterable[Sequence[Event]], **fields: Any) -> list[SentEvent]:
     """Return the stream of an answer as server-sent events; a line of Ollama's is one, too."""
     writer = encoder(api, **fields)
     sent = itertools.chain.from_iterable(writer.encode(batch) for batch in batches)
-    return [one if isinstance(one, SseEvent) else SseEvent(None, one.frame()) for one in sent]
+    return [event_of(frame) for frame in sent]
 
 
-def data_of(sent: Iterable[SseEvent]) -> list[dict[str, Any]]:
+def event_of(frame: str) -> SentEvent:
+    # Some clients split lines at other separators than line breaks.
+    assert frame.isascii()
+    name, _, data = frame.rpartition("data: ")
+    return SentEvent(name.partition(": ")[2].strip() or None, data.strip())
+
+
+def data_of(sent: Iterable[SentEvent]) -> list[dict[str, Any]]:
     """Return the objects of a stream, without its end marker."""
     return [json.loads(one.data) for one in sent if one.data != "[DONE]"]
 
