@@ -55,7 +55,6 @@ class RunningBatch:
         self.can_draft = limits.drafts and can.drafts
         self._stepped_at_s = 0.0
         self._steps = self._tokens_read = 0
-        self._max_read = limits.prefill_chunk
         by_number: dict[int, Sequence] = {}
         self._batch = ContinuousBatch(
             model, limits.rows, pads_prompts=can.prompts, sequences=by_number
@@ -204,29 +203,25 @@ class RunningBatch:
         """Note that other work ran since the last step; this batch does not count its time."""
         self._stepped_at_s = time.perf_counter()
 
-    def _record_pause(self, took_s: float) -> None:
-        self._budget.record_pause(took_s, len(self._batch.decoding))
+    def _record_pause(self, took_s: float, tokens: int = 0) -> None:
+        self._budget.record_pause(took_s, len(self._batch.decoding), tokens)
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **options: Any) -> TextReader:
-        """Return what reads texts that become vectors, through ``read_texts``.
-
-        Raises:
-            InvalidRequest: The model shows no hidden states.
-        """
+        """Return what reads texts that become vectors, through ``read_texts``."""
         with self._stream():
-            return TextReader(self._batch.model, texts, max_tokens=self._max_read, **options)
+            return TextReader(self._batch.model, texts, **options)
 
     def read_texts(self, reader: TextReader) -> None:
         """Read a part of some texts, unless the streams are behind their pace."""
-        max_s = self._budget.available_s(len(self._batch.decoding))
-        if not max_s:
+        max_tokens = self._budget.tokens(len(self._batch.decoding))
+        if not max_tokens:
             return
         begin_s = time.perf_counter()
         with self._stream():
-            reader.read(max_s)
-        self._record_pause(time.perf_counter() - begin_s)
+            tokens = reader.read(max_tokens)
+        self._record_pause(time.perf_counter() - begin_s, tokens)
 
     def _step(self, max_tokens: int) -> Step:
         """Decode, and read up to ``max_tokens`` tokens of prompts.

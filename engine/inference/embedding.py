@@ -7,7 +7,6 @@ alone. Long texts are read in parts, so that a batch beside it never waits for l
 
 import json
 import math
-import time
 from array import array
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -21,14 +20,11 @@ from engine.errors import InvalidRequest, ModelLoadFailed, NotNumbers
 from engine.files.safe_files import read_bounded
 from engine.inference.mlx_lm_internals import together
 from engine.library.model_files import read_json
-from engine.values.embedding import Vector
+from engine.values.embedding import Embeddings, Vector
 
 # Texts of about the same length are read together, up to this many tokens with their padding.
 _TOKENS_TOGETHER = 4096
 _TEXTS_TOGETHER = 32
-# How many tokens are read in the first pass, and in every pass at least: behind a long text each
-# token takes many times as long as at its beginning.
-_FIRST_TOKENS, _MIN_TOKENS = 64, 4
 # Modules of sentence-transformers that change nothing here: the model itself, pooling, and the
 # scaling to length 1.
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -95,7 +91,6 @@ class TextReader:
         dimensions: int | None,
         vocabulary_size: int,
         name: str,
-        max_tokens: int,
     ) -> None:
         self._model = model
         self._trunk = trunk_of(model)
@@ -104,13 +99,9 @@ class TextReader:
         self._pooling = pooling
         self._dimensions = dimensions
         self._vocabulary_size = vocabulary_size
-        self._max_tokens = max_tokens
         self._name = name
-        self._chunk = min(_FIRST_TOKENS, max_tokens)
-        # How long a token of the last pass took; 0 before the first.
-        self._token_s = 0.0
         self._groups = _groups(texts)
-        self._found: list[tuple[int, Vector]] = []
+        self._vectors: dict[int, Vector] = {}
         self._begin()
 
     @property
@@ -118,24 +109,11 @@ class TextReader:
         """Whether all texts have been read."""
         return not self._groups
 
-    def take(self) -> list[tuple[int, Vector]]:
-        """Return the vectors that are new since the last call, each with its text's index."""
-        vectors, self._found = self._found, []
-        return vectors
-
-    def read(self, max_s: float) -> None:
-        """Read for about this many seconds, at least one part of the texts."""
-        begin_s = ended_s = time.perf_counter()
-        took_s = 0.0
-        while not self.is_done and ended_s + took_s - begin_s <= max_s:
-            if self._token_s:
-                # A small part takes hardly less time than a larger one, so parts grow by trying.
-                fitting = min(2 * self._chunk, int(max_s / self._token_s))
-                self._chunk = min(self._max_tokens, max(_MIN_TOKENS, fitting))
-            tokens = self._pass(self._chunk)
-            now_s = time.perf_counter()
-            took_s, ended_s = now_s - ended_s, now_s
-            self._token_s = took_s / tokens
+    def embeddings(self) -> Embeddings:
+        """Return the vectors of all texts, once they have been read."""
+        count = len(self._texts)
+        vectors = tuple(self._vectors[index] for index in range(count))
+        return Embeddings(vectors, tuple(map(len, self._texts)))
 
     def _begin(self) -> None:
         """Prepare the next group of texts."""
@@ -152,7 +130,7 @@ class TextReader:
         self._read = 0
         self._sums: mx.array | None = None
 
-    def _pass(self, max_tokens: int) -> int:
+    def read(self, max_tokens: int) -> int:
         """Read the next part of a group of texts; return how many tokens it had."""
         rows, longest = self._inputs.shape
         width = 1
@@ -196,10 +174,8 @@ class TextReader:
         rows: Any = (vectors / lengths).tolist()
         if any(math.isnan(row[0]) for row in rows):  # one NaN makes the length of a vector NaN
             raise NotNumbers(self._name)
-        self._found += [
-            (index, array("f", vector))
-            for index, vector in zip(self._groups.pop(0), rows, strict=True)
-        ]
+        for index, vector in zip(self._groups.pop(0), rows, strict=True):
+            self._vectors[index] = array("f", vector)
         self._cache = []
         self._begin()
 

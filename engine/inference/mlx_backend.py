@@ -27,7 +27,7 @@ from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.index import DiskPrefix
-from engine.inference.embedding import pooling_of
+from engine.inference.embedding import TextReader, pooling_of
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer, tool_format
 from engine.inference.prompt_scoring import PromptScorer
 from engine.inference.sequence import Sequence
@@ -52,7 +52,7 @@ from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
 from engine.output.vocabulary import Vocabulary
-from engine.values.embedding import EmbeddingRequest, Vector
+from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin, TokenStats
 
@@ -344,13 +344,12 @@ class MlxBackend:
             for index, text in enumerate(request.inputs)
         ]
 
-    def embed(
+    def text_reader(
         self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, max_tokens: int
-    ) -> Iterator[abc.Sequence[tuple[int, Vector]]]:
-        """Read texts, a part with every item; yield the vectors that it completed.
+    ) -> TextReader:
+        """Return what reads texts of at most ``max_tokens`` tokens, through ``batch.read_texts``.
 
-        A part takes no longer than the answers in the batch allow, and is empty where they allow
-        none. Raises ``InvalidRequest`` where the model has no such vectors.
+        Raises ``InvalidRequest`` where the model has no such vectors.
         """
         longest = max(map(len, texts))
         if longest > max_tokens:
@@ -359,20 +358,13 @@ class MlxBackend:
                 f"the text has {longest:,} tokens, and there is memory for {max_tokens:,}; "
                 "shorten it",
             )
-        reader = self.batch.text_reader(
+        return self.batch.text_reader(
             texts,
             pooling=pooling_of(self.info.path, self.info.id),
             dimensions=dimensions,
             vocabulary_size=self.info.vocabulary_size,
             name=self.info.id,
         )
-
-        def parts() -> Iterator[abc.Sequence[tuple[int, Vector]]]:
-            while not reader.is_done:
-                self.batch.read_texts(reader)
-                yield reader.take()
-
-        return parts()
 
     # -- the batch, step by step -----------------------------------------------------------
 

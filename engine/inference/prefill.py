@@ -29,19 +29,13 @@ class PrefillBudget:
 
     def tokens(self, decoding: int) -> int:
         """Return how many tokens the next step reads beside ``decoding`` rows; 0 for none."""
-        available_s = self.available_s(decoding)
-        if not available_s:
+        if decoding and self._debt_s > 0:
             return 0
         if not self._token_s:
             return self._max_tokens if not decoding else min(self._max_tokens, _MIN_TOKENS)
+        available_s = max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
         fitting = int(available_s / self._token_s)
         return min(self._max_tokens, max(_MIN_TOKENS, fitting))
-
-    def available_s(self, decoding: int) -> float:
-        """Return how long the next step may read beside ``decoding`` rows; 0 for decoding alone."""
-        if not decoding:
-            return _ALONE_S
-        return 0.0 if self._debt_s > 0 else max(_BESIDE_S, self._decode_s)
 
     def record_decode(self, took_s: float) -> None:
         """Record a step that only decoded."""
@@ -51,12 +45,12 @@ class PrefillBudget:
     def record_read(self, took_s: float, tokens: int, decoding: int) -> None:
         """Record a step that read ``tokens`` tokens beside ``decoding`` rows."""
         read_s = max(took_s - self._decode_s, took_s / 10) if decoding else took_s
-        if tokens:
-            self._token_s = _average(self._token_s, read_s / tokens)
-        self.record_pause(read_s, decoding)
+        self.record_pause(read_s, decoding, tokens)
 
-    def record_pause(self, took_s: float, decoding: int) -> None:
-        """Record other work for which ``decoding`` rows waited."""
+    def record_pause(self, took_s: float, decoding: int, tokens: int = 0) -> None:
+        """Record work for which ``decoding`` rows waited, and that read ``tokens`` tokens."""
+        if tokens:
+            self._token_s = _average(self._token_s, took_s / tokens)
         self._debt_s = self._debt_s + took_s if decoding else 0.0
 
 

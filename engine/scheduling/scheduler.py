@@ -6,7 +6,7 @@ Belongs to the engine thread. Prompts are rendered, and caches read from disk, o
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as AbstractSequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from engine.scheduling.admission import admit, check
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.failures import cause_of, log_failure, raise_exits, request_error
-from engine.scheduling.memory import MemoryPlan, MemoryRequest, memory_request
-from engine.scheduling.outbox import wake_up_interval_s
+from engine.scheduling.memory import MemoryPlan
+from engine.scheduling.outbox import WAKE_UP_INTERVAL_S
 from engine.scheduling.preparation import choices_field, prompts_size, render_all
 from engine.stopping.record import StopKind
-from engine.values.embedding import EmbeddingRequest, Embeddings, Vector
+from engine.values.embedding import EmbeddingRequest
 from engine.values.events import Event, Finished
 from engine.values.limits import Limits
 from engine.values.request import GenerationRequest
@@ -32,6 +32,7 @@ from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
 if TYPE_CHECKING:
+    from engine.inference.embedding import TextReader
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Scheduler:
         self._outbox = context.outbox
         self._rendering: dict[_Submission, Future[Any]] = {}
         # The texts that become vectors: None until they are tokenised; read in turn.
-        self._embeddings: dict[Future[Any], Iterator[Embeddings | None] | None] = {}
+        self._embeddings: dict[Future[Any], TextReader | None] = {}
         self._turns: deque[Future[Any]] = deque()
         self._put_at = 0.0
         self._unchecked_steps = 0
@@ -193,7 +194,7 @@ class Scheduler:
                 for generation, prompt in zip(generations, prompts, strict=True)
             ]
             requests = [generation.request for generation in generations]
-            self.plan.check(model, memory_request(requests, prompts))
+            self.plan.check(model, requests, prompts)
         except BaseException as error:
             settle(submission.future, request_error(error))
             return
@@ -222,7 +223,7 @@ class Scheduler:
             raise QueueFull(max(0, ahead - limits.max_rows), len(generations))
         for generation in generations:
             check(self.backend, generation)
-        self.plan.check(self.backend.info, memory_request(requests))
+        self.plan.check(self.backend.info, requests)
 
     def refuse_pending(self, why: EngineError) -> None:
         """Refuse the requests that are not in the batch or its queue yet."""
@@ -274,31 +275,29 @@ class Scheduler:
         if future not in self._embeddings:
             return
         try:
-            texts, plan = task.result(), self.plan
-            longest = max(map(len, texts))
-            limit = self.backend.info.answer_cache.tokens_in(
-                plan.total, self.backend.info.context_length
-            )
-            if longest <= limit:
-                plan.check(self.backend.info, MemoryRequest([(longest, 0)], "", ""))
-            parts = self.backend.embed(texts, request.dimensions, limit)
+            texts, model = task.result(), self.backend.info
+            limit = model.answer_cache.tokens_in(self.plan.total, model.context_length)
+            reader = self.backend.text_reader(texts, request.dimensions, limit)
+            self.plan.check_available(model.answer_cache.allocated_bytes(max(map(len, texts))))
         except BaseException as error:
             del self._embeddings[future]
             settle(future, request_error(error))
             return
-        self._embeddings[future] = _vectors(texts, parts)
+        self._embeddings[future] = reader
         self._turns.append(future)
 
     def _read_embedding(self) -> None:
         """Read a part of the texts whose turn it is."""
         while self._turns:
             future = self._turns.popleft()
-            reading = self._embeddings.get(future)
-            if reading is None:
+            reader = self._embeddings.get(future)
+            if reader is None:
                 continue
-            outcome: object
+            outcome: object = None
             try:
-                outcome = next(reading)
+                self.backend.batch.read_texts(reader)
+                if reader.is_done:
+                    outcome = reader.embeddings()
             except BaseException as error:
                 outcome = request_error(error)
             if outcome is None:
@@ -500,9 +499,7 @@ class Scheduler:
                 end_event = sequence.end(StopKind.MAX_TOKENS, time.perf_counter())
                 ended.append((sequence, sequence.take_events(), end_event))
                 removed[number] = 0
-        # Sequences that neither decode nor read in this step have nothing for their readers.
-        readers = min(len(running), len(step.sampled) + len(step.read))
-        is_due = now - self._put_at >= wake_up_interval_s(readers)
+        is_due = now - self._put_at >= WAKE_UP_INTERVAL_S
         if is_due or removed or self._outbox.is_urgent:
             # Until a wake-up is due, events stay with their sequences.
             self._put_at = now
@@ -548,21 +545,6 @@ class Scheduler:
         remaining = self.backend.batch.reset()
         for number in [number for number in self.running if number not in remaining]:
             self._finish(self.running.pop(number), StopKind.ERROR, cause_of(error))
-
-
-def _vectors(
-    texts: AbstractSequence[AbstractSequence[int]],
-    parts: Iterator[AbstractSequence[tuple[int, Vector]]],
-) -> Iterator[Embeddings | None]:
-    """Read a part with each item; yield all vectors once they are complete."""
-    vectors: dict[int, Vector] = {}
-    for part in parts:
-        vectors.update(part)
-        if len(vectors) == len(texts):
-            ordered = tuple(vectors[index] for index in range(len(texts)))
-            yield Embeddings(ordered, tuple(map(len, texts)))
-        else:
-            yield None
 
 
 _LogprobQuery = tuple[int, int, Any, GenerationRequest]

@@ -165,13 +165,12 @@ def test_texts_that_become_vectors_are_read_token_by_token_there_as_well() -> No
         dimensions=None,
         vocabulary_size=model.args.vocab_size,
         name="m",
-        max_tokens=100,
     )
     while not reader.is_done:
-        reader.read(1.0)
-    for place, vector in reader.take():
+        reader.read(100)
+    for text, vector in zip(texts, reader.embeddings().vectors, strict=True):
         cache = make_prompt_cache(model)
-        for token in texts[place]:
+        for token in text:
             hidden = model.model(mx.array([[token]]), cache=cache)[0, -1]
         assert mx.allclose(mx.array(list(vector)), hidden / mx.linalg.norm(hidden), atol=1e-4)
 

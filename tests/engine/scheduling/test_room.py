@@ -9,12 +9,12 @@ import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference import sequence
-from engine.inference.backend import PromptCacheUse
+from engine.inference.backend import Prompt, PromptCacheUse
 from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
 from engine.library.model_info import ModelInfo
 from engine.scheduling import budget
-from engine.scheduling.memory import MemoryPlan, MemoryRequest
+from engine.scheduling.memory import MemoryPlan
 from engine.stopping.record import StopKind
 from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
@@ -43,7 +43,10 @@ def refused(
     """Return why choices with these numbers of prompt tokens and ``max_tokens`` are refused."""
     plan = MemoryPlan(size_bytes, size_bytes, size_bytes)
     try:
-        plan.check(model, MemoryRequest(choices, "n", "messages"))
+        requests = [replace(request("x"), max_tokens=limit) for _, limit in choices]
+        shared = [replace(one, messages=requests[0].messages) for one in requests]
+        prompts = [Prompt([0] * length) for length, _ in choices if length]
+        plan.check(model, shared, prompts)
     except InvalidRequest as refusal:
         return refusal
     return None
@@ -56,20 +59,20 @@ def refused(
         ([(1000, 1000)] * 4, None),
         (
             [(1000, 1600)] * 4,
-            "n: not enough memory: 4 × 2,600 tokens need 11.0 GB, 10.0 GB available. Reduce it to "
+            "n: not enough memory: 4 × 2,600 tokens need 11.8 GB, 10.7 GB available. Reduce it to "
             "3, or limit answers to 1,560 tokens.",
         ),
         ([(1000, 1560)] * 4, None),
         ([(1000, 1600)] * 3, None),
         (
             [(1000, 50_000)],
-            "max_tokens: not enough memory: 51,000 tokens need 50.0 GB, 10.0 GB available. Reduce "
+            "max_tokens: not enough memory: 51,000 tokens need 53.7 GB, 10.7 GB available. Reduce "
             "it to 9,240.",
         ),
         ([(1000, 9240)], None),
         (
             [(20_000, 10)],
-            "messages: not enough memory: 20,010 tokens need 19.8 GB, 10.0 GB available. Shorten "
+            "messages: not enough memory: 20,010 tokens need 21.2 GB, 10.7 GB available. Shorten "
             "the prompt.",
         ),
     ],
@@ -131,7 +134,7 @@ async def test_too_large_prompt_is_refused_before_prefill(
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate(request("x" * 3000, max_tokens=2000))
         assert caught.value.field == "max_tokens"
-        assert "32.0 KB available" in caught.value.reason
+        assert "32.8 kB available" in caught.value.reason
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate_together([request("x" * 3000, max_tokens=10)] * 2)
         assert caught.value.field == "n"
@@ -209,7 +212,7 @@ async def test_memory_short_now_is_temporary_error(
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         prompt = request("x" * 5000, max_tokens=2)
-        with pytest.raises(MemoryShort, match=r"32\.0 KB is free now") as caught:
+        with pytest.raises(MemoryShort, match=r"32\.8 kB is free now") as caught:
             await engine.generate(prompt)
         assert caught.value.retry_after_s > 0
         with pytest.raises(MemoryShort):
