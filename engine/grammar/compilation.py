@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 _POSITION = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
@@ -24,55 +23,51 @@ TOO_AMBIGUOUS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ModelTokens:
-    """A model's vocabulary in the form that the library needs."""
-
-    raw: Sequence[bytes]
-    special: Sequence[int]
-    eos: Sequence[int]
-
-
-class _LibraryVocabulary:
-    """A vocabulary with the attributes that the library reads."""
+    """A model's vocabulary with the attributes and the call that llguidance reads."""
 
     is_tokenizer_wrapper = True
     bos_token_id = None
 
-    def __init__(self, tokens: ModelTokens, encode: Callable[[str], list[int]]) -> None:
-        self.tokens = list(tokens.raw)
-        self.special_token_ids = list(tokens.special)
-        self.eos_token_id = tokens.eos[0]
+    def __init__(
+        self,
+        raw: Sequence[bytes],
+        special: Sequence[int],
+        eos: Sequence[int],
+        encode: Callable[[str], list[int]] = lambda text: [],
+    ) -> None:
+        self.tokens = list(raw)
+        self.special_token_ids = list(special)
+        self.eos_token_ids = list(eos)
+        self.eos_token_id = eos[0]
+        self.library_tokenizer: Any = None
         self._encode = encode
 
     def __call__(self, text: str) -> list[int]:
-        return self._encode(text)
+        """Return the ids of exactly this text; some tokenizers put a space before it."""
+        ids = self._encode(text)
+        if b"".join([self.tokens[token_id] for token_id in ids]) == text.encode():
+            return ids
+        made = self.library_tokenizer
+        return ids if made is None else list(made.greedy_tokenize(text))
 
 
-def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None = None) -> Any:
+def new_tokenizer(tokens: ModelTokens) -> Any:
     """Return the library's form of a model's vocabulary.
 
     The library blocks all Python threads meanwhile, for 0.1 to 0.3 s with 150,000 tokens.
     """
     from llguidance import LLTokenizer
 
-    made: list[Any] = []
-
-    def exactly(text: str) -> list[int]:
-        ids = [] if encode is None else encode(text)
-        # Some tokenizers put a space before a text.
-        if b"".join([tokens.raw[token_id] for token_id in ids]) != text.encode():
-            ids = made[0].greedy_tokenize(text) if made else ids
-        return ids
-
+    given: Any = tokens
     try:
-        made_of: Any = _LibraryVocabulary(tokens, exactly)
-        made.append(LLTokenizer(made_of, eos_token=list(tokens.eos), slices=[]))
+        made = LLTokenizer(given, eos_token=tokens.eos_token_ids, slices=[])
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
             raise
         raise ValueError(f"the library failed: {error}") from error
-    return made[0]
+    tokens.library_tokenizer = made
+    return made
 
 
 def new_matcher(tokenizer: Any, grammar: str) -> Any:

@@ -25,7 +25,6 @@ from engine.grammar.masks import (
     ConstraintTokens,
     Form,
     FormMissing,
-    GrammarVocabulary,
     TokenConstraint,
     is_constrained,
 )
@@ -56,17 +55,17 @@ class FormCompiler:
         family: Family,
         calling_family: Family,
     ) -> None:
+        self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._family = family
         self._calling_family = calling_family
         self._lock = threading.Lock()
         self._compiled: OrderedDict[str, Any] = OrderedDict()
-        self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
 
     @cached_property
     def tokens(self) -> ConstraintTokens:
         """The model's tokens, for constraints."""
-        return ConstraintTokens(self._vocabulary, self._family)
+        return ConstraintTokens(self._tokenizer, self._vocabulary, self._family)
 
     def family_of(self, request: GenerationRequest) -> Family:
         """Return how the model writes the answer to a request."""
@@ -99,7 +98,11 @@ class FormCompiler:
 
         Blocks, perhaps for seconds: not for the engine thread.
         """
-        self._learn_tokenizer(request)
+        with self._lock:
+            problem = self.tokens.hand_over()
+        if problem is not None:
+            reason = f"this model's answers cannot be constrained to a form: {problem}"
+            raise InvalidRequest(form_field(request), reason)
         left_out: list[str] = []
         try:
             if (form := text_form_of(request)) is not None:
@@ -117,7 +120,7 @@ class FormCompiler:
 
     def _answer(self, request: GenerationRequest) -> tuple[Any, tuple[str, ...]]:
         """Return the compiled grammar of an answer, and the keywords that it leaves out."""
-        family, spell = self.family_of(request), self.grammar_vocabulary.spell
+        family, spell = self.family_of(request), self.tokens.spell
         if family is not self._calling_family:
             request = replace(request, tools=())  # a model without a format of calls makes none
         grammar, left_out = answer_grammar(request, family, spell, _lark_of(request))
@@ -188,25 +191,8 @@ class FormCompiler:
         """Compile a grammar; the library recurses deeply, and other threads run meanwhile."""
         if len(grammar) > MAX_CHARACTERS:
             raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
-        adapter = self.grammar_vocabulary.adapter
-        return run_with_stack(lambda: new_matcher(adapter, grammar), stack_bytes=_STACK_BYTES)
-
-    def learn_if_large(self) -> None:
-        """Hand a large vocabulary to the library while the model is being loaded.
-
-        The library blocks all threads meanwhile, and no answer runs then that would pause. A small
-        vocabulary takes milliseconds, and is handed over when it is first needed.
-        """
-        if self._vocabulary.size > 10_000:
-            self.grammar_vocabulary.hand_over(self.tokens)
-
-    def _learn_tokenizer(self, request: GenerationRequest) -> None:
-        """Hand the model's vocabulary to the library, once."""
-        with self._lock:
-            problem = self.grammar_vocabulary.hand_over(self.tokens)
-        if problem is not None:
-            reason = f"this model's answers cannot be constrained to a form: {problem}"
-            raise InvalidRequest(form_field(request), reason)
+        tokenizer = self.tokens.tokenizer
+        return run_with_stack(lambda: new_matcher(tokenizer, grammar), stack_bytes=_STACK_BYTES)
 
     # -- holding answers -------------------------------------------------------------------
 

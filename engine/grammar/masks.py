@@ -68,19 +68,29 @@ class ConstraintPhase(Enum):
 
 
 class ConstraintTokens:
-    """The tokens of a model that constraints treat specially."""
+    """A model's tokens as the library (llguidance) has them, and those that constraints need.
 
-    def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
+    Attributes:
+        tokenizer: The library's form of the vocabulary; None until it is handed over.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
+        self.tokenizer: Any = None
+        self._model_tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._special: list[int] = []
+        self._problem: Exception | None = None
         self.eos = vocabulary.eos
         size = vocabulary.size
         self.opening, self.closing, self.call_start = (
             token_id if token_id is not None and token_id < size else None
-            for token_id in (family.think_start_id, family.think_end_id, family.call_start_id)
+            for token_id in map(
+                family.id_of, (family.think_start, family.think_end, family.call_tags[0])
+            )
         )
         self.gap = frozenset(
             token_id for token_id, text in enumerate(vocabulary.text[:size]) if text in _GAP
         )
-        self.tokenizer: Any = None
         tags = family.tags.keys() | vocabulary.special.keys()
         self.tags = frozenset(token_id for token_id in tags if token_id < size)
         mask_bytes = (size + 31) // 32 * 4
@@ -93,6 +103,48 @@ class ConstraintTokens:
         if self.call_start is not None:
             _clear(reasoning, [self.call_start])
         self.while_reasoning = bytes(reasoning)
+
+    def hand_over(self) -> Exception | None:
+        """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
+        if self.tokenizer is None and self._problem is None:
+            try:
+                tokens = self._library_tokens()
+                self._special = tokens.special_token_ids
+                self.tokenizer = new_tokenizer(tokens)
+            except Exception as error:
+                self._problem = error
+        return self._problem
+
+    @cached_property
+    def spell(self) -> Spell:
+        """Writes text in a grammar, with the special tokens of the vocabulary."""
+        special = reversed(self._special)
+        return speller({self._vocabulary.text_of(token_id): token_id for token_id in special})
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a plain text, up to the first that the model does not have."""
+        fast = self._model_tokenizer.backend_tokenizer
+        ids = fast.encode_batch_fast([text], add_special_tokens=False)[0].ids
+        return list(takewhile(self._vocabulary.size.__gt__, ids))
+
+    def _library_tokens(self) -> ModelTokens:
+        vocabulary = self._vocabulary
+        if vocabulary.raw is None:
+            raise ValueError("what its tokens stand for depends on their neighbours")
+        if not vocabulary.eos:
+            raise ValueError("it has no EOS token")
+        size = vocabulary.size
+        # The model may have more ids than the tokenizer, or fewer; the tokenizer's may have gaps.
+        known = [*vocabulary.raw[:size], *[b""] * (size - len(vocabulary.raw))]
+        added = getattr(self._model_tokenizer, "added_tokens_decoder", {}).items()
+        special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
+        special |= self.tags | {i for i, raw in enumerate(known) if not raw}
+        return ModelTokens(
+            [raw or b"<[%d]>" % i for i, raw in enumerate(known)],
+            sorted(i for i in special if i < size),
+            sorted(vocabulary.eos),
+            self.encode,
+        )
 
     def forced(self, matcher: Any) -> list[int]:
         """Return the tokens of the only text that can follow at a place of a grammar.
@@ -312,58 +364,3 @@ def _set(bits: bytearray, ids: Iterable[int]) -> None:
 def _clear(bits: bytearray, ids: Iterable[int]) -> None:
     for token_id in ids:
         bits[token_id >> 3] &= ~(1 << (token_id & 7))
-
-
-class GrammarVocabulary:
-    """The vocabulary of one loaded model, handed to the library (llguidance) when it is needed."""
-
-    def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
-        self.library_tokens: ModelTokens | None = None
-        self.adapter: Any = None
-        self._tokenizer = tokenizer
-        self._vocabulary = vocabulary
-        self._problem: Exception | None = None
-
-    def hand_over(self, tokens: ConstraintTokens) -> Exception | None:
-        """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
-        if self.adapter is None and self._problem is None:
-            try:
-                made = _library_tokens_of(self._tokenizer, self._vocabulary, tokens.tags)
-                self.library_tokens = made
-                self.adapter = tokens.tokenizer = new_tokenizer(made, self.encode)
-            except Exception as error:
-                self._problem = error
-        return self._problem
-
-    @cached_property
-    def spell(self) -> Spell:
-        """Writes text in a grammar, with the special tokens of the vocabulary."""
-        assert self.library_tokens is not None, "the vocabulary was handed over"
-        special = reversed(self.library_tokens.special)
-        return speller({self._vocabulary.text_of(token_id): token_id for token_id in special})
-
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of a plain text, up to the first that the model does not have."""
-        fast = self._tokenizer.backend_tokenizer
-        ids = fast.encode_batch_fast([text], add_special_tokens=False)[0].ids
-        return list(takewhile(self._vocabulary.size.__gt__, ids))
-
-
-def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary, tags: frozenset[int]) -> ModelTokens:
-    """Return a vocabulary in the form that the library needs; its tags are no text."""
-    if vocabulary.raw is None:
-        raise ValueError("what its tokens stand for depends on their neighbours")
-    if not vocabulary.eos:
-        raise ValueError("it has no EOS token")
-    size = vocabulary.size
-    # The model may have more ids than the tokenizer, or fewer; the tokenizer's may have gaps.
-    known = vocabulary.raw[:size]
-    beyond = range(len(known), size)
-    unused = {*beyond, *(i for i, raw in enumerate(known) if not raw)}
-    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
-    special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
-    return ModelTokens(
-        [raw or b"<[%d]>" % i for i, raw in enumerate([*known, *(b"" for _ in beyond)])],
-        sorted(i for i in special | tags | unused if i < size),
-        sorted(vocabulary.eos),
-    )

@@ -51,6 +51,7 @@ from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDet
 from engine.output.families import PLAIN, Family, family_of, with_json_calls
 from engine.output.tool_calls.call_text import NewReader
 from engine.output.tool_calls.calls import readers
+from engine.output.tool_calls.styles import JSON_CALLS
 from engine.output.vocabulary import Vocabulary
 from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
@@ -81,7 +82,8 @@ class MlxBackend:
         self.info = replace(
             info, longest_token_bytes=longest, can_call_tools=can_call, can_think=can_think
         )
-        self._template = chat_template(tokenizer, family.json_marks)
+        start, end = family.call_tags if family.call_style == JSON_CALLS else ("", "")
+        self._template = chat_template(tokenizer, (start or "", end or ""))
         is_known = bool(family.call_style or family.has_headers)
         self._shows_tools = is_known and (
             has_template_in_code(tokenizer) or "tools" in self._template.variables
@@ -92,7 +94,6 @@ class MlxBackend:
             family,
             family if is_known else with_json_calls(family, vocabulary),
         )
-        self._forms.learn_if_large()
         self._budgets = ThinkingBudgets(tokenizer, vocabulary, self._template)
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
@@ -316,7 +317,7 @@ class MlxBackend:
 
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
-        start = self.family.call_start_id
+        start = self.family.id_of(self.family.call_tags[0])
         if start is None or start >= self.vocabulary.size:
             return []
         return [(start, -math.inf)]

@@ -58,23 +58,6 @@ class DecodingContext:
     strips_first_space: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerSetup:
-    """Everything that is needed to read one answer.
-
-    Attributes:
-        max_tokens: The request's limit; None for as many tokens as the context has room for.
-    """
-
-    setting: DecodingContext
-    rules: StopRules
-    max_tokens: int | None
-    vocabulary: Vocabulary
-    detokenizer: Detokenizer
-    new_reader: NewReader = not_a_call
-    reports_spans: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The end of an answer by one token, unless text before it ended the answer already."""
@@ -140,14 +123,21 @@ class Endings:
         return Ending(StopKind.STOP_STRING, rule=rule)
 
 
-# It first checks whether an id ends the answer or is a tag. Text goes through the splitter to the
-# stop matcher of its channel. The reader finds that the answer ends; ``AnswerBuilder`` says why.
-
-
 class TokenReader:
-    """Reads the tokens of one answer."""
+    """Reads the tokens of one answer.
 
-    def __init__(self, setup: AnswerSetup, text: ChannelText) -> None:
+    First checks whether an id ends the answer or is a tag. Text goes through the splitter to the
+    stop matcher of its channel. Finds that the answer ends; ``AnswerBuilder`` decides why.
+    """
+
+    def __init__(
+        self,
+        text: ChannelText,
+        setting: DecodingContext,
+        rules: StopRules,
+        vocabulary: Vocabulary,
+        detokenizer: Detokenizer,
+    ) -> None:
         self.count = 0
         self.thinking_tokens = 0
         self.piece = ""
@@ -155,19 +145,19 @@ class TokenReader:
         self.ending: Ending | None = None
         self.is_closed_by_tag = False
         self.text = text
-        self.splitter = splitter = setup.setting.family.splitter(setup.setting.beginning)
-        self._vocabulary = setup.vocabulary
-        self._detokenizer = setup.detokenizer
+        self.splitter = splitter = setting.family.splitter(setting.beginning)
+        self._vocabulary = vocabulary
+        self._detokenizer = detokenizer
         self._spans = text.spans
-        self._min_tokens = setup.rules.min_tokens
-        self._endings = Endings(setup.rules, setup.vocabulary, splitter.tags)
+        self._min_tokens = rules.min_tokens
+        self._endings = Endings(rules, vocabulary, splitter.tags)
         # Ids that are more than their text, or have no text.
-        self._marked = self._endings.ids.union(splitter.tags, setup.vocabulary.special)
+        self._marked = self._endings.ids.union(splitter.tags, vocabulary.special)
         self._held = ""
         # The end of the text that was sent at the end: it was held back as a possible tag.
         self.undecided = ""
         self._rest: list[str] = []
-        text.enter(splitter.channel, strips_space=setup.setting.beginning.strips_space)
+        text.enter(splitter.channel, strips_space=setting.beginning.strips_space)
 
     def take(self, token_id: int) -> bool:
         """Take the next sampled id; return whether a stop or an EOS ends the answer."""
@@ -386,22 +376,33 @@ class TokenReader:
 class AnswerBuilder:
     """One answer, from its tokens to its events and its record.
 
-    Attributes:
-        spans: Tracks which tokens the answer's text comes from; None where nobody asks.
+    Args:
+        max_tokens: The request's limit; None for as many tokens as the context has room for.
+        reports_spans: Whether to track which tokens the answer's text comes from.
     """
 
-    def __init__(self, setup: AnswerSetup) -> None:
-        setting, beginning = setup.setting, setup.setting.beginning
-        self.vocabulary = setup.vocabulary
-        self.spans = SpanTracker() if setup.reports_spans else None
-        self._rules = setup.rules
-        self._max_tokens = setup.max_tokens
+    def __init__(
+        self,
+        *,
+        setting: DecodingContext,
+        rules: StopRules,
+        max_tokens: int | None,
+        vocabulary: Vocabulary,
+        detokenizer: Detokenizer,
+        new_reader: NewReader = not_a_call,
+        reports_spans: bool = False,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.spans = SpanTracker() if reports_spans else None
+        self._rules = rules
+        self._max_tokens = max_tokens
         self._is_short_of_memory = setting.memory_budget is not None
         budget = setting.context_budget if setting.memory_budget is None else setting.memory_budget
-        self._limit = min(budget, setup.max_tokens or budget)
-        self._calls = OpenCalls(setup.new_reader, _guard(setup.rules))
-        self._text = ChannelText(setup.rules, self._calls, self.spans)
-        self.reader = TokenReader(setup, self._text)
+        self._limit = min(budget, max_tokens or budget)
+        self._calls = OpenCalls(new_reader, _guard(rules))
+        self._text = ChannelText(rules, self._calls, self.spans)
+        self.reader = TokenReader(self._text, setting, rules, vocabulary, detokenizer)
+        beginning = setting.beginning
         if beginning.channel is Channel.TOOL:
             self._text.open_call(beginning.tool_name, beginning.call)
 
@@ -590,11 +591,7 @@ def traced(
     stats: TokenStats | None,
     origin: TokenOrigin = TokenOrigin.SAMPLED,
 ) -> StopInfo | None:
-    """Feed a token to an answer and append its ``TokenTrace`` to the answer's events.
-
-    Returns:
-        The record if the answer ends with this token.
-    """
+    """Feed a token to an answer, with a ``TokenTrace`` among its events; return as ``add`` does."""
     before = builder.channel
     count = len(builder.events)
     spans = builder.spans

@@ -94,12 +94,6 @@ class TagFamily:
     reasoning_frame = None
 
     @property
-    def json_marks(self) -> tuple[str, str]:
-        """The marks around a call that is an object in JSON; empty for other formats."""
-        is_json = self.call_style == JSON_CALLS
-        return (self.tool_start or "", self.tool_end or "") if is_json else ("", "")
-
-    @property
     def call_tags(self) -> tuple[str | None, str | None]:
         """The tags before and behind a tool call; None where there is none."""
         return self.tool_start, self.tool_end
@@ -109,22 +103,8 @@ class TagFamily:
         """Whether a call is written without tags, so that it may continue a begun answer's text."""
         return self.call_style in _BARE_CALLS
 
-    @property
-    def think_start_id(self) -> int | None:
-        """The token that is exactly the tag which opens reasoning."""
-        return self._id_of(self.think_start)
-
-    @property
-    def think_end_id(self) -> int | None:
-        """The token that is exactly the tag which closes reasoning."""
-        return self._id_of(self.think_end)
-
-    @property
-    def call_start_id(self) -> int | None:
-        """The token that is exactly the tag which opens a tool call."""
-        return self._id_of(self.tool_start)
-
-    def _id_of(self, tag: str | None) -> int | None:
+    def id_of(self, tag: str | None) -> int | None:
+        """Return the token that is exactly a tag; None if there is none."""
         ids = (token_id for token_id, text in self.tags.items() if tag and text == tag)
         return next(ids, None)
 
@@ -133,7 +113,7 @@ class TagFamily:
         return self._marks_of(self.think_end), self._marks_of(self.think_start)
 
     def _marks_of(self, tag: str | None) -> Marks:
-        token_id = self._id_of(tag)
+        token_id = self.id_of(tag)
         return (token_id,) if token_id is not None else (tag,) if tag else ()
 
     def splitter(self, beginning: Beginning) -> TagSplitter:
@@ -320,12 +300,8 @@ class HeaderFamily:
     needs_tools = False
     think_start = None
     think_end = None
-    think_start_id = None
-    think_end_id = None
-    call_start_id = None
     call_style = ""
     call_tags = (None, None)
-    json_marks = ("", "")
 
     @property
     def tags(self) -> Mapping[int, str]:
@@ -352,6 +328,10 @@ class HeaderFamily:
     def with_untagged_calls(self, names: Iterable[str]) -> "HeaderFamily":
         """Return the family itself: a call is a message."""
         return self
+
+    def id_of(self, tag: str | None) -> int | None:
+        """Return None: a message is marked by several tokens."""
+        return None
 
     @property
     def answer_frame(self) -> OutputFrame:

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine.output.answer import AnswerBuilder, AnswerSetup, traced
+from engine.output.answer import AnswerBuilder, traced
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.call_text import (
     CallReader,
@@ -57,14 +57,12 @@ def replay(
     vocabulary = _vocabulary(run)
     detokenizer = _detokenizer(run, vocabulary)
     builder = AnswerBuilder(
-        AnswerSetup(
-            setting=run.setting,
-            rules=run.rules if rules is None else rules,
-            max_tokens=run.max_tokens,
-            vocabulary=vocabulary,
-            detokenizer=detokenizer,
-            new_reader=_CallLookup(run.calls, run.setting.beginning.call),
-        )
+        setting=run.setting,
+        rules=run.rules if rules is None else rules,
+        max_tokens=run.max_tokens,
+        vocabulary=vocabulary,
+        detokenizer=detokenizer,
+        new_reader=_CallLookup(run.calls, run.setting.beginning.call),
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
     stop: StopInfo | None = None

@@ -7,7 +7,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.generation import Generation
 from engine.inference.backend import Prompt
 from engine.inference.sequence import Sequence
-from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingContext
 from engine.output.channels import continues_text
 from engine.values.request import TraceLevel
 from engine.values.tokens import PromptScoring
@@ -58,17 +58,15 @@ def admit(
         strips_first_space=vocabulary.strips_first_space,
     )
     builder = AnswerBuilder(
-        AnswerSetup(
-            setting=setting,
-            rules=request.stops,
-            max_tokens=request.max_tokens,
-            vocabulary=vocabulary,
-            detokenizer=backend.detokenizer(
-                vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
-            ),
-            new_reader=backend.call_readers(request),
-            reports_spans=request.trace is TraceLevel.FULL,
-        )
+        setting=setting,
+        rules=request.stops,
+        max_tokens=request.max_tokens,
+        vocabulary=vocabulary,
+        detokenizer=backend.detokenizer(
+            vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
+        ),
+        new_reader=backend.call_readers(request),
+        reports_spans=request.trace is TraceLevel.FULL,
     )
     sequence = Sequence(prompt.tokens)
     sequence.begin_answer(generation, prompt, builder, submitted_at)

@@ -25,7 +25,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize
 from engine.library.model_info import ModelInfo
-from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingContext
 from engine.output.channels import Beginning
 from engine.output.vocabulary import read_vocabulary
 from engine.stopping.record import StopInfo, StopKind
@@ -126,14 +126,12 @@ def play(
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     assert prompt.beginning.channel is Beginning().channel, prompt.beginning
     builder = AnswerBuilder(
-        AnswerSetup(
-            setting=DecodingContext(family=family, context_budget=8192, beginning=prompt.beginning),
-            rules=rules,
-            max_tokens=limit,
-            vocabulary=vocabulary,
-            detokenizer=backend.detokenizer(vocabulary),
-            new_reader=backend.call_readers(request),
-        )
+        setting=DecodingContext(family=family, context_budget=8192, beginning=prompt.beginning),
+        rules=rules,
+        max_tokens=limit,
+        vocabulary=vocabulary,
+        detokenizer=backend.detokenizer(vocabulary),
+        new_reader=backend.call_readers(request),
     )
     played = Played()
     sent = 0

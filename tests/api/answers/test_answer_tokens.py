@@ -1,7 +1,7 @@
 """The tokens of an answer, put together, are its text, whatever was held back or cut."""
 
 from api.dialects.openai.write import answer_tokens, token_text
-from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext, traced
+from engine.output.answer import AnswerBuilder, DecodingContext, traced
 from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families import TagFamily
 from engine.output.vocabulary import Vocabulary
@@ -25,7 +25,7 @@ def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[
         strips_first_space=False,
         size=len(pieces) + 1,
     )
-    setup = AnswerSetup(
+    builder = AnswerBuilder(
         setting=DecodingContext(family=tags, context_budget=10_000),
         rules=rules,
         max_tokens=None,
@@ -33,7 +33,6 @@ def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[
         detokenizer=ByteDetokenizer(vocabulary),
         reports_spans=True,
     )
-    builder = AnswerBuilder(setup)
     steps: list[list[Event]] = []
     for token_id in range(len(pieces) + 1):
         stop = traced(builder, token_id, 0.0, None)

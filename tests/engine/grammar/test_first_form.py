@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from engine.errors import InvalidRequest
 from engine.grammar import masks
-from engine.grammar.masks import ConstraintTokens, GrammarVocabulary
+from engine.grammar.masks import ConstraintTokens
 from engine.output.families import PLAIN
 from engine.output.vocabulary import read_vocabulary
 from engine.values.request import OutputConstraint
@@ -58,9 +58,9 @@ def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_it
         size = len(tokenizer) + 40
         vocabulary = read_vocabulary(folder, tokenizer, {0}, size)
         own = LLTokenizer(tokenizer.backend_tokenizer.to_str(), n_vocab=size, eos_token=[0])
-        made = GrammarVocabulary(tokenizer, vocabulary)
-        assert made.hand_over(ConstraintTokens(vocabulary, PLAIN)) is None
-        told = made.adapter
+        made = ConstraintTokens(tokenizer, vocabulary, PLAIN)
+        assert made.hand_over() is None
+        told = made.tokenizer
         assert (told.vocab_size, told.eos_tokens, told.is_canonical) == (size, [0], True)
         for token_id in range(size):
             assert told.is_special_token(token_id) == own.is_special_token(token_id)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder, AnswerSetup, DecodingContext
+from engine.output.answer import AnswerBuilder, DecodingContext
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta
@@ -19,7 +19,7 @@ def rest(stage: Stage, count: int, rules: StopRules) -> tuple[str, StopKind]:
     """Return the text behind the first tokens, and why it ends."""
     backend = stage.load(stage.folder, limits=BatchLimits(64, 0, 1))
     asked = request("go", rules=rules, begun=tuple(stage.scripts["go"][:count]))
-    setup = AnswerSetup(
+    builder = AnswerBuilder(
         setting=DecodingContext(
             family=backend.family, context_budget=100, beginning=backend.render(asked).beginning
         ),
@@ -28,7 +28,6 @@ def rest(stage: Stage, count: int, rules: StopRules) -> tuple[str, StopKind]:
         vocabulary=backend.vocabulary,
         detokenizer=backend.detokenizer(backend.vocabulary),
     )
-    builder = AnswerBuilder(setup)
     for token_id in stage.scripts["go"][count:]:
         if stop := builder.add(token_id):
             texts = [event.text for event in builder.events if isinstance(event, TextDelta)]

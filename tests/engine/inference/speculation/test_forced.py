@@ -172,7 +172,7 @@ def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: Form
         found.append(only)
         constraint.advance(only)
     # All but the last, which depends on what follows, is what the tokenizer makes of the text.
-    whole = constraints.grammar_vocabulary.encode(json.dumps(NOTICE))
+    whole = constraints.tokens.encode(json.dumps(NOTICE))
     assert found[:-1] == whole[: len(found) - 1]
     assert len(found) >= len(whole) - 1
 
@@ -189,7 +189,7 @@ def test_nothing_is_guessed_inside_a_string(
     constraints: FormCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
-    source.extend(constraints.grammar_vocabulary.encode('{"a": "some'))
+    source.extend(constraints.tokens.encode('{"a": "some'))
     looked: list[int] = []
     expected = TokenConstraint.expected
 
@@ -198,11 +198,11 @@ def test_nothing_is_guessed_inside_a_string(
         return expected(self, *of)
 
     monkeypatch.setattr(TokenConstraint, "expected", counted)
-    for token in constraints.grammar_vocabulary.encode(" words and more"):
+    for token in constraints.tokens.encode(" words and more"):
         assert source.likelihood() == 0
         source.extend([token])
     assert not looked
-    source.extend(constraints.grammar_vocabulary.encode('", "'))
+    source.extend(constraints.tokens.encode('", "'))
     assert source.likelihood() > 0.9
     text = "".join(constraints._vocabulary.text_of(one) for one in source.propose(3))
     assert text.startswith('b"')
