@@ -244,7 +244,8 @@ class ModelList:
         with self._lock:
             offered = () if self._offering is None else self._offering.models
             default = self._default
-            posted = self._posted.copy()
+            # Two models can have one folder; the default one is listed.
+            posted = dict(sorted(self._posted.items(), key=lambda item: item[0] is not default))
         statuses: dict[str, ModelStatus] = {}
         for model in offered:
             own = next((key for key in posted if _belongs_to(posted[key], model)), None)
@@ -257,8 +258,8 @@ class ModelList:
                 is_default=own is default and own is not None,
             )
         for key, status in posted.items():
-            if status.id and status.id not in statuses:
-                statuses[status.id] = replace(status, is_default=key is default)
+            if status.id:
+                statuses.setdefault(status.id, replace(status, is_default=key is default))
         return tuple(statuses.values())
 
     # -- for the engine thread -------------------------------------------------------------

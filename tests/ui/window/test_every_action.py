@@ -24,11 +24,11 @@ from PySide6.QtWidgets import (
 )
 
 from tests.ui.walks import answered, settled
-from tests.ui.window.test_every_window import OPENED, menus, shown, window
+from tests.ui.window.test_every_window import OPENED, engine, menus, shown, window
 from ui.records.store import StoreProblem
 from ui.window.main_window import MainWindow
 
-__all__ = ["window"]
+__all__ = ["engine", "window"]
 
 State = Callable[[MainWindow, Path], Coroutine[Any, Any, None]]
 # Buttons without an effect on purpose: in this state there is nothing that they could change.

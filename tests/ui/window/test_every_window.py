@@ -1,8 +1,9 @@
 """Each window, dialog and card that the program opens: by Tab, by name, and back by a key."""
 
 import ast
+import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,15 @@ def kinds() -> list[str]:
     while more := {name for name, above in bases.items() if above & found} - found:
         found |= more
     return sorted(found & set(classes) - set().union(*bases.values()))
+
+
+@pytest.fixture(scope="module")
+def engine(demo_model_path: Path) -> Iterator[Engine]:
+    """An engine of its own: the walks unload models and restart them."""
+    engine = Engine()
+    asyncio.run(engine.load(demo_model_path))
+    yield engine
+    engine.close()
 
 
 @pytest.fixture

@@ -202,6 +202,24 @@ async def test_unloading_default_model_leaves_no_default(
         assert (await ask(engine, _ASKED, model=models[0].id)).text
 
 
+async def test_default_model_is_listed_beside_an_earlier_offer_of_its_folder(
+    models: list[OfferedModel],
+) -> None:
+    first = models[0]
+    async with offered_engine(models) as engine:
+        await engine.load(first.folder)
+        await engine.unload()
+        engine.offer(None)
+        await engine.load(first.folder)
+        [default] = [status for status in engine.models if status.is_default]
+        assert (default.id, default.state) == (first.folder.name, "ready")
+        await ask(engine, _ASKED, max_tokens=1)
+        engine.offer(models)
+        await ask(engine, _ASKED, max_tokens=1, model=first.id)
+        engine.offer(None)
+        assert any(status.is_default for status in engine.models)
+
+
 async def test_request_waits_for_memory_of_other_models_answers(
     models: list[OfferedModel],
 ) -> None:
