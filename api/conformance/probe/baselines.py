@@ -36,13 +36,13 @@ _PLAIN_PROMPTS = (
 _MORE_PLAIN_PROMPTS = ("Count from 1 to 60, one number per line\n1\n2\n3\n",)
 
 
-async def measure_baselines(client: Client, options: ProbeOptions, short_s: float) -> Baselines:
+async def measure_baselines(client: Client, options: ProbeOptions) -> Baselines:
     """Send each prompt without stops, twice for a whole answer and once for a stream."""
     has_template = client.driver.has_chat_template
     prompts = _CHAT_PROMPTS if has_template else _PLAIN_PROMPTS
     prompts = (*options.prompts, *(prompts[:1] if options.is_quick else prompts))
     more = _MORE_CHAT_PROMPTS if has_template else _MORE_PLAIN_PROMPTS
-    measuring = _Measuring(client, short_s)
+    measuring = _Measuring(client)
     ask, first, conclusions = await _choose_limit(client, prompts[0], options)
     for prompt in prompts:
         await measuring.measure(
@@ -66,13 +66,12 @@ async def measure_baselines(client: Client, options: ProbeOptions, short_s: floa
 class _Measuring:
     """The answers to the prompts so far, and the faults in them."""
 
-    def __init__(self, client: Client, short_s: float) -> None:
+    def __init__(self, client: Client) -> None:
         self.usable: list[Baseline] = []
         self.runs: list[Exchange] = []
         self.faults: list[Fault] = []
         self.variations: list[str] = []
         self._client = client
-        self._short_s = short_s
 
     async def measure(self, ask: Ask, first: Exchange | None = None) -> None:
         """Request two whole answers and a stream; where one differs, request it again."""
@@ -140,7 +139,6 @@ class _Measuring:
             ending=first.ending,
             is_repeatable=len(set(texts)) == 1,
             total_s=runs[0].total_s,
-            wait_s=self._short_s,
             output_ids=first.output_ids,
             streamed_tokens=stream.output_tokens if stream is not None else None,
         )

@@ -163,12 +163,6 @@ request.parts | prompts in parts | A prompt in parts
     A prompt that is a list of parts gets the answer of the same prompt as a string.
 request.nulls | fields that are null | Null for optional fields
     Optional fields that are null are as if they were not there.
-request.echo | the prompt before the answer | The prompt before the answer
-    With echo the text is that of the prompt and the answer, in which stops alone count.
-request.prompts | several prompts | Several prompts
-    Each of several prompts gets its own answer, in the order of the prompts.
-request.seed | seeds | The same seed
-    The same request with the same seed gets the same answer.
 usage.counts | usage | Counts of tokens | quick
     No count is negative, prompts and answers with text have tokens, and totals are sums.
 usage.streamed | - | Counts of streamed answers

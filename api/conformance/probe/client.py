@@ -378,7 +378,6 @@ class Client:
             first_s=None if received.first_at_s is None else received.first_at_s - began_s,
             is_streamed=is_streamed,
             is_open=received.is_open,
-            is_batch=self.driver.has_several_prompts(body),
             headers=headers,
         )
 

@@ -417,10 +417,6 @@ class Driver:
         """Whether a request is for a stream, if need be by the API's default."""
         return isinstance(body, dict) and bool(body.get("stream", self.streams_by_default))
 
-    def has_several_prompts(self, body: Any) -> bool:
-        """Whether a request has a list of prompts, each of which gets an answer."""
-        return not self.has_chat_template and isinstance(value_at(body, self.prompt_path), list)
-
     def raw_stops(self, body: Body) -> Any:
         """Return the stops of a request in any form; None if it has none."""
         return value_at(body, self.stop_path)

@@ -35,7 +35,6 @@ class Baseline:
         ending: Its ending.
         is_repeatable: Whether the same request gets the same text.
         total_s: How long it took.
-        wait_s: How long an answer of one token takes.
         output_ids: The ids of its tokens.
         streamed_text: The text of streams, if it always differs.
         streamed_tokens: The tokens of the streamed answer.
@@ -50,7 +49,6 @@ class Baseline:
     ending: CapturedEnding | None = None
     is_repeatable: bool = True
     total_s: float = 0.0
-    wait_s: float = 0.0
     output_ids: tuple[int, ...] = ()
     streamed_text: str | None = None
     streamed_tokens: int | None = None
@@ -202,7 +200,7 @@ def stop_case(code: str, baselines: Sequence[Baseline]) -> StopCase | None:
     """
     choose, why = KINDS[code]
     found = (
-        _case(code, baseline, stops, why)
+        make_case(code, baseline, stops, why)
         for baseline in baselines
         for stops in islice(choose(baseline), 64)
         if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
@@ -238,7 +236,8 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
     return None
 
 
-def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str) -> StopCase:
+def make_case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
+    """Return the case of some stops for an answer."""
     occurrence = first_occurrence(baseline.text, stops)
     text = baseline.text if occurrence is None else baseline.text[: occurrence.start]
     is_thought = any(stop in baseline.thinking for stop in stops)

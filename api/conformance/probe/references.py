@@ -79,9 +79,6 @@ completions https://platform.openai.com/docs/api-reference/completions/create
     the limit: max_tokens bounds the tokens that are generated.
     streams: A stream is server-sent events; the last one is data: [DONE].
     several choices: n completions are made for each prompt.
-    the prompt before the answer: With echo the prompt comes before the completion.
-    several prompts: prompt is a string, an array of strings, or tokens; completions are made
-        for each.
 completions https://platform.openai.com/docs/api-reference/completions/object
     the reason: finish_reason is stop at a natural end or a stop, length at the limit.
     usage: usage counts the tokens of the prompt and of the answer; total_tokens is their sum.
@@ -116,7 +113,6 @@ generate https://docs.sglang.ai/basic_usage/sampling_params.html
     the limit: max_new_tokens bounds the tokens that are generated.
     streams: Frames of a stream hold the text so far; the last one is data: [DONE].
     requests that do not say stream: stream is false by default.
-    several prompts: text is a prompt, or a list of prompts.
     stop token ids: stop_token_ids lists the ids of tokens at which generation stops.
 generate https://docs.sglang.ai/basic_usage/native_api.html
     the reason: meta_info.finish_reason says whether a stop or the length ended the answer.
@@ -125,7 +121,6 @@ generate https://docs.sglang.ai/basic_usage/native_api.html
 ollama https://github.com/ollama/ollama/blob/main/docs/modelfile.mdx
     stops: When a stop is met the model stops generating and returns.
     the limit: num_predict is the largest number of tokens generated.
-    seeds: With the same seed a prompt gets the same text.
 ollama https://github.com/ollama/ollama/blob/main/docs/api.md
     the reason: done_reason says why the answer ended.
     usage: prompt_eval_count and eval_count count the tokens of the prompt and of the answer.

@@ -201,7 +201,7 @@ class ProbeRun:
         client.repeats = True
         short = await client.send_short()
         before, broken = len(client.exchanges), len(client.broken)
-        measured = await measure_baselines(client, self._options, short.total_s)
+        measured = await measure_baselines(client, self._options)
         self._broken += client.broken[broken:]
         ctx = CheckContext(client, self._options, measured.usable, short.total_s)
         if not measured.usable:

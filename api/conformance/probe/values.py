@@ -68,7 +68,6 @@ class Exchange:
     first_s: float | None = None
     is_streamed: bool = False
     is_open: bool = False
-    is_batch: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -78,9 +77,8 @@ class Exchange:
 
     @property
     def is_answer(self) -> bool:
-        """Whether this is a complete answer of the model, to one prompt."""
-        is_whole = self.status == 200 and not self.problem and self.capture.error is None
-        return is_whole and not self.is_batch
+        """Whether this is a complete answer of the model."""
+        return self.status == 200 and not self.problem and self.capture.error is None
 
     @property
     def is_refusal(self) -> bool:

@@ -6,12 +6,12 @@ Sends no requests.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from api.conformance.captures.frames import count
-from api.conformance.captures.values import CapturedEnding, first_occurrence
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
     CheckContext,
     Evaluation,
@@ -20,27 +20,12 @@ from api.conformance.probe.checks.check import (
     question_of,
     undecided,
 )
-from api.conformance.probe.dialects import CHAT, COMPLETIONS, MESSAGES, value_at
-from api.conformance.probe.judgement import (
-    STOP_ONLY_HIDDEN,
-    compare_texts,
-    invariants,
-    is_among,
-    judge,
-)
-from api.conformance.probe.plan import Baseline, StopCase, bounds
+from api.conformance.probe.dialects import CHAT, COMPLETIONS, value_at
+from api.conformance.probe.judgement import invariants, judge
+from api.conformance.probe.plan import Baseline, make_case
 from api.conformance.probe.values import Exchange, Fault
 
 _ENDED = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP, CapturedEnding.STOP)
-# A shorter text may be the answer to several prompts.
-_MIN_MIXED_CHARS = 6
-# Servers that make several tokens a step make some behind a stop.
-_MAX_TOKENS_BEHIND = 3
-# So many answers must agree before another one is wrong.
-_MIN_AGREEING = 3
-# A model or a busy machine may do so once.
-_CHANCE = ("stream_differs", "another_stop_won", STOP_ONLY_HIDDEN, "no_answer", "server_error")
-_TOOL_RESULTS = ('"role": "tool"', '"tool_result"', '"function_call_output"')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +37,9 @@ class _Answer:
     prompt: str
     stops: tuple[str, ...]
     limit: int | None
-    input_tokens: int | None
     choices: int
     has_ids: bool
-    traits: frozenset[str]
+    lacks_usage_option: bool
 
     @property
     def text(self) -> str:
@@ -64,10 +48,6 @@ class _Answer:
     @property
     def tokens(self) -> int | None:
         return self.run.capture.output_tokens
-
-    @property
-    def total(self) -> int:
-        return (self.tokens or 0) + (self.input_tokens or 0)
 
     @property
     def ending(self) -> CapturedEnding | None:
@@ -95,17 +75,15 @@ def _answers(ctx: CheckContext) -> Iterator[_Answer]:
         is_other_mode = run.is_streamed is not run.capture.is_streamed
         if not run.is_answer or not isinstance(run.body, dict) or is_other_mode:
             continue
-        limit = driver.limit(run.body)
         yield _Answer(
             run,
             question_of(driver, run.body),
             _prompt_text(value_at(run.body, driver.prompt_path)),
             driver.stops(run.body),
-            limit,
-            _input_tokens(run),
+            driver.limit(run.body),
             count(run.body.get("n")) or 1,
             "stop_token_ids" in json.dumps(run.body),
-            _traits(run, driver.raw_stops(run.body), limit),
+            run.is_streamed and "stream_options" not in run.body,
         )
 
 
@@ -117,62 +95,6 @@ def _prompt_text(prompt: Any) -> str:
         names = (name for name in ("content", "text", "output") if name in prompt)
         return _prompt_text(prompt.get(next(names, ""), ""))
     return str(prompt)
-
-
-def _input_tokens(run: Exchange) -> int | None:
-    """Return the tokens of the prompt, cached ones included."""
-    usage = run.capture.usage
-    if usage is None or usage.input_tokens is None or run.capture.dialect is not MESSAGES:
-        return None if usage is None else usage.input_tokens
-    created = re.search(r'"cache_creation_input_tokens": ?(\d+)', run.text)
-    return usage.input_tokens + (usage.cached_tokens or 0) + int(created[1] if created else 0)
-
-
-# Conditions, as a fault names them.
-
-
-def _traits(run: Exchange, stops: Any, limit: int | None) -> frozenset[str]:
-    body, capture = run.body, run.capture
-    raw = json.dumps(body, ensure_ascii=False)
-    has_system = bool({"system", "instructions"} & body.keys()) or '"role": "system"' in raw
-    traits = {
-        "when streamed": run.is_streamed,
-        "in whole answers": not run.is_streamed,
-        "with a system message": has_system,
-        "with tools": "tools" in body,
-        "with a call": bool(capture.tool_calls),
-        "after the result of a tool": any(name in raw for name in _TOOL_RESULTS),
-        "in a second turn": '"role": "assistant"' in raw,
-        "with thinking": bool(capture.thinking),
-        "with logprobs": bool(body.get("logprobs")),
-        "with several choices": body.get("n", 1) != 1,
-        "at a temperature": re.search(r'"temperature": (?:0\.\d*[1-9]|[1-9])', raw) is not None,
-        "with a seed": '"seed": ' in raw,
-        "with JSON asked for": '"json_schema"' in raw or "format" in body,
-        "with a stop": bool(stops),
-        "without stops": not stops,
-        "with a stop as a string": isinstance(stops, str),
-        "with several stops": isinstance(stops, list) and len(stops) > 1,
-        "with a limit of 1 or 2": limit is not None and limit <= 2,
-        "where the limit ends the answer": capture.ending is CapturedEnding.LIMIT,
-        "where a stop ends the answer": bool(stops) and capture.ending in _ENDED,
-        "with counts asked for": "stream_options" in body,
-        "without counts asked for": run.is_streamed and "stream_options" not in body,
-        "in answers of more than 300 tokens": (capture.output_tokens or 0) > 300,
-        "beyond ASCII": not capture.text.isascii(),
-    }
-    return frozenset(name for name, holds in traits.items() if holds)
-
-
-def _where(wrong: Sequence[_Answer], right: Sequence[_Answer]) -> str:
-    """Return the conditions that all wrong answers share, and no right one."""
-    common = frozenset.intersection(*(answer.traits for answer in wrong))
-    others = Counter(trait for answer in right for trait in answer.traits)
-    alone = sorted(name for name in common if not others[name])
-    if alone:
-        return f"Only {alone[0]}: "
-    rare = sorted(name for name in common if others[name] < len(right) / 2)
-    return f"{' and '.join(rare[:2]).capitalize()}: " if rare and len(wrong) > 1 else ""
 
 
 # Rules: each yields wrong answers and their faults.
@@ -188,137 +110,50 @@ def _missing_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
         alike = [
             answer
             for answer in answers
-            if answer.run.is_streamed in modes
-            and not (on_request and "without counts asked for" in answer.traits)
+            if answer.run.is_streamed in modes and not (on_request and answer.lacks_usage_option)
         ]
         counted = [answer for answer in alike if answer.tokens is not None]
-        promptless = [answer for answer in counted if answer.input_tokens is None]
+        usages = ((answer, answer.run.capture.usage) for answer in counted)
+        promptless = [one for one, usage in usages if usage and usage.input_tokens is None]
         if len(promptless) < len(counted):
             sentence = "The tokens of the prompt are not counted, which other answers do."
             fault = Fault("prompt_uncounted", sentence, "counts of tokens", "none")
             yield from ((answer, fault) for answer in promptless)
         is_usual = not on_request or 2 * len(counted) > len(alike)
-        if len(counted) >= _MIN_AGREEING and is_usual:
+        if len(counted) >= 3 and is_usual:
             sentence = "The answer has no counts, which others have."
             fault = Fault("usage_missing", sentence, "counts of tokens", "none")
             yield from ((answer, fault) for answer in alike if answer.tokens is None)
 
 
-def _outliers(
-    answers: Iterable[_Answer], keyed: Iterable[tuple[Hashable, int | None]]
-) -> Iterator[tuple[_Answer, int, int]]:
-    """Yield the answers whose count is not the most common one of their key, and that count."""
+def _text_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """The same text has the same count of tokens."""
     groups: dict[Hashable, list[tuple[_Answer, int]]] = {}
-    for answer, (key, value) in zip(answers, keyed, strict=True):
-        if value is not None:
-            groups.setdefault(key, []).append((answer, value))
+    for answer in answers:
+        if answer.tokens is not None and not answer.has_ids:
+            groups.setdefault(answer.text_key, []).append((answer, answer.tokens))
     for group in groups.values():
-        counts = Counter(value for _, value in group)
+        counts = Counter(tokens for _, tokens in group)
         usual, times = counts.most_common(1)[0]
         # Of two that differ, the stream is shown.
         if times * 2 == len(group) and len(counts) == 2:
-            usual = next((value for one, value in group if not one.run.is_streamed), usual)
-        yield from ((answer, value, usual) for answer, value in group if value != usual)
+            usual = next((tokens for one, tokens in group if not one.run.is_streamed), usual)
+        for answer, tokens in group:
+            if tokens != usual:
+                sentence = "The same text has another count of tokens in other answers."
+                yield (
+                    answer,
+                    Fault("usage_differs", sentence, f"{usual} tokens", f"{tokens} tokens"),
+                )
 
 
-def _prompt_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
-    """The same prompt has the same count of tokens."""
-    keyed = (((answer.question, answer.choices), answer.input_tokens) for answer in answers)
-    for answer, tokens, usual in _outliers(answers, keyed):
-        # Some servers count only the tokens that are not in their cache.
-        if not 0 < tokens * 2 <= usual:
-            sentence = "The same prompt has another count of tokens in other answers."
-            yield answer, Fault("usage_prompt", sentence, f"{usual} tokens", f"{tokens} tokens")
-
-
-def _text_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
-    """The same text has the same count of tokens."""
-    comparable = [answer for answer in answers if not answer.has_ids]
-    keyed = ((answer.text_key, answer.tokens) for answer in comparable)
-    for answer, tokens, usual in _outliers(comparable, keyed):
-        sentence = "The same text has another count of tokens in other answers."
-        yield answer, Fault("usage_differs", sentence, f"{usual} tokens", f"{tokens} tokens")
-
-
-def _stop_counts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
-    """An answer that a stop ended has the tokens of its text, as the pieces of a stream show it.
-
-    How much more is generated than the stop is the server's choice, within reason.
-    """
-    fulls, ends = _full_answers(answers), {}
-    for answer in answers:
-        full, pieces = fulls.get(answer.question), bounds(answer.run.capture)
-        if full is not None and answer.text == full.text and len(pieces) == answer.tokens:
-            ends[answer.question] = pieces
-    for answer in answers:
-        full, pieces = fulls.get(answer.question), ends.get(answer.question, ())
-        tokens = answer.tokens
-        is_comparable = answer.is_single and answer.ending in _ENDED
-        if full is None or not pieces or tokens is None or not is_comparable:
-            continue
-        found = first_occurrence(full.text, answer.stops)
-        if answer.run.capture.thinking or found is None or answer.text != full.text[: found.start]:
-            continue
-        # A stop takes a token, too.
-        fewest = max(1, sum(end <= found.start for end in pieces))
-        largest = sum(end < found.end for end in pieces) + 1
-        if not fewest <= tokens <= 1.5 * largest + _MAX_TOKENS_BEHIND:
-            sentence = "The count of tokens does not fit the text before the stop."
-            expected = f"{fewest} to {largest} tokens"
-            yield answer, Fault("usage_differs", sentence, expected, f"{tokens} tokens")
-
-
-def _limits(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
-    """An answer that the limit is said to end has as many tokens as it allows."""
-    known = [
-        (answer, answer.tokens, answer.limit)
-        for answer in answers
-        if answer.tokens is not None and answer.limit is not None and answer.choices == 1
-    ]
-    limited = [each for each in known if each[0].ending is CapturedEnding.LIMIT]
-    exact = sum(tokens == limit for _, tokens, limit in limited)
-    # Where the context is full there is no space for more, whatever the limit allows.
-    largest = max((answer.total for answer, _, _ in known), default=0)
-    is_usual = exact >= max(_MIN_AGREEING, len(limited) / 2)
-    for answer, tokens, limit in limited if is_usual else ():
-        if tokens < limit and answer.total < largest:
-            sentence = "The limit is named as the reason, but fewer tokens are counted."
-            expected = f"{limit} tokens, or another reason"
-            yield answer, Fault("limit_miscounted", sentence, expected, f"{tokens} tokens")
-    for answer, tokens, limit in known:
-        if tokens > limit >= ctx.driver.min_tokens:
-            sentence = "The answer has more tokens than the limit allows."
-            yield answer, Fault("limit_ignored", sentence, f"at most {limit}", f"{tokens} tokens")
-
-
-def _reasons(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
-    """Answers have a reason that fits the others."""
-    names, fulls = ctx.driver.reason_names, _full_answers(answers)
-    given = [answer for answer in answers if answer.ending is not None]
-    if 2 * len(given) > len(answers):
-        sentence = "The answer gives no reason for its end."
-        missing = Fault("reason_missing", sentence, names[CapturedEnding.NATURAL], "none")
-        yield from ((answer, missing) for answer in answers if answer.ending is None)
-    for answer in given:
-        capture, full = answer.run.capture, fulls.get(answer.question)
-        got, has_call = str(capture.reason), bool(capture.tool_calls)
-        if answer.ending is CapturedEnding.TOOL and not has_call:
-            sentence = "The reason is a call, but the answer has none."
-            yield answer, Fault("wrong_reason", sentence, "a call", got)
-        if full is None or not answer.is_single:
-            continue
-        is_cut = full.text.startswith(answer.text) and full.text != answer.text
-        is_fired = first_occurrence(full.text, answer.stops) is not None
-        # A model that varies may end earlier by itself.
-        is_comparable = not ctx.is_varying and not is_fired and not has_call
-        if is_cut and is_comparable and answer.ending in _ENDED:
-            sentence = "The answer is cut, but the reason says otherwise."
-            yield answer, Fault("wrong_reason", sentence, names[CapturedEnding.LIMIT], got)
-        is_limit = answer.ending is CapturedEnding.LIMIT and full.ending in _ENDED
-        is_below = answer.tokens is not None and answer.tokens < (answer.limit or 0)
-        if full.text == answer.text and is_limit and is_below:
-            sentence = "The answer ended by itself before the limit, which is named as the reason."
-            yield answer, Fault("wrong_reason", sentence, names[CapturedEnding.NATURAL], got)
+def _missing_reasons(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
+    """All answers have a reason if most have one."""
+    silent = [answer for answer in answers if answer.ending is None]
+    if 2 * len(silent) < len(answers):
+        due = ctx.driver.reason_names[CapturedEnding.NATURAL]
+        fault = Fault("reason_missing", "The answer gives no reason for its end.", due, "none")
+        yield from ((answer, fault) for answer in silent)
 
 
 def _full_answers(answers: Sequence[_Answer]) -> dict[str, _Answer]:
@@ -345,7 +180,8 @@ def _texts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
     fulls = _full_answers(answers)
     prompts: dict[str, set[str]] = {}
     for answer in answers:
-        if answer.ending in _ENDED and len(answer.text.strip()) >= _MIN_MIXED_CHARS:
+        # A shorter text may be the answer to several prompts.
+        if answer.ending in _ENDED and len(answer.text.strip()) >= 6:
             prompts.setdefault(answer.text, set()).add(answer.prompt)
     for answer in answers:
         full, run = fulls.get(answer.question), answer.run
@@ -368,25 +204,17 @@ def _texts(ctx: CheckContext, answers: Sequence[_Answer]) -> _Wrong:
                 streamed_tokens=tokens,
                 ending=full.ending,
             )
-            found = first_occurrence(full.text, answer.stops)
-            text = full.text if found is None else full.text[: found.start]
-            stop = None if found is None else found.stop
-            case = StopCase("any", given, answer.stops, text, stop)
+            case = make_case("any", given, answer.stops)
             for fault in (*judge(case, run, ctx.driver), *invariants(case, run)):
                 if fault.is_certain:
                     yield answer, fault
-        elif not answer.stops and answer.ending in _ENDED and full.ending in _ENDED:
-            yield from ((answer, one) for one in compare_texts(full.text, full.tokens, run))
 
 
 # Each rule with the codes of the faults with which another check has reported the same better.
-_RULES: tuple[tuple[Callable[[CheckContext, Sequence[_Answer]], _Wrong], str], ...] = (
+_RULES = (
     (_texts, r"^(?!usage)"),
-    (_reasons, r"^(?!usage)"),
-    (_limits, r"limit|usage|tokens|lost|reason|stop_only"),
+    (_missing_reasons, r"^(?!usage)"),
     (_text_counts, r"usage|limit|stop_only|text|lost"),
-    (_stop_counts, r"usage|limit|stop_only|text|lost|hidden"),
-    (_prompt_counts, r"usage"),
     (_missing_counts, r"usage|missing"),
 )
 
@@ -407,39 +235,10 @@ async def _agree(ctx: CheckContext) -> Evaluation:
                 wrong.setdefault(fault.code, []).append((answer, fault))
         for code, cases in wrong.items():
             guilty = [answer for answer, _ in cases]
-            right = [answer for answer in answers if answer not in guilty]
             answer, fault = cases[0]
-            sentence = _where(guilty, right) + fault.sentence
-            found = ctx.fault(answer.run, replace(fault, sentence=sentence))
+            found = ctx.fault(answer.run, fault)
+            right = (other for other in answers if other not in guilty)
             if any(other.run.body == answer.run.body for other in right):
                 found = as_intermittent(found)
             faults.setdefault(code, found)
-    if not faults and (torn := _intermittent(ctx)) is not None:
-        faults[torn.code] = torn
     return Evaluation(f"{len(answers)} answers were compared", tuple(faults.values()))
-
-
-def _intermittent(ctx: CheckContext) -> Fault | None:
-    """Return the fault of several answers to requests that were answered correctly, too.
-
-    Another text is no fault, because models vary; one with the tokens of the right text is, if it
-    is that text but for a part.
-    """
-    torn = [
-        (run, fault)
-        for run, fault, right in ctx.intermittent
-        if fault.code not in _CHANCE and _is_torn(run, right)
-    ]
-    if len(torn) < 2 or any(run in ctx.client.broken for run, _ in torn):
-        return None
-    run, fault = torn[0]
-    sentence = f"In {len(torn)} answers now and then: {fault.sentence}"
-    return as_intermittent(ctx.fault(run, replace(fault, sentence=sentence)))
-
-
-def _is_torn(run: Exchange, right: Exchange) -> bool:
-    one, other = run.capture, right.capture
-    if one.text == other.text or not (run.is_answer and right.is_answer):
-        return True
-    is_part = is_among(one.text, other.text) or is_among(other.text, one.text)
-    return is_part and None is not one.output_tokens == other.output_tokens

@@ -1,7 +1,7 @@
 """The context of a check, its requests, and the recording of faults."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from api.conformance.probe.judgement import (
     STOP_ONLY_HIDDEN,
     invariants,
     judge,
-    judge_duration,
     no_answer,
 )
 from api.conformance.probe.plan import Baseline, StopCase, simple_case
@@ -49,7 +48,6 @@ class CheckContext:
         is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
         shared: Answers that several checks use, by name.
         found: The codes of the faults that checks have found.
-        intermittent: Answers with a fault, each with a correct answer to the same request.
         is_varying: Whether the same request has had several answers.
     """
 
@@ -61,7 +59,6 @@ class CheckContext:
     is_thinking_safe: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
-    intermittent: list[tuple[Exchange, Fault, Exchange]] = field(default_factory=list)
     is_varying: bool = False
 
     @property
@@ -88,6 +85,14 @@ class CheckContext:
     def body(self, ask: Ask) -> Body:
         """Return the body of a request."""
         return self.driver.body(ask, self.client.model)
+
+    def bodies(self, case: StopCase, **changes: Any) -> Iterator[tuple[StopCase, Body]]:
+        """Yield a case and its request in each mode in which its effect is known."""
+        for is_streamed in (False, True):
+            in_mode = case.in_mode(is_streamed=is_streamed)
+            if in_mode is not None:
+                usual = {"stops": case.stops, "is_streamed": is_streamed}
+                yield in_mode, self.body(replace(case.baseline.ask, **{**usual, **changes}))
 
     def fault(self, run: Exchange, fault: Fault, curl: str = "") -> Fault:
         """Return a fault with its evidence."""
@@ -282,8 +287,6 @@ class Recorder:
             self.note(run, certain, repeated(client.curl(body)))
             self.faults[begin:] = map(as_intermittent, self.faults[begin:])
         elif any(fault.code != STOP_ONLY_HIDDEN for fault in faults):
-            # The duration of a single answer is no evidence: the machine may have been slow.
-            ctx.intermittent.append((run, faults[0], again))
             ctx.is_varying = True
             self._failed_once = self._failed_once or faults[0].sentence
         return again
@@ -297,10 +300,7 @@ class Recorder:
         ask = replace(ask or case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
         body = self._ctx.body(ask)
         if case.baseline.is_repeatable:
-            run = await self._ctx.client.send(body)
-            plain = self._ctx.body(replace(ask, stops=()))
-            in_mode = await self.with_current_duration(in_mode, run, plain)
-            await self.ask(body, partial(self.stop_faults, in_mode), first=run)
+            await self.ask(body, partial(self.stop_faults, in_mode))
             return
         for _ in range(3):
             run = await self._ctx.client.send(body)
@@ -311,27 +311,9 @@ class Recorder:
                 return
         self.doubt("The server answers differently each time, so the text cannot be compared.")
 
-    async def judge_modes(self, case: StopCase, judged: Callable[..., Iterable[Fault]]) -> None:
-        """Send the stops of a case in both modes and judge each answer by its case."""
-        for is_streamed in (False, True):
-            in_mode = case.in_mode(is_streamed=is_streamed)
-            if in_mode is not None:
-                ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
-                await self.ask(self._ctx.body(ask), partial(judged, in_mode))
-
-    async def with_current_duration(self, case: StopCase, run: Exchange, plain: Any) -> StopCase:
-        """Return a case with the present duration of the answer without stops.
-
-        The machine may have become slower since the baseline.
-        """
-        if not judge_duration(case, run):
-            return case
-        full, again = case.baseline, await self._ctx.client.send(plain)
-        return replace(case, baseline=replace(full, total_s=max(full.total_s, again.total_s)))
-
     def stop_faults(self, case: StopCase, run: Exchange) -> list[Fault]:
         """Return the faults of an answer, unless its thinking may explain them."""
-        faults = judge(case, run, self._ctx.driver) or judge_duration(case, run)
+        faults = judge(case, run, self._ctx.driver)
         thought, given = run.capture.thinking.strip(), case.baseline.thinking.strip()
         if faults and case.is_thought and len(thought) < len(given):
             self.doubt("The stop occurs in the thinking, too, and this server stops there.")

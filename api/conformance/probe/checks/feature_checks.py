@@ -6,16 +6,14 @@ from functools import partial
 from typing import Any
 
 from api.conformance.captures.diagnosis import is_object
-from api.conformance.captures.frames import items, mapping, objects, parse_json, parse_object
+from api.conformance.captures.frames import items, mapping, objects, parse_object
 from api.conformance.captures.values import Capture, CapturedChoice, CapturedEnding
 from api.conformance.probe.checks.check import (
-    VARIES,
     CheckContext,
     Evaluation,
     Judge,
     Recorder,
     check,
-    require_repeatable,
     require_stops,
     skipped,
     undecided,
@@ -32,8 +30,6 @@ from api.conformance.probe.checks.tool_checks import (
 )
 from api.conformance.probe.dialects import (
     COMPLETIONS,
-    GENERATE,
-    OLLAMA,
     STRUCTURE_PROMPT,
     Ask,
     Body,
@@ -44,7 +40,6 @@ from api.conformance.probe.dialects import (
     with_parts,
     with_structure,
 )
-from api.conformance.probe.judgement import no_answer
 from api.conformance.probe.plan import Baseline, StopCase
 from api.conformance.probe.values import Exchange, Fault
 
@@ -469,97 +464,3 @@ def _judge_same(
     elif run.capture.text != main.text:
         sentence = "The answer has another text."
         yield Fault("text_differs", sentence, main.text, run.capture.text, main.text)
-
-
-@check("request.echo")
-async def _echo(ctx: CheckContext) -> Evaluation:
-    """With echo the text is the prompt and the answer, whole and streamed; no stop is in it."""
-    given = ctx.main
-    if ctx.dialect is not COMPLETIONS:
-        raise skipped("The dialect has no echo.")
-    require_repeatable(ctx)
-    case = None if ctx.broken_by else ctx.simple(given)
-    recorder, ignoring, modes = Recorder(ctx, "With echo"), [], given.modes
-    for is_streamed in modes:
-        is_stopped = is_streamed and case is not None
-        text = case.text if is_stopped and case is not None else given.text
-        stops = case.stops if is_stopped and case is not None else ()
-        ask = replace(given.ask, is_streamed=is_streamed, stops=stops)
-        judged = partial(_judge_echo, given.ask.prompt, text)
-        run = await recorder.ask({**ctx.body(ask), "echo": True}, judged, may_refuse=True)
-        if run.is_refusal:
-            raise skipped(f"Echo is refused with status {run.status}.")
-        ignoring += [run] if run.capture.text == text else []
-    if len(ignoring) == len(modes):
-        raise skipped("The server ignores echo.")
-    for run in ignoring if not recorder.faults else ():
-        sentence = "Echo is ignored, which other answers heed."
-        recorder.note(run, [Fault("echo_ignored", sentence, "the prompt", run.capture.text)])
-    return recorder.evaluation("the prompt and the answer")
-
-
-def _judge_echo(prompt: str, text: str, run: Exchange) -> Iterator[Fault]:
-    got = run.capture.text
-    # A server that ignores echo everywhere is not judged.
-    if got not in (text, prompt + text):
-        sentence = "The text is not that of the prompt, followed by the answer."
-        yield Fault("echo_differs", sentence, prompt + text, got)
-
-
-@check("request.prompts")
-async def _prompts(ctx: CheckContext) -> Evaluation:
-    """Each of several prompts gets its own answer, in the order of the prompts."""
-    main = ctx.main
-    if ctx.dialect not in (COMPLETIONS, GENERATE):
-        raise skipped("The dialect has one prompt only.")
-    others = (given for given in ctx.baselines if given.text != main.text and given.is_repeatable)
-    other = next(others, None)
-    if other is None or not main.is_repeatable:
-        raise undecided(VARIES)
-    prompts, texts = [main.ask.prompt, other.ask.prompt], [main.text, other.text]
-    body = ctx.driver.with_prompt(ctx.body(main.ask), prompts)
-    recorder = Recorder(ctx, "With two prompts")
-    run = await ctx.client.send(body)
-    if run.is_refusal:
-        raise skipped(f"Several prompts are refused with status {run.status}.")
-    faults = list(_judge_prompts(texts, run))
-    if faults and run.status == 200:
-        run = await ctx.client.send(body)
-        faults = list(_judge_prompts(texts, run))
-    recorder.note(run, faults)
-    return recorder.evaluation("two prompts")
-
-
-def _judge_prompts(texts: Sequence[str], run: Exchange) -> Iterator[Fault]:
-    # A list of answers is no answer of one dialect, so its capture is not judged.
-    if run.problem or run.status != 200:
-        broken = no_answer(run)
-        yield from [] if broken is None else [broken]
-        return
-    try:
-        body = parse_json(run.text)
-    except ValueError:
-        body = None
-    answers = objects(body) or objects(mapping(body).get("choices"))
-    answers.sort(key=lambda answer: answer.get("index") or 0)
-    got = [answer.get("text") for answer in answers]
-    if got != list(texts):
-        sentence = f"{len(texts)} prompts got {len(got)} answers, or those of other prompts."
-        yield Fault("prompts_mixed_up", sentence, repr(list(texts)), repr(got))
-
-
-@check("request.seed")
-async def _seed(ctx: CheckContext) -> Evaluation:
-    """The same seed makes the same answer, where the vendor promises it."""
-    if ctx.dialect is not OLLAMA or "temperature" in ctx.driver.omitted:
-        raise skipped("The dialect's vendor does not promise the same answer to the same seed.")
-    require_repeatable(ctx)
-    body = ctx.body(replace(ctx.main.ask, temperature=1.0, seed=_SEED))
-    recorder, texts = Recorder(ctx, "With a seed"), []
-    for _ in range(3):
-        run = await recorder.ask(body, lambda run: ())
-        texts.append(run.capture.text)
-    if len(set(texts)) == len(texts) and not recorder.faults:
-        sentence = "The same request with the same seed gets another answer each time."
-        recorder.note(run, [Fault("seed_ignored", sentence, texts[0], texts[2])])
-    return recorder.evaluation("three answers")

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, product
@@ -189,7 +189,8 @@ async def _stop_on_last_token(ctx: CheckContext) -> Evaluation:
     limit = await _completing_limit(ctx, case)
     if isinstance(limit, str):
         raise undecided(limit)
-    await _check_stop_at(ctx, recorder, case, limit, _judge_last)
+    for in_mode, body in ctx.bodies(case, max_tokens=limit):
+        await recorder.ask(body, partial(_judge_last, in_mode, ctx.driver))
     return recorder.evaluation(f"{case.stops[0]!r} with a limit of {limit} tokens")
 
 
@@ -212,24 +213,10 @@ async def _stop_before_limit(ctx: CheckContext) -> Evaluation:
         if isinstance(limit, str):
             recorder.doubt(limit)
             continue
-        await _check_stop_at(ctx, recorder, each, limit + 1, _judge_before)
+        for in_mode, body in ctx.bodies(each, max_tokens=limit + 1):
+            await recorder.ask(body, partial(_judge_before, in_mode, ctx.driver))
         shown.append(f"{each.stops[0]!r} with a limit of {limit + 1} tokens")
     return recorder.evaluation(", ".join(shown))
-
-
-async def _check_stop_at(
-    ctx: CheckContext,
-    recorder: Recorder,
-    case: StopCase,
-    limit: int,
-    judged: Callable[[StopCase, Driver, Exchange], Iterable[Fault]],
-) -> None:
-    for is_streamed in (False, True):
-        in_mode = case.in_mode(is_streamed=is_streamed)
-        if in_mode is not None:
-            ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
-            body = ctx.body(replace(ask, max_tokens=limit))
-            await recorder.ask(body, partial(judged, in_mode, ctx.driver))
 
 
 def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> Iterator[Fault]:

@@ -23,7 +23,6 @@ from api.conformance.probe.checks.stop_checks import long_answer
 from api.conformance.probe.client import in_parallel, in_sequence
 from api.conformance.probe.dialects import Ask, Body, with_tool
 from api.conformance.probe.judgement import (
-    compare_texts,
     invariants,
     judge,
     no_answer,
@@ -90,11 +89,8 @@ async def check_situation(
         raise undecided(NO_TEXT)
     for is_streamed in ctx.main.modes:
         body = situation.body(ctx, replace(ask, stops=case.stops, is_streamed=is_streamed))
-        run = await ctx.client.send(body)
-        plain = situation.body(ctx, replace(ask, is_streamed=is_streamed))
-        case = await recorder.with_current_duration(case, run, plain)
         judged = partial(_judge_stop, situation, recorder, case, given.is_repeatable)
-        run = await recorder.ask(body, partial(situation.judge_views, judged), first=run)
+        run = await recorder.ask(body, partial(situation.judge_views, judged))
         if run.is_refusal:
             break
     for is_streamed in ctx.main.modes if not recorder.faults else ():
@@ -166,13 +162,6 @@ async def _without_stops(
         found = [
             fault for view in views for fault in (*_emptied(main, view), *situation.extra(view))
         ]
-        if ask == main.ask and main.is_repeatable and run.capture.usage is not None:
-            # The counts are those of all answers.
-            tokens = (run.capture.output_tokens or 0) // len(views)
-            usage = replace(run.capture.usage, output_tokens=tokens)
-            for view in views:
-                own = replace(view, capture=replace(view.capture, usage=usage))
-                found += compare_texts(main.text, main.tokens, own)
         recorder.note(run, found)
     return Baseline(
         ask=ask,
@@ -183,7 +172,6 @@ async def _without_stops(
         ending=capture.ending,
         is_repeatable=is_repeatable,
         total_s=first.total_s,
-        wait_s=ctx.short_s,
         streamed_tokens=stream.capture.output_tokens,
         bounds=bounds(stream.capture) if stream.is_streamed else (),
     )
@@ -321,8 +309,7 @@ async def _concurrent(ctx: CheckContext) -> Evaluation:
         full = replace(case, baseline=baseline, text=case.text if baseline is given else "")
         faults = _judge_plain(full, run, "stop_leaks", sentence)
         if faults is None:
-            faults = compare_texts(baseline.text, baseline.tokens, run)
-            faults += _judge_mix(ctx, run, (given.text, case.text, other.text), baseline.text)
+            faults = _judge_mix(ctx, run, (given.text, case.text, other.text), baseline.text)
             recorder.doubt(_DIFFERS)
         recorder.note(run, faults, commands)
     for run in runs[1::2]:

@@ -181,12 +181,9 @@ async def _string(ctx: CheckContext) -> Evaluation:
     case = case or ctx.simple(*ctx.baselines)
     if case is None:
         raise undecided(NO_ANSWER)
-    for is_streamed in (False, True):
-        in_mode = case.in_mode(is_streamed=is_streamed)
-        if in_mode is not None:
-            body = ctx.body(replace(case.baseline.ask, is_streamed=is_streamed))
-            judged = partial(_judge_string, in_mode, driver)
-            await recorder.ask(driver.with_stops(body, case.stops[0]), judged)
+    for in_mode, body in ctx.bodies(case):
+        judged = partial(_judge_string, in_mode, driver)
+        await recorder.ask(driver.with_stops(body, case.stops[0]), judged)
     return recorder.evaluation(repr(case.stops[0]))
 
 
@@ -216,14 +213,11 @@ async def _duplicates(ctx: CheckContext) -> Evaluation:
     """A stop that is listed twice is one stop."""
     case = working_case(ctx)
     recorder = Recorder(ctx, "With a stop that is listed twice")
-    for is_streamed in (False, True):
-        in_mode = case.in_mode(is_streamed=is_streamed)
-        if in_mode is not None:
-            ask = replace(case.baseline.ask, stops=2 * case.stops, is_streamed=is_streamed)
-            judged = partial(judge, in_mode, driver=ctx.driver)
-            run = await recorder.ask(ctx.body(ask), judged, may_refuse=True)
-            if run.is_refusal:
-                raise skipped(f"A list with duplicates is refused with status {run.status}.")
+    for in_mode, body in ctx.bodies(case, stops=2 * case.stops):
+        judged = partial(judge, in_mode, driver=ctx.driver)
+        run = await recorder.ask(body, judged, may_refuse=True)
+        if run.is_refusal:
+            raise skipped(f"A list with duplicates is refused with status {run.status}.")
     return recorder.evaluation(repr(2 * case.stops))
 
 
@@ -413,6 +407,5 @@ async def long_answer(
         tokens=first.capture.output_tokens,
         ending=first.capture.ending,
         total_s=first.total_s,
-        wait_s=ctx.short_s,
         streamed_tokens=again.capture.output_tokens,
     )

@@ -103,22 +103,22 @@ def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
 
 
 def test_a_request_that_may_be_refused_is_blamed_if_all_are_refused_from_then_on() -> None:
-    class DiesOfTwoPrompts(FamilyServer):
+    class DiesOfSeveralChoices(FamilyServer):
         is_dead = False
 
         async def handle(self, request: web.Request) -> web.StreamResponse:
-            self.is_dead |= isinstance((await request.json())["prompt"], list)
+            self.is_dead |= "n" in await request.json()
             if self.is_dead:
                 return self.refusal("generation thread died", 404)
             return await super().handle(request)
 
-    server = DiesOfTwoPrompts(WireDialect.COMPLETIONS)
+    server = DiesOfSeveralChoices(WireDialect.COMPLETIONS)
     report = report_on(server, skip=("errors.*",), recovery_s=0.1)
     [failed] = (*report.failed, *report.remarks)
     [fault] = failed.faults
     assert (failed.code, fault.code) == ("server.answers", "server_died")
-    assert '"prompt": ["' in fault.curl
-    assert report.cut_short == "the server no longer answers after 'Several prompts'"
+    assert '"n": 2' in fault.curl
+    assert report.cut_short == "the server no longer answers after 'Several choices'"
 
 
 def test_what_may_harm_a_server_comes_after_all_dialects() -> None:

@@ -2,22 +2,19 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
-from api.conformance.probe.checks.check import CheckContext, Recorder
 from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.judgement import (
     judge,
-    judge_duration,
     stream_differs,
 )
 from api.conformance.probe.plan import Baseline, StopCase
-from api.conformance.probe.values import Exchange, ProbeOptions
+from api.conformance.probe.values import Exchange
 
 FULL = "one two three four five six seven"
 STOP = "two"
@@ -112,32 +109,3 @@ def test_as_many_tokens_as_without_the_stop_show_that_the_text_was_only_hidden()
     body = answer("one ")
     body["usage"]["output_tokens"] = 20
     assert codes(case(), exchange(body)) == ["stop_only_hidden"]
-
-
-def test_without_counted_tokens_the_time_shows_it() -> None:
-    body = answer("one ")
-    del body["usage"]
-    assert [one.code for one in judge_duration(case(), exchange(body, total_s=1.9))] == [
-        "stop_only_hidden"
-    ]
-    assert judge_duration(case(), exchange(body, total_s=0.5)) == []
-
-
-@pytest.mark.parametrize(("plain_s", "faults"), [(2.0, ["stop_only_hidden"]), (9.0, [])])
-async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
-    plain_s: float, faults: list[str]
-) -> None:
-    body = answer("one ")
-    del body["usage"]
-
-    async def send(body_sent: Any) -> Exchange:
-        if "stop_sequences" in body_sent:
-            return exchange(body, total_s=6.0)
-        return exchange(answer(FULL, "end_turn", None), total_s=plain_s)
-
-    client: Any = SimpleNamespace(
-        send=send, driver=DRIVERS[WireDialect.MESSAGES], model="", curl=str, index_of=lambda run: 0
-    )
-    recorder = Recorder(CheckContext(client, ProbeOptions(""), (), 0.0))
-    await recorder.judge(case(), is_streamed=False)
-    assert [fault.code for fault in recorder.faults] == faults

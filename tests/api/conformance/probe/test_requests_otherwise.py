@@ -2,77 +2,19 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import count
-from typing import Any
 
 import pytest
 from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.markdown import as_text
-from api.conformance.probe.values import CheckOutcome, Report
+from api.conformance.probe.values import Report
 from tests.api.conformance.probe.family.openai_wires import sse
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
 
 CHAT, COMPLETIONS, OLLAMA = WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.OLLAMA
-
-
-class Echoes(FamilyServer):
-    """Knows echo and several prompts."""
-
-    is_deaf_in_streams = False
-    is_mixed_up = False
-
-    def answer(self, query: Query) -> Said:
-        """Return an answer after its prompt."""
-        said = super().answer(query)
-        is_hit = query.body.get("echo") and not (self.is_deaf_in_streams and query.is_streamed)
-        return replace(said, text=query.prompt + said.text) if is_hit else said
-
-    def read(self, body: dict[str, Any]) -> Query:
-        """Read a request with several prompts."""
-        prompts = body.get("prompt")
-        if not isinstance(prompts, list):
-            return super().read(body)
-        return replace(super().read({**body, "prompt": prompts[0]}), body=body)
-
-    def answers(self, query: Query) -> list[Said]:
-        """Return an answer to each prompt."""
-        prompts = query.body.get("prompt")
-        if not isinstance(prompts, list):
-            return super().answers(query)
-        order = prompts[::-1] if self.is_mixed_up else prompts
-        return [self.answer(replace(query, prompt=prompt)) for prompt in order]
-
-
-class EchoesWholeAnswersOnly(Echoes):
-    """Ignores echo where a request wants a stream."""
-
-    is_deaf_in_streams = True
-
-
-class MixesPrompts(Echoes):
-    """Gives two prompts each other's answer."""
-
-    is_mixed_up = True
-
-
-class IgnoresSeeds(FamilyServer):
-    """Never gives the same answer twice at a temperature."""
-
-    def __init__(self, dialect: WireDialect) -> None:
-        super().__init__(dialect)
-        self._number = count()
-
-    def script(self, query: Query) -> str:
-        """Return another answer each time where answers are sampled."""
-        is_sampled = (query.body.get("options") or {}).get("temperature")
-        return (
-            f"{super().script(query)} {next(self._number)}" if is_sampled else super().script(query)
-        )
 
 
 class RefusesNulls(FamilyServer):
@@ -155,9 +97,6 @@ def sentences(report: Report) -> str:
 @pytest.mark.parametrize(
     ("make", "dialect", "only", "said"),
     [
-        (EchoesWholeAnswersOnly, COMPLETIONS, "request.echo", "Echo is ignored"),
-        (MixesPrompts, COMPLETIONS, "request.prompts", "those of other prompts"),
-        (IgnoresSeeds, OLLAMA, "request.seed", "the same seed gets another answer"),
         (RefusesNulls, CHAT, "request.nulls", "With null for the optional fields"),
         (SpellsParts, CHAT, "request.parts", "With the prompt in parts"),
         (LeavesNoBlankLines, CHAT, "stream.framing", "No blank line is between"),
@@ -173,10 +112,3 @@ def test_what_is_wrong_with_it_is_said(
 ) -> None:
     report = report_on(make(dialect), only=("stop.one_character", only))
     assert said in sentences(report), as_text(report)
-
-
-def test_echo_and_several_prompts_hold_where_a_server_knows_them() -> None:
-    report = report_on(Echoes(COMPLETIONS), only=("stop.one_character", "request.*"))
-    assert report.failed == (), as_text(report)
-    outcomes = {result.code: result.outcome for result in report.results}
-    assert outcomes["request.echo"] is outcomes["request.prompts"] is CheckOutcome.HELD

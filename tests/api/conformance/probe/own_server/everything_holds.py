@@ -15,8 +15,6 @@ from api.conformance.probe.values import CheckOutcome, ProbeOptions
 _ONE_CHOICE = {
     *("choices.count", "choices.stop", "logprobs.stop", "logprobs.beside", "usage.chunk"),
 }
-_ONE_PROMPT = {"request.echo", "request.prompts"}
-_NO_SEED = {"request.seed"}
 _ONE_LIMIT = {"limit.completion_tokens"}
 _PROMPT_ONLY = {
     *("thinking.off", "thinking.streamed", "thinking.answer", "thinking.stop", "thinking.both"),
@@ -29,22 +27,20 @@ _PROMPT_ONLY = {
 SKIPPED = {
     WireDialect.MESSAGES: {
         *("stops.string", "stops.token_ids", "structured.stop", "structured.beside"),
-        *("request.nulls", *_ONE_PROMPT, *_NO_SEED),
+        "request.nulls",
         *(_ONE_CHOICE | _ONE_LIMIT),
     },
-    WireDialect.CHAT: _ONE_PROMPT | _NO_SEED,
-    WireDialect.RESPONSES: (
-        {"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT | _ONE_PROMPT | _NO_SEED
-    ),
+    WireDialect.CHAT: set(),
+    WireDialect.RESPONSES: ({"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT),
     WireDialect.OLLAMA: {
         *("stops.token_ids", "tools.choice", "request.parts", "request.nulls"),
-        *(_ONE_CHOICE | _ONE_LIMIT | _ONE_PROMPT),
+        *(_ONE_CHOICE | _ONE_LIMIT),
     },
     WireDialect.GENERATE: {
-        *("request.nulls", "request.echo"),
-        *(_PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT | _NO_SEED),
+        "request.nulls",
+        *(_PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT),
     },
-    WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT | _NO_SEED,
+    WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT,
 }
 
 
