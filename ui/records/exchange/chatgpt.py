@@ -11,25 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine import StopKind, counted
+from engine import Finished, StopKind, counted
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
-from ui.records.conversations import (
-    Conversation,
-    ConversationFolder,
-    Placement,
-)
-from ui.records.exchange.contents import FileContents, origin_of
+from ui.records.conversations import Placement
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     MAX_MESSAGES,
     TOO_LARGE,
-    Reason,
     Turn,
+    add_folder,
     append_turn,
+    ended,
     file_name,
     fill,
     make_call,
     make_result,
+    missing_file,
     new_conversation,
     picture,
     seconds,
@@ -92,12 +90,9 @@ def read_chatgpt(part: Fields, contents: FileContents) -> None:
     if prompts:
         settings = conversation.settings
         conversation.settings = replace(settings, system_prompt="\n\n".join(prompts))
-    fill(conversation, messages)
-    _show_current(conversation, tree.message_of(part.raw("current_node")))
-    if messages:
-        contents.conversations.append(conversation)
-    else:
-        contents.left_out["empty conversation"] += 1
+    fill(conversation, messages, contents)
+    if current := tree.message_of(part.raw("current_node")):
+        conversation.tree.show(current)
 
 
 def _project(part: Fields, contents: FileContents) -> str:
@@ -108,16 +103,7 @@ def _project(part: Fields, contents: FileContents) -> str:
         if any(isinstance(name, str) and name for name in names):
             contents.left_out["custom GPT"] += 1
         return ""
-    identity = origin_of(CHATGPT, own)
-    if all(folder.id != identity for folder in contents.folders):
-        number = 1 + len(contents.folders)
-        contents.folders.append(ConversationFolder(f"ChatGPT project {number}", id=identity))
-    return identity
-
-
-def _show_current(conversation: Conversation, current: ConversationMessage | None) -> None:
-    if current is not None:
-        conversation.tree.show(current)
+    return add_folder(CHATGPT, own, f"ChatGPT project {1 + len(contents.folders)}", contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +246,7 @@ class _Tree:
             if replied := text_field(details, "targeted_reply").strip():
                 text = "\n".join([*(f"> {line}" for line in replied.splitlines()), "", text])
             return Turn("user", text, when, files=tuple(files)) if text.strip() or files else None
-        made = Turn("assistant", text, when, model, reason=_reason(details))
+        made = Turn("assistant", text, when, model, end=_end(details))
         if kind == "thoughts":
             thoughts = [
                 text_field(item, name)
@@ -274,9 +260,9 @@ class _Tree:
             field = "code" if kind == "code" else "input"
             call = make_call(key, name or "code", text, field=field)
             # A call is the reason, unless the file has another one than the model's own end.
-            is_ended = made.reason is not None and made.reason.kind is not StopKind.EOS
-            reason = made.reason if is_ended else Reason(StopKind.TOOL_CALL)
-            made = replace(made, text="", calls=(call,), reason=reason)
+            is_ended = made.end is not None and made.end.stop.kind is not StopKind.EOS
+            end = made.end if is_ended else ended(StopKind.TOOL_CALL)
+            made = replace(made, text="", calls=(call,), end=end)
         text, pictures = with_pictures(made.text, files)
         made = replace(made, text=text, pictures=pictures)
         return None if made.is_empty else made
@@ -302,10 +288,10 @@ def _with_sources(text: str, details: Fields) -> str:
     return text
 
 
-def _reason(details: Fields) -> Reason | None:
+def _end(details: Fields) -> Finished | None:
     values = details.raw("finish_details")
     kind = values.get("type") if isinstance(values, dict) else None
-    return Reason(_ENDS[kind]) if isinstance(kind, str) and kind in _ENDS else None
+    return ended(_ENDS[kind]) if isinstance(kind, str) and kind in _ENDS else None
 
 
 def _returned(content: Fields, kind: str, details: Fields, contents: FileContents) -> _Result:
@@ -388,6 +374,4 @@ def _other_files(
     shown = {picture.name for picture in pictures}
     named = [file_name(name) for name in _names(details).values()]
     others = [name for name in named if name and name not in shown]
-    if others:
-        contents.left_out["attached file"] += len(others)
-    return [Attachment(name, "(the file is not kept here)") for name in others]
+    return [missing_file(name, contents) for name in others]

@@ -7,7 +7,7 @@ become our versions. Pure; any thread.
 
 from typing import Any
 
-from engine import StopKind, ToolCall
+from engine import Finished, StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
@@ -17,18 +17,21 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.exchange.other_programs import (
-    Reason,
     Turn,
+    add_folder,
+    ended,
     file_name,
     fill,
     list_items,
     make_call,
     make_result,
+    missing_file,
     new_conversation,
     picture,
     seconds,
     set_model,
     text_field,
+    tool_text,
     valid_text,
     with_pictures,
 )
@@ -75,14 +78,10 @@ def read_claude(part: Fields, contents: FileContents) -> None:
         if own := text_field(message, "uuid"):
             by_id[own] = parent
     set_model(made, text_field(part, "model"))
-    fill(conversation, made)
+    fill(conversation, made, contents)
     leaf = by_id.get(text_field(part, "current_leaf_message_uuid"), last)
     if leaf is not None:
         conversation.tree.show(leaf)
-    if made:
-        contents.conversations.append(conversation)
-    else:
-        contents.left_out["empty conversation"] += 1
 
 
 def read_project(part: Fields, contents: FileContents) -> None:
@@ -100,15 +99,8 @@ def _project(part: Fields, contents: FileContents) -> str:
     project = part.raw("project")
     named = Fields(project) if isinstance(project, dict) else Fields({})
     own = text_field(part, "project_uuid") or text_field(named, "uuid")
-    return _folder_of(own, text_field(named, "name"), contents) if own else ""
-
-
-def _folder_of(own: str, name: str, contents: FileContents) -> str:
-    identity = origin_of(CLAUDE, own)
-    if all(folder.id != identity for folder in contents.folders):
-        name = title_from_file(name or "Claude project")
-        contents.folders.append(ConversationFolder(name, id=identity))
-    return identity
+    name = text_field(named, "name") or "Claude project"
+    return add_folder(CLAUDE, own, name, contents) if own else ""
 
 
 def _is_first(above: str) -> bool:
@@ -140,7 +132,7 @@ def _read_message(message: Fields, contents: FileContents) -> Turn | None:
             own = text_field(block, "tool_use_id")
             call = calls.get(own) or list(calls.values())[-1]
             is_error = block.raw("is_error") is True
-            returned = _result_text(block, pictures, contents)
+            returned = tool_text(block.raw("content") or "", pictures, contents)
             results.append(make_result(call, returned, is_error=is_error))
         elif kind == "voice_note":
             spoken = (text_field(block, name) for name in ("title", "text"))
@@ -158,18 +150,18 @@ def _read_message(message: Fields, contents: FileContents) -> Turn | None:
         made = Turn("user", body, when, files=files)
     else:
         body, kept = with_pictures(body, [*files, *pictures])
-        reason = _reason(message.raw("stop_reason"), message.raw("stop_sequence"))
+        end = _end(message.raw("stop_reason"), message.raw("stop_sequence"))
         made = Turn(
             "assistant", body, when, thinking="\n\n".join(thoughts), calls=tuple(calls.values()),
-            results=tuple(results), reason=reason, pictures=kept,
+            results=tuple(results), end=end, pictures=kept,
         )  # fmt: skip
     return None if made.is_empty else made
 
 
-def _reason(named: Any, sequence: Any) -> Reason | None:
+def _end(named: Any, sequence: Any) -> Finished | None:
     kind = _ENDS.get(named) if isinstance(named, str) else None
     is_named = kind is StopKind.STOP_STRING and isinstance(sequence, str) and bool(sequence)
-    return None if kind is None else Reason(kind, valid_text(sequence) if is_named else None)
+    return None if kind is None else ended(kind, valid_text(sequence) if is_named else None)
 
 
 def _sources(block: Fields) -> str:
@@ -183,43 +175,6 @@ def _sources(block: Fields) -> str:
     return f"\n\n{' · '.join(listed)}" if links else ""
 
 
-def _result_text(block: Fields, pictures: list[Attachment], contents: FileContents) -> str:
-    """Return the text that a tool returned; its pictures are added to the others."""
-    content = block.raw("content")
-    if isinstance(content, str):
-        return content
-    texts: list[str] = []
-    for value in content if isinstance(content, list) else []:
-        part = Fields(value) if isinstance(value, dict) else Fields({})
-        kind = part.raw("type")
-        if kind == "image":
-            name = file_name(text_field(part, "file_name") or f"picture {len(pictures) + 1}")
-            pictures.append(_picture(part, name, contents))
-        elif isinstance(part.raw("text"), str) or isinstance(part.raw("title"), str):
-            lines = (part.raw(name) for name in ("title", "url", "text"))
-            texts.append(
-                "\n".join(valid_text(line) for line in lines if isinstance(line, str) and line)
-            )
-        elif kind == "local_resource":
-            name = file_name(text_field(part, "name") or text_field(part, "file_path") or "file")
-            texts.append(f"({name}: the file is not in the export)")
-            contents.left_out["created file"] += 1
-        else:
-            contents.note_unknown()
-    return "\n\n".join(texts)
-
-
-def _picture(part: Fields, name: str, contents: FileContents) -> Attachment:
-    """Return a picture that is in the part itself, or is a file of the export."""
-    source = part.inner("source") if part.has("source") else part
-    if isinstance(data := source.raw("data"), str):
-        address = f"data:{source.raw('media_type')};base64,{data}"
-        return picture(name, contents, contents.pictures.file_from(address))
-    own = part.raw("file_uuid")
-    file = contents.pictures.file_of(own) if isinstance(own, str) else ""
-    return picture(name, contents, file)
-
-
 def _files(message: Fields, contents: FileContents) -> list[Attachment]:
     files = []
     for item in message.items("attachments"):
@@ -227,8 +182,7 @@ def _files(message: Fields, contents: FileContents) -> list[Attachment]:
         if isinstance(text := item.raw("extracted_content"), str) and text:
             files.append(Attachment(name, valid_text(text)))
         else:
-            contents.left_out["attached file"] += 1
-            files.append(Attachment(name, "(the file is not in the export)"))
+            files.append(missing_file(name, contents))
     read = {file.name for file in files}
     for item in message.items("files"):
         name = file_name(text_field(item, "file_name"))
@@ -239,6 +193,5 @@ def _files(message: Fields, contents: FileContents) -> list[Attachment]:
         if file := next(filter(None, kept), ""):
             files.append(picture(name, contents, file))
         else:
-            contents.left_out["attached file"] += 1
-            files.append(Attachment(name, "(the file is not in the export)"))
+            files.append(missing_file(name, contents))
     return files

@@ -25,16 +25,12 @@ from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MAX_ITEM_BYTES, JsonItem, json_items
 from ui.records.codec import folder_values, preset_values
-from ui.records.conversations import Conversation, ConversationFolder, Placement
+from ui.records.conversations import Conversation, Placement
 from ui.records.document_process import serve
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
-from ui.records.exchange.claude import (
-    CLAUDE,
-    read_claude,
-    read_project,
-)
-from ui.records.exchange.contents import FileContents, origin_of
+from ui.records.exchange.claude import CLAUDE, read_claude, read_project
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.export_files import ExportFiles, is_trace, traces_in
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
 from ui.records.exchange.lm_studio import (
@@ -44,6 +40,7 @@ from ui.records.exchange.lm_studio import (
     read_lm_studio,
     read_preset,
 )
+from ui.records.exchange.other_programs import add_folder
 from ui.records.exchange.pictures import ArchivedPictures
 
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
@@ -257,7 +254,6 @@ def _kept_by_lm_studio(
     files: ExportFiles, names: list[str], contents: FileContents
 ) -> Iterator[None]:
     contents.program = LM_STUDIO
-    folders: dict[str, ConversationFolder] = {}
     names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
     places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
     tops = {parts[0] for parts in places}
@@ -271,13 +267,8 @@ def _kept_by_lm_studio(
                 read_lm_studio(values, name, contents)
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
         if inside and contents.conversations:
-            folder = folders.get(inside)
-            if folder is None:
-                # The id is the same each time: a second import finds the folder of the first.
-                identity = origin_of(LM_STUDIO, inside)
-                folder = folders[inside] = ConversationFolder(inside, id=identity)
-                contents.folders.append(folder)
-            contents.conversations[-1].placement = Placement(folder.id)
+            folder_id = add_folder(LM_STUDIO, inside, inside, contents)
+            contents.conversations[-1].placement = Placement(folder_id)
         yield
 
 
@@ -295,23 +286,15 @@ def _threads(files: ExportFiles, names: list[str], contents: FileContents) -> It
         yield
 
 
-def _lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
-    """Yield the lines of a text; None for one that is too large."""
-    kept: list[bytes] = []
-    size = 0
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a text: only a line feed ends one, JSON may have other separators."""
+    rest = b""
     for piece in pieces:
-        # Only a line feed ends a line: texts in JSON may contain other line separators.
-        first, *others = piece.split(b"\n")
-        for number, part in enumerate([first, *others]):
-            if number:
-                yield b"".join(kept) if size <= MAX_ITEM_BYTES else None
-                kept, size = [], 0
-            size += len(part)
-            if size > MAX_ITEM_BYTES:
-                kept.clear()
-            else:
-                kept.append(part)
-    yield b"".join(kept) if size <= MAX_ITEM_BYTES else None
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        if len(rest) > MAX_ITEM_BYTES:
+            raise DamagedFile(f"a message is larger than {MAX_ITEM_BYTES >> 20} MB")
+    yield rest
 
 
 def _each(

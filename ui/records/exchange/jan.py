@@ -4,7 +4,6 @@ https://jan.ai/docs/desktop/data-folder describes the folder. Where messages nam
 them, edits and retries become our versions. Pure; any thread.
 """
 
-import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
@@ -13,32 +12,33 @@ from typing import Any, NamedTuple
 
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
-from engine.files.json_items import MAX_ITEM_BYTES, json_value
+from engine.files.json_items import json_value
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
     ChosenModel,
     Conversation,
-    ConversationFolder,
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FileContents, origin_of
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
     MAX_MESSAGES,
     TOO_LARGE,
-    Reason,
     Turn,
+    add_folder,
+    ended,
     file_name,
     fill,
     make_call,
     make_result,
+    missing_file,
     new_conversation,
     picture,
     seconds,
     split_thinking,
     stop_entries,
     text_field,
-    tool_picture,
+    tool_text,
     valid_text,
     with_pictures,
 )
@@ -55,7 +55,7 @@ _FILE_NAME = re.compile(r"\bname: ([^,\n]+)")
 _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 
 
-def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: FileContents) -> None:
+def read_jan(values: Any, lines: Iterable[bytes], name: str, contents: FileContents) -> None:
     """Read a thread; damaged messages are listed, and the others are read."""
     part = Fields(values, name)
     own = text_field(part, "id") or name
@@ -72,11 +72,8 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
         _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", contents)
     turns: list[Turn] = []
     links: list[_Link] = []
-    size = 0
     for number, line in enumerate(lines, 1):
         try:
-            if line is None:
-                raise DamagedFile(f"it is larger than {MAX_ITEM_BYTES >> 20} MB")
             if not line.strip():
                 continue
             message = json_value(line)
@@ -85,8 +82,7 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
             contents.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
         if turn is not None:
-            size += len(turn.text) + len(turn.thinking)
-            if size > MAX_ITEM_BYTES or len(turns) == MAX_MESSAGES:
+            if len(turns) == MAX_MESSAGES:
                 raise DamagedFile(TOO_LARGE)
             turns.append(turn)
             links.append(_link(Fields(message)))
@@ -94,11 +90,7 @@ def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: Fi
     # Some versions write the newest message first.
     if all(message.when for message in turns):
         order.sort(key=lambda n: turns[n].when)
-    _fill(conversation, [turns[n] for n in order], [links[n] for n in order])
-    if turns:
-        contents.conversations.append(conversation)
-    else:
-        contents.left_out["empty conversation"] += 1
+    _fill(conversation, [turns[n] for n in order], [links[n] for n in order], contents)
 
 
 class _Link(NamedTuple):
@@ -117,10 +109,15 @@ def _link(message: Fields) -> _Link:
     return _Link(known[0], known[1] if "parentId" in details else None, known[2])
 
 
-def _fill(conversation: Conversation, turns: Sequence[Turn], links: Sequence[_Link]) -> None:
+def _fill(
+    conversation: Conversation,
+    turns: Sequence[Turn],
+    links: Sequence[_Link],
+    contents: FileContents,
+) -> None:
     """Give a conversation its messages: in a row, or as versions."""
     if all(link.above is None for link in links):
-        fill(conversation, chained(turn.message(None) for turn in turns))
+        fill(conversation, chained(turn.message(None) for turn in turns), contents)
         return
     following: defaultdict[int | None, list[int]] = defaultdict(list)
     for number, above in enumerate(_parents(turns, links)):
@@ -134,7 +131,7 @@ def _fill(conversation: Conversation, turns: Sequence[Turn], links: Sequence[_Li
             if number not in made:
                 made[number] = turns[number].message(parent)
                 waiting += [(below, made[number]) for below in following[number]]
-    fill(conversation, made.values())
+    fill(conversation, made.values(), contents)
     last, below = None, following[None]
     while below:
         wanted = "" if last is None else links[last].below
@@ -147,24 +144,18 @@ def _fill(conversation: Conversation, turns: Sequence[Turn], links: Sequence[_Li
 def _parents(turns: Sequence[Turn], links: Sequence[_Link]) -> list[int | None]:
     """Return the number of the message that each follows; None for a first one.
 
-    Some versions lost what an answer follows: it is the question before it, and what seems to
-    follow that question as well follows the answer.
+    Some versions lost what an answer follows: it is the question before it.
     """
     number_of = {link.own: number for number, link in enumerate(links) if link.own}
     parents: list[int | None] = []
-    answered: dict[int | None, int] = {}  # the answers that were put back, by their questions
     question: int | None = None
     for number, (turn, link) in enumerate(zip(turns, links, strict=True)):
         before = number - 1 if number else None
         parent = number_of.get(link.above) if link.above else None
         parent = None if parent == number else parent
-        if turn.role == "assistant":
-            if parent is None:
-                parent = before if question is None else question
-                answered[parent] = number
-        elif parent is not None:
-            parent = answered.pop(parent, parent)
-        elif link.above != "":
+        if parent is None and turn.role == "assistant":
+            parent = before if question is None else question
+        elif parent is None and link.above != "":
             parent = before
         question = number if turn.role == "user" else question
         parents.append(parent)
@@ -196,11 +187,8 @@ def _project(details: Fields, contents: FileContents) -> str:
     if not isinstance(details.raw("project"), dict):
         return ""
     project = details.inner("project")
-    own, name = text_field(project, "id"), title_from_file(text_field(project, "name"))
-    identity = origin_of(JAN, f"project:{own or name}")
-    if all(folder.id != identity for folder in contents.folders):
-        contents.folders.append(ConversationFolder(name, id=identity))
-    return identity
+    name = text_field(project, "name")
+    return add_folder(JAN, f"project:{text_field(project, 'id') or name}", name, contents)
 
 
 def _plain(error: DamagedFile) -> str:
@@ -231,7 +219,9 @@ def _read_message(message: Fields, before: list[Turn], contents: FileContents) -
             call = make_call(own, text_field(item, "tool_name"), item.raw("input") or {})
             calls.append(call)
             if (output := item.raw("output")) is not None:
-                results.append(make_result(call, _output_text(output, files, contents)))
+                inner = output.get("content") if isinstance(output, dict) else None
+                text = tool_text(inner or output, files, contents)
+                results.append(make_result(call, text))
         elif item.has("text"):
             value = valid_text(text_field(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
@@ -253,8 +243,7 @@ def _read_message(message: Fields, before: list[Turn], contents: FileContents) -
     known = {file.name for file in files}
     for called in dict.fromkeys(map(file_name, named)):
         if called not in known:
-            contents.left_out["attached file"] += 1
-            files.append(Attachment(called, "(the file is not kept here)"))
+            files.append(missing_file(called, contents))
     if role == "user":
         made = Turn("user", text, when, files=tuple(files))
         return None if made.is_empty else made
@@ -268,7 +257,7 @@ def _read_message(message: Fields, before: list[Turn], contents: FileContents) -
     made = Turn(
         "assistant", text, when, thinking="\n\n".join(filter(None, [*thoughts, thought])),
         calls=tuple(calls), results=tuple(results), pictures=pictures, model=_model(details),
-        reason=None if end is None else Reason(end, error=text_field(message, "error_code")),
+        end=None if end is None else ended(end, error=text_field(message, "error_code")),
     )  # fmt: skip
     return None if made.is_empty else made
 
@@ -292,16 +281,6 @@ def _give_result(message: Fields, before: list[Turn]) -> bool:
     return False
 
 
-def _output_text(output: Any, files: list[Attachment], contents: FileContents) -> str:
-    """Return what a call returned: text, parts, or any other value as JSON."""
-    if isinstance(output, str):
-        return output
-    parts = output.get("content") if isinstance(output, dict) else output
-    if isinstance(parts, list) and all(isinstance(part, dict) for part in parts):
-        return _parts_text(map(Fields, parts), files, contents)
-    return valid_text(json.dumps(output, ensure_ascii=False))
-
-
 def _kept(item: Fields, contents: FileContents) -> str:
     """Return the name of the copy of a picture; empty if it cannot be kept."""
     holder = item.raw("image_url")
@@ -323,22 +302,9 @@ def _calls(
         response = item.raw("response")
         if not isinstance(response, dict):
             continue
-        text = _parts_text(Fields(response).items("content"), files, contents)
+        text = tool_text(response.get("content") or "", files, contents)
         error = response.get("error")
         if isinstance(error, str) and error:
             text = "\n\n".join(filter(None, (text, error)))
         results.append(make_result(calls[-1], text, is_error=bool(error)))
     return tuple(calls), tuple(results)
-
-
-def _parts_text(parts: Iterable[Fields], files: list[Attachment], contents: FileContents) -> str:
-    """Return the text of what a tool returned; its pictures are added to the files."""
-    texts = []
-    for part in parts:
-        if isinstance(text := part.raw("text"), str):
-            texts.append(text)
-        elif part.raw("type") == "image":
-            files.append(tool_picture(part, f"picture {len(files) + 1}", contents))
-        else:
-            contents.note_unknown()
-    return "\n\n".join(texts)

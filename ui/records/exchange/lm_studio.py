@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from engine import StopKind, ToolCall
+from engine import Finished, StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
@@ -23,20 +23,20 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.contents import FileContents
 from ui.records.exchange.other_programs import (
-    Reason,
     Turn,
-    file_name,
+    ended,
     fill,
     list_items,
     make_call,
     make_result,
+    missing_file,
     new_conversation,
     picture,
     seconds,
     split_thinking,
     stop_entries,
     text_field,
-    tool_picture,
+    tool_text,
     valid_text,
     with_pictures,
 )
@@ -108,13 +108,9 @@ def read_lm_studio(values_of_file: Any, name: str, contents: FileContents) -> No
         message.created_at = max(message.created_at, above)
     last_said = (part.raw(f"{who}LastMessagedAt") for who in ("user", "assistant"))
     conversation.updated_at = max(map(seconds, last_said))
-    fill(conversation, made)
+    fill(conversation, made, contents)
     if notes := part.raw("notes"):
         contents.left_out["note"] += len(notes) if isinstance(notes, list) else 1
-    if made:
-        contents.conversations.append(conversation)
-    else:
-        contents.left_out["empty conversation"] += 1
 
 
 def read_preset(part: Fields, name: str, contents: FileContents) -> None:
@@ -194,7 +190,7 @@ def _read_version(version: Fields, contents: FileContents) -> Turn | None:
     return Turn(
         "assistant", text, answer.when, model=answer.model or model, thinking=thinking,
         calls=tuple(answer.calls.values()), results=tuple(answer.results), stops=answer.stops,
-        max_tokens=answer.max_tokens, pictures=pictures, reason=answer.reason,
+        max_tokens=answer.max_tokens, pictures=pictures, end=answer.end,
     )  # fmt: skip
 
 
@@ -210,7 +206,7 @@ class _Answer:
         self.model = ""
         self.stops: tuple[str, ...] = ()
         self.max_tokens: int | None = None
-        self.reason: Reason | None = None
+        self.end: Finished | None = None
         self.when = 0.0
         self._contents = contents
 
@@ -259,22 +255,11 @@ class _Answer:
 
     def _returned(self, content: Any) -> str:
         """Return the text that a tool returned; its pictures are added to the files."""
-        parts = content
         if isinstance(content, str) and '"image"' in content:
             with contextlib.suppress(DamagedFile):
                 parts = parsed_json(content)
-        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            return content if isinstance(content, str) else ""
-        texts: list[str] = []
-        for part in map(Fields, parts):
-            if part.raw("type") == "image":
-                name = f"picture {len(self.files) + 1}"
-                self.files.append(tool_picture(part, name, self._contents))
-            elif isinstance(text := part.raw("text"), str):
-                texts.append(valid_text(text))
-            else:
-                self._contents.note_unknown()
-        return "\n\n".join(texts)
+                content = parts if isinstance(parts, list) else content
+        return tool_text(content or "", self.files, self._contents)
 
     def _take_file(self, piece: Fields) -> None:
         own = text_field(piece, "fileIdentifier") or text_field(piece, "identifier") or "file"
@@ -282,8 +267,7 @@ class _Answer:
         if text_field(piece, "fileType") == "image":
             self.files.append(picture(name, self._contents, self._contents.pictures.file_of(own)))
         else:
-            self._contents.left_out["attached file"] += 1
-            self.files.append(Attachment(file_name(name), "(the file is not kept here)"))
+            self.files.append(missing_file(name, self._contents))
 
     def _take_info(self, info: Fields) -> None:
         """Add the end of a step: the model, the stops that it ran with, the reason."""
@@ -306,7 +290,7 @@ class _Answer:
         # Older versions do not say which of several it was.
         value = text_field(stats, "stopString") or (self.stops[0] if len(self.stops) == 1 else None)
         value = value if kind is StopKind.STOP_STRING else None
-        self.reason = Reason(kind, value, _CAUSES.get(named, ""))
+        self.end = ended(kind, value, _CAUSES.get(named, ""))
 
 
 def _citation(step: Fields) -> str:

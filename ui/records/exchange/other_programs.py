@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,14 @@ from engine import (
 from engine.files.json_fields import Fields
 from ui.records.attachments import Attachment, kept_as
 from ui.records.codec import moment
-from ui.records.conversations import UNTITLED, Conversation, StopEntry, title_from_file, title_of
+from ui.records.conversations import (
+    UNTITLED,
+    Conversation,
+    ConversationFolder,
+    StopEntry,
+    title_from_file,
+    title_of,
+)
 from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
@@ -45,19 +52,6 @@ _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)\s*", re
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """Why an answer ended, as its file says it."""
-
-    kind: StopKind
-    value: str | None = None
-    error: str = ""
-
-    def end(self, text: str) -> Finished:
-        stop = StopInfo(self.kind, self.value, text_offset=len(text))
-        return Finished(stop, Usage(0, 0, 0), Timing(), error=self.error or None)
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """One message of another program."""
 
@@ -72,7 +66,7 @@ class Turn:
     stops: tuple[str, ...] = ()
     max_tokens: int | None = None
     pictures: tuple[Attachment, ...] = ()
-    reason: Reason | None = None
+    end: Finished | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +92,7 @@ class Turn:
                 results=list(self.results),
                 pictures=self.pictures,
             )
-            _end(run, self.reason)
+            _end(run, self.end)
             made = ConversationMessage("assistant", self.text, run)
         made.parent, made.shown_rank, made.created_at = parent, rank, self.when
         return made
@@ -117,13 +111,18 @@ def append_turn(message: ConversationMessage, turn: Turn) -> None:
         run.pictures += turn.pictures
         run.rules = run.rules if run.stops else StopRules.of(*turn.stops)
         run.max_tokens = run.max_tokens or turn.max_tokens
-        _end(run, turn.reason)
+        _end(run, turn.end)
 
 
-def _end(run: Run, reason: Reason | None) -> None:
-    """Give a run the end that its last part has."""
-    run.finished = None if reason is None else reason.end(run.text)
-    run.state = RunState.UNRECORDED if reason is None else RunState.FINISHED
+def _end(run: Run, end: Finished | None) -> None:
+    """Give a run the end that its last part has, at the end of its text."""
+    run.finished = end and replace(end, stop=replace(end.stop, text_offset=len(run.text)))
+    run.state = RunState.UNRECORDED if end is None else RunState.FINISHED
+
+
+def ended(kind: StopKind, value: str | None = None, error: str = "") -> Finished:
+    """Return the end of an answer as its file names it, without figures."""
+    return Finished(StopInfo(kind, value), Usage(0, 0, 0), Timing(), error=error or None)
 
 
 def new_conversation(
@@ -137,9 +136,15 @@ def new_conversation(
     return made
 
 
-def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) -> None:
-    """Set a conversation's messages, parents first, and the values that depend on them."""
+def fill(
+    conversation: Conversation, messages: Iterable[ConversationMessage], contents: FileContents
+) -> None:
+    """Set a conversation's messages, parents first, and add it to the contents."""
     conversation.tree.fill(messages)
+    if not len(conversation.tree):
+        contents.left_out["empty conversation"] += 1
+        return
+    contents.conversations.append(conversation)
     shown = conversation.messages
     if conversation.title == UNTITLED and shown:
         conversation.title = title_from_file(title_of(shown[0].said))
@@ -199,12 +204,54 @@ def with_pictures(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[At
     return "\n\n".join([text, *named]).strip() if named else text, pictures
 
 
-def tool_picture(part: Fields, name: str, contents: FileContents) -> Attachment:
-    """Return a picture in a tool's result, in the form of the Model Context Protocol."""
-    kind, data = part.raw("mimeType"), part.raw("data")
-    is_whole = isinstance(kind, str) and isinstance(data, str)
-    kept = contents.pictures.file_from(f"data:{kind};base64,{data}") if is_whole else ""
-    return picture(name, contents, kept)
+def missing_file(name: str, contents: FileContents, kind: str = "attached file") -> Attachment:
+    """Count a file that an export only names."""
+    contents.left_out[kind] += 1
+    return Attachment(file_name(name), "(the file is not kept here)")
+
+
+def add_folder(program: str, own: str, name: str, contents: FileContents) -> str:
+    """Return the id of the folder for a project, which is the same at each import."""
+    identity = origin_of(program, own)
+    if all(folder.id != identity for folder in contents.folders):
+        contents.folders.append(ConversationFolder(title_from_file(name), id=identity))
+    return identity
+
+
+def tool_text(content: Any, files: list[Attachment], contents: FileContents) -> str:
+    """Return the text that a tool returned: text, parts, or any other value as JSON.
+
+    Its pictures are added to the files. Parts are those of Claude and of the Model Context
+    Protocol.
+    """
+    if isinstance(content, str):
+        return valid_text(content)
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return valid_text(json.dumps(content, ensure_ascii=False))
+    texts: list[str] = []
+    for part in map(Fields, content):
+        name = text_field(part, "file_name") or text_field(part, "name")
+        lines = [part.raw(name) for name in ("title", "url", "text")]
+        if part.raw("type") == "image":
+            files.append(_tool_picture(part, name or f"picture {len(files) + 1}", contents))
+        elif shown := [line for line in lines if isinstance(line, str) and line]:
+            texts.append(valid_text("\n".join(shown)))
+        elif part.raw("type") == "local_resource":
+            file = missing_file(name or text_field(part, "file_path"), contents, "created file")
+            texts.append(f"({file.name}: {file.text.strip('()')})")
+        elif not isinstance(lines[-1], str):
+            contents.note_unknown()
+    return "\n\n".join(texts)
+
+
+def _tool_picture(part: Fields, name: str, contents: FileContents) -> Attachment:
+    """Return a picture that is in the part itself, or is a file of the export."""
+    source = part.inner("source") if part.has("source") else part
+    kind = source.raw("media_type") or source.raw("mimeType")
+    if isinstance(data := source.raw("data"), str):
+        return picture(name, contents, contents.pictures.file_from(f"data:{kind};base64,{data}"))
+    own = part.raw("file_uuid")
+    return picture(name, contents, contents.pictures.file_of(own) if isinstance(own, str) else "")
 
 
 def make_call(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:
