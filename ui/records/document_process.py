@@ -16,10 +16,10 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from json import dumps, loads
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.helper_process import cpu_limit, limit_memory, lower_priority, read_frame, write_frame
 
@@ -42,26 +42,20 @@ _BLOCKS = (
 _ROWS, _CELLS = (f".//w:{name}[count(ancestor::w:tbl) = 1]" for name in ("tr", "tc"))
 _RUNS = ".//w:r[not(ancestor::w:moveFrom or ancestor::w:txbxContent or ancestor::w:rt)]"
 
-_Read = TypeVar("_Read")
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 
-class DamagedDocument(Exception):
-    """A file cannot be read, or is not of the kind that it seems to be."""
+class DocumentRefused(Exception):
+    """A document cannot be read; ``names`` are those of the files in a ZIP of another kind."""
 
-
-class EncryptedDocument(Exception):
-    """A file needs a password."""
-
-
-class DocumentTooLarge(Exception):
-    """A file is too large when it is unpacked."""
-
-
-class OtherZip(Exception):
-    """A ZIP file is not a Word document."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        reason: Literal["damaged", "encrypted", "too large", "other"],
+        names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.names = names
 
 
@@ -75,13 +69,13 @@ def word_text(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             if _DOCUMENT not in names:
-                raise OtherZip(names)
+                raise DocumentRefused("other", names[:1000])
             styles = _style_names(archive) if _STYLES in names else {}
             return "\n\n".join(_blocks(_parse_part(archive, _DOCUMENT), styles))
-    except (OtherZip, DocumentTooLarge, MemoryError):
+    except (DocumentRefused, MemoryError):
         raise
     except Exception as error:  # a damaged file leads to exceptions of any kind
-        raise DamagedDocument from error
+        raise DocumentRefused("damaged") from error
 
 
 def _parse_part(archive: zipfile.ZipFile, name: str) -> Any:
@@ -94,14 +88,14 @@ def _parse_part(archive: zipfile.ZipFile, name: str) -> Any:
 
     # The archive's figure of the size is a limit: zipfile reads no more than that.
     if archive.getinfo(name).file_size > MAX_XML_BYTES:
-        raise DocumentTooLarge
+        raise DocumentRefused("too large")
     try:
         return parse_xml(archive.read(name))
     except SyntaxError as error:  # lxml's
         if (code := getattr(error, "code", 0)) == _ERR_NO_MEMORY:
             raise MemoryError from error
         if code == _ERR_RESOURCE_LIMIT:  # deep nesting, or a run of 10 MB
-            raise DocumentTooLarge from error
+            raise DocumentRefused("too large") from error
         raise
 
 
@@ -136,61 +130,44 @@ def _heading(style: str) -> str:
     return f"{'#' * int(level)} " if level in tuple("123456") and level != style else ""
 
 
-class PdfPages:
-    """The pages of one PDF file, by pypdf."""
-
-    def __init__(self, path: Path) -> None:
-        from pypdf import PdfReader
-
-        def opened() -> PdfReader:
-            reader = PdfReader(path)
-            # Many files forbid only changes: everybody can read them, with an empty password.
-            if reader.is_encrypted and not reader.decrypt(""):
-                raise EncryptedDocument
-            return reader
-
-        self._reader = _convert_errors(opened)
-        self.count = _convert_errors(lambda: len(self._reader.pages))
-
-    def read(self, first: int, max_pages: int, max_s: float) -> list[str]:
-        """Return the text of the next pages, at least one."""
-        began = time.process_time()
-        texts: list[str] = []
-        for number in range(first, min(first + max_pages, self.count)):
-            try:
-                texts.append(self._text(number))
-            except MemoryError:
-                if not texts:
-                    raise
-                break
-            if time.process_time() - began > max_s:
-                break
-        return texts
-
-    def _text(self, number: int) -> str:
-        """Return the text of a page; empty if the page is damaged."""
-        try:
-            return self._reader.pages[number].extract_text()
-        except MemoryError:
-            raise
-        except Exception:  # a damaged page makes pypdf raise exceptions of any kind
-            return ""
-
-
-def _convert_errors(read: Callable[[], _Read]) -> _Read:
-    """Call a function that reads, and raise its errors as our own ones."""
+def open_pdf(path: Path) -> "PdfReader":
+    """Open a PDF file and find its pages."""
+    from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
     try:
-        return read()
-    except (MemoryError, EncryptedDocument):
+        reader = PdfReader(path)
+        # Many files forbid only changes: everybody can read them, with an empty password.
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DocumentRefused("encrypted")
+        len(reader.pages)
+        return reader
+    except (MemoryError, DocumentRefused):
         raise
     except (FileNotDecryptedError, DependencyError) as error:
-        raise EncryptedDocument from error
+        raise DocumentRefused("encrypted") from error
     except LimitReachedError as error:
-        raise DocumentTooLarge from error
+        raise DocumentRefused("too large") from error
     except Exception as error:  # a damaged file leads to exceptions of any kind
-        raise DamagedDocument from error
+        raise DocumentRefused("damaged") from error
+
+
+def read_pages(reader: "PdfReader", first: int, max_pages: int, max_s: float) -> list[str]:
+    """Return the text of the next pages, at least one; damaged pages are empty."""
+    began = time.process_time()
+    texts: list[str] = []
+    for number in range(first, min(first + max_pages, len(reader.pages))):
+        try:
+            texts.append(reader.pages[number].extract_text())
+        except MemoryError:
+            if not texts:
+                raise
+            break
+        except Exception:  # a damaged page makes pypdf raise exceptions of any kind
+            texts.append("")
+        if time.process_time() - began > max_s:
+            break
+    return texts
 
 
 def main() -> None:
@@ -224,19 +201,13 @@ def _answer(request: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any
         if request["kind"] == "zip":
             return {"pages": [clean(word_text(Path(path)))], "total": 0}
         if path not in documents:
-            documents[path] = PdfPages(Path(path))
-        pages = documents[path].read(request["first"], request["max"], _ANSWER_CPU_S)
-        return {"pages": [clean(page) for page in pages], "total": documents[path].count}
-    except EncryptedDocument:
-        return {"refused": "encrypted"}
-    except DocumentTooLarge:
-        return {"refused": "too large"}
+            documents[path] = open_pdf(Path(path))
+        pages = read_pages(documents[path], request["first"], request["max"], _ANSWER_CPU_S)
+        return {"pages": [clean(page) for page in pages], "total": len(documents[path].pages)}
     except MemoryError:
         return {"refused": "memory"}
-    except OtherZip as other:
-        return {"refused": "other", "names": other.names[:1000]}
-    except DamagedDocument:
-        return {"refused": "damaged"}
+    except DocumentRefused as refused:
+        return {"refused": refused.reason, "names": refused.names}
 
 
 def clean(text: str) -> str:

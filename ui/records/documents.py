@@ -14,14 +14,10 @@ from typing import Any, Literal
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.helper_process import HelperClosed, HelperDied, HelperNotStarted, HelperProcess
+from engine.helper_process import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.attachments import Attachment, AttachmentRefused, PageRange, text_of_pages
 
-# Kinds of files, by their first bytes; some cannot be attached.
-
 Kind = Literal["text", "pdf", "zip"]
-
-HEAD_BYTES = 2048
 
 _CANNOT_SEE = "The model cannot see images: describe it in words, or attach its text"
 _CANNOT_HEAR = "The model reads text only: attach a transcript"
@@ -66,30 +62,6 @@ _WITHIN_ZIP = (
     ("META-INF/container.xml", "is an e-book. Save it as .pdf or .txt"),
 )
 
-
-def kind_of(head: bytes) -> Kind:
-    """Return how to read a file, judged by its first bytes."""
-    # https://www.iso.org/standard/75839.html: readers accept the header in the first 1,024 bytes.
-    if b"%PDF-" in head[:1024]:
-        return "pdf"
-    return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "text"
-
-
-def refusal_of(head: bytes) -> str:
-    """Return why a file with these first bytes cannot be attached; empty if it can."""
-    return next((why for pattern, why in _REFUSED if pattern.match(head)), "")
-
-
-def refusal_of_zip(names: list[str]) -> str:
-    """Return why a ZIP file that is not a Word document cannot be attached."""
-    for start, why in _WITHIN_ZIP:
-        if any(name.startswith(start) for name in names):
-            return why
-    return _ARCHIVE
-
-
-# Text files, in any common encoding.
-
 # The byte order marks, longer ones first: that of UTF-32 begins like that of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -98,54 +70,17 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_LEGACY = "cp1252"
-_LEGACY_NAME = "Windows-1252"
 _NUL = re.compile("\0")
 # Hardly any text has these characters: they show that the guessed encoding is wrong.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-# The largest share of letters beyond ASCII in Western text.
-_MOST_HIGH_SHARE = 0.3
 
-
-class NotText(Exception):
-    """The bytes are not text, or their encoding cannot be recognised."""
-
-
-def decoded(data: bytes) -> tuple[str, str]:
-    """Return the text of a file, and the name of its encoding if that had to be guessed.
-
-    A byte order mark states the encoding. Without one it is UTF-8, or else Windows-1252, as
-    browsers assume.
-    """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return _checked(data, encoding), ""
-    try:
-        return _checked(data, "utf-8"), ""
-    except NotText:
-        high = sum(byte >= 0x80 for byte in data)
-        if b"\0" in data or high > _MOST_HIGH_SHARE * len(data):
-            raise
-    return _checked(data, _LEGACY, _CONTROL), _LEGACY_NAME
-
-
-def _checked(data: bytes, encoding: str, never: re.Pattern[str] = _NUL) -> str:
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise NotText(encoding) from error
-    if never.search(text):
-        raise NotText(encoding)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-MOST_TEXT_BYTES = 1_000_000
-MOST_DOCUMENT_BYTES = 100_000_000
-MOST_PAGES = 2_000
-MOST_CHARS = 4_000_000
+MAX_TEXT_BYTES = 1_000_000
+MAX_DOCUMENT_BYTES = 100_000_000
+MAX_PAGES = 2_000
+MAX_CHARS = 4_000_000
 _PAGES_AT_ONCE = 100
-_PATIENCE_S = 120.0
-_MOST_CPU_S = 20.0
+_TIMEOUT_S = 120.0
+MAX_CPU_S = 20.0
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.document_process"
 
@@ -168,8 +103,50 @@ _ENDED = (
 )
 
 
-class ReadingEnded(Exception):
-    """The reader was closed before it had read the file."""
+def kind_of(head: bytes) -> Kind:
+    """Return how to read a file, judged by its first bytes."""
+    # https://www.iso.org/standard/75839.html: readers accept the header in the first 1,024 bytes.
+    if b"%PDF-" in head[:1024]:
+        return "pdf"
+    return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "text"
+
+
+def refusal_of(head: bytes) -> str:
+    """Return why a file with these first bytes cannot be attached; empty if it can."""
+    return next((why for pattern, why in _REFUSED if pattern.match(head)), "")
+
+
+def refusal_of_zip(names: list[str]) -> str:
+    """Return why a ZIP file that is not a Word document cannot be attached."""
+    for start, why in _WITHIN_ZIP:
+        if any(name.startswith(start) for name in names):
+            return why
+    return _ARCHIVE
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a file, and the name of its encoding if that had to be guessed.
+
+    A byte order mark states the encoding. Without one it is UTF-8, or else Windows-1252, as
+    browsers assume. Raises ``ValueError`` if it is neither.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _checked(data, encoding), ""
+    try:
+        return _checked(data, "utf-8"), ""
+    except ValueError:
+        # Less than a third of Western text is beyond ASCII.
+        if b"\0" in data or 3 * sum(byte >= 0x80 for byte in data) > len(data):
+            raise
+    return _checked(data, "cp1252", _CONTROL), "Windows-1252"
+
+
+def _checked(data: bytes, encoding: str, never: re.Pattern[str] = _NUL) -> str:
+    text = data.decode(encoding)
+    if never.search(text):
+        raise ValueError(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class FileReader:
@@ -177,17 +154,13 @@ class FileReader:
 
     Args:
         on_page: Called on the reading thread with the number of pages read and of all pages.
-        most_cpu_s: The most seconds of processor time for a page.
     """
 
     def __init__(
         self,
         path: Path,
         on_page: Callable[[int, int], object] = lambda done, total: None,
-        *,
-        most_cpu_s: float = _MOST_CPU_S,
     ) -> None:
-        self._most_cpu_s = most_cpu_s
         self._path = path
         self._on_page = on_page
         self._process = HelperProcess(_MODULE)
@@ -198,18 +171,18 @@ class FileReader:
 
         Raises:
             AttachmentRefused: It cannot be attached.
-            ReadingEnded: The reader was closed.
+            HelperClosed: The reader was closed.
         """
         try:
-            head, size = self._looked_at()
+            head, size = self._look_at_head()
             if why := refusal_of(head):
                 raise self._refused(why)
             kind = kind_of(head)
-            most = MOST_TEXT_BYTES if kind == "text" else MOST_DOCUMENT_BYTES
-            if size > most:
+            limit = MAX_TEXT_BYTES if kind == "text" else MAX_DOCUMENT_BYTES
+            if size > limit:
                 raise self._refused(
                     f"is too large: it has {size / 1e6:.1f} MB, and such a file may have "
-                    f"up to {most / 1e6:.0f} MB. "
+                    f"up to {limit / 1e6:.0f} MB. "
                     "Attach the part that matters"
                 )
             return self._text() if kind == "text" else self._document(kind)
@@ -220,7 +193,7 @@ class FileReader:
         """End the reading of a document, from any thread."""
         self._process.close()
 
-    def _looked_at(self) -> tuple[bytes, int]:
+    def _look_at_head(self) -> tuple[bytes, int]:
         """Return the first bytes of the file and its size."""
         if self._path.is_dir():
             raise self._refused("is a folder. Attach the files in it")
@@ -229,12 +202,12 @@ class FileReader:
                 f"{self.name} is not a readable file. Attach text, PDF or Word files."
             )
         with open(self._path, "rb") as file:
-            return file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size
+            return file.read(2048), os.fstat(file.fileno()).st_size
 
     def _text(self) -> Attachment:
         try:
-            text, guessed = decoded(read_bounded(self._path, MOST_TEXT_BYTES))
-        except NotText:
+            text, guessed = decoded(read_bounded(self._path, MAX_TEXT_BYTES))
+        except ValueError:
             raise self._refused(
                 "is not a text file in a known encoding. Text in UTF-8 (.txt, .md, .csv, source "
                 "code), PDF and Word files can be attached"
@@ -268,13 +241,13 @@ class FileReader:
     def _pages(self, kind: Kind) -> tuple[list[str], int, list[str]]:
         """Return the texts of the pages, the number of all pages, and remarks on those left out."""
         pages: list[str] = []
-        total, chars, most = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
+        total, chars, at_once = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
         while True:
             try:
-                answer = self._ask(kind, len(pages), most)
+                answer = self._ask(kind, len(pages), at_once)
             except HelperDied as death:
-                if most > 1:
-                    most = 1  # so the pages before the one that ended the process can be read
+                if at_once > 1:
+                    at_once = 1  # the pages before the one that ended the process can be read
                     continue
                 is_slow = death.exceeded_time
                 if not pages:
@@ -289,31 +262,29 @@ class FileReader:
             total = answer["total"]
             for page in answer["pages"]:
                 chars += len(page)
-                if chars > MOST_CHARS:
-                    why = f"a file may have {counted(MOST_CHARS, 'character')}"
+                if chars > MAX_CHARS:
+                    why = f"a file may have {counted(MAX_CHARS, 'character')}"
                     if not pages:
-                        return [page[:MOST_CHARS]], total, [f"It was cut: {why}."]
+                        return [page[:MAX_CHARS]], total, [f"It was cut: {why}."]
                     return pages, total, [_only(pages, total, why)]
                 pages.append(page)
-                if len(pages) == MOST_PAGES < total:
+                if len(pages) == MAX_PAGES < total:
                     return pages, total, [_only(pages, total, "that is the most a file may have")]
             self._on_page(len(pages), total)
             if len(pages) >= total:
                 return pages, total, []
 
-    def _ask(self, kind: Kind, first: int, most: int) -> dict[str, Any]:
+    def _ask(self, kind: Kind, first: int, max_pages: int) -> dict[str, Any]:
         question = {
             "path": os.path.abspath(self._path),
             "kind": kind,
             "first": first,
-            "max": most,
-            "cpu_s": self._most_cpu_s,
+            "max": max_pages,
+            "cpu_s": MAX_CPU_S,
         }
         data = dumps(question).encode()
         try:
-            answer: dict[str, Any] = loads(self._process.ask(data, _PATIENCE_S))
-        except HelperClosed:
-            raise ReadingEnded from None
+            answer: dict[str, Any] = loads(self._process.ask(data, _TIMEOUT_S))
         except HelperNotStarted as error:
             raise self._refused(_NOT_STARTED) from error
         if answer.get("refused") == "other":

@@ -11,10 +11,11 @@ import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
+from engine.helper_process import HelperClosed
 from tests.support.outside.documents import archive, pdf, with_password, word
 from ui.records.attachments import AttachmentRefused, PageRange
 from ui.records.document_process import MAX_XML_BYTES
-from ui.records.documents import MOST_TEXT_BYTES, FileReader, ReadingEnded, shown_name
+from ui.records.documents import MAX_TEXT_BYTES, FileReader, shown_name
 
 
 def refusal(path: Path) -> str:
@@ -54,7 +55,7 @@ def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
         ("j.txt", "日本語のテキスト".encode("shift_jis"), "not a text file in a known encoding"),
         ("old.doc", b"\xd0\xcf\x11\xe0", "Save a copy without a password as .docx"),
         ("e.txt", b" \n", "e.txt is empty"),
-        ("big.txt", b"x" * (MOST_TEXT_BYTES + 1), "up to 1 MB"),
+        ("big.txt", b"x" * (MAX_TEXT_BYTES + 1), "up to 1 MB"),
         ("bad.pdf", b"%PDF-1.7\nnothing", "bad.pdf is damaged"),
         ("bad.docx", b"PK\x03\x04nothing", "bad.docx is damaged"),
     ],
@@ -164,16 +165,19 @@ def hostile(path: Path, stream: bytes) -> Path:
     return path
 
 
-def test_a_page_that_computes_without_end_leaves_the_pages_before_it(tmp_path: Path) -> None:
+def test_a_page_that_computes_without_end_leaves_the_pages_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.records.documents.MAX_CPU_S", 1.0)
     path = hostile(tmp_path / "slow.pdf", b"BT /F1 9 Tf (x) Tj ET " * 500_000)
-    file = FileReader(path, most_cpu_s=1).read()
+    file = FileReader(path).read()
     assert file.all_pages == ("first",)
     assert "Only the first of its 2 pages was read" in file.remark
 
 
 def test_a_page_that_unpacks_without_end_does_no_harm(tmp_path: Path) -> None:
     path = hostile(tmp_path / "bomb.pdf", bytes(120_000_000))
-    file = FileReader(path, most_cpu_s=5).read()
+    file = FileReader(path).read()
     assert file.all_pages == ("first",)
     assert "Only the first of its 2 pages was read: the next one takes too much" in file.remark
 
@@ -182,11 +186,11 @@ def test_a_file_of_too_many_pages_or_characters_is_cut_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = pdf(tmp_path / "long.pdf", ["page one", "page two", "page three"])
-    monkeypatch.setattr("ui.records.documents.MOST_PAGES", 2)
+    monkeypatch.setattr("ui.records.documents.MAX_PAGES", 2)
     file = FileReader(path).read()
     assert file.pages == PageRange(1, 2, 3)
     assert "Only the first 2 of its 3 pages were read" in file.remark
-    monkeypatch.setattr("ui.records.documents.MOST_CHARS", 10)
+    monkeypatch.setattr("ui.records.documents.MAX_CHARS", 10)
     file = FileReader(path).read()
     assert file.all_pages == ("page one",)
     assert "a file may have 10 characters" in file.remark
@@ -195,7 +199,7 @@ def test_a_file_of_too_many_pages_or_characters_is_cut_and_says_so(
 def test_a_reader_that_is_closed_reads_no_document(tmp_path: Path) -> None:
     reader = FileReader(pdf(tmp_path / "r.pdf", ["one"]))
     reader.close()
-    with pytest.raises(ReadingEnded):
+    with pytest.raises(HelperClosed):
         reader.read()
 
 

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, format_size
+from engine.helper_process import HelperClosed
 from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_files
@@ -31,7 +32,7 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
 from ui.records.attachments import Attachment, AttachmentRefused, cut_words
-from ui.records.documents import FileReader, ReadingEnded
+from ui.records.documents import FileReader
 
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
@@ -110,7 +111,7 @@ class ReadingFiles(QObject):
                     attachment = await asyncio.to_thread(file.reader.read)
                 except AttachmentRefused as error:
                     refusal = str(error)
-                except ReadingEnded:
+                except HelperClosed:
                     pass
                 if file.is_given_up:
                     continue
