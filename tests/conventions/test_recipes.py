@@ -101,14 +101,14 @@ def test_tab_of_the_inspector_shows_the_run(
     run: RunOnLoop, theme: Theme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class CountTab(InspectorTab):
+        title = "Count"
         shown_text = ""
 
         def show_run(self, shown: ShownRun | None) -> None:
             self.shown_text = "" if shown is None else counted(len(shown.run.text.split()), "word")
 
-    tabs = inspector_window.TABS
-    tab = tabs[0]._replace(title="Count", make=lambda *_: CountTab(), without_trace="")
-    monkeypatch.setattr(inspector_window, "TABS", (*tabs, tab))
+    make = inspector_window.make_tabs
+    monkeypatch.setattr(inspector_window, "make_tabs", lambda *args: [*make(*args), CountTab()])
 
     async def steps() -> None:
         engine = ScriptedEngine()
@@ -120,8 +120,9 @@ def test_tab_of_the_inspector_shows_the_run(
             window.others.show_inspector()
             inspector = window.others.inspector
             assert inspector is not None
-            assert inspector.tabs.tabText(len(tabs)) == "Count"
-            inspector.tabs.setCurrentIndex(len(tabs))
+            last = inspector.tabs.count() - 1
+            assert inspector.tabs.tabText(last) == "Count"
+            inspector.tabs.setCurrentIndex(last)
             await eventually(lambda: inspector.tab(CountTab).shown_text == "3 words")
 
     run(steps())

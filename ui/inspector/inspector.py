@@ -4,7 +4,7 @@ Main thread.
 """
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import (
     Engine,
-    EngineError,
-    GenerationRequest,
     StopInfo,
     StopKind,
     StopRules,
@@ -31,7 +29,6 @@ from ui.inspector.shown_run import (
     RunSource,
     ShownRun,
     end_label,
-    saved_run,
     shown_answer,
     shown_recording,
 )
@@ -42,93 +39,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
-from ui.words import describe_error, unescaped
-
-_SHORT_CHARS = 40
-
-
-class KnownRuns:
-    """Lists runs, with their traces if these are in memory."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._traces = workspace.traces
-
-    def of_conversation(self, without: Run | None = None) -> list[ShownRun]:
-        """Return the runs of the open conversation, newest first."""
-        runs: list[ShownRun] = []
-        for message in self._workspace.current.conversation.tree:
-            run = message.run
-            if run is None or run is without or run.is_from_elsewhere:
-                continue
-            question = message.parent.text if message.parent is not None else ""
-            name = f"Answer to “{_short(question)}”"
-            runs.append(ShownRun(run, self._traces.get(run.id), question, RunSource.CHAT, name))
-        return runs[::-1]
-
-    async def every(self) -> list[ShownRun]:
-        """Return the runs of the open conversation, then recent ones of others, newest first."""
-        own = self.of_conversation()
-        known = {run.run.id for run in own}
-        recent = await self._workspace.store.recent_runs(200)
-        here = self._workspace.current.conversation.id
-        others = [
-            ShownRun(
-                past.run, self._traces.get(past.run.id), past.question, RunSource.PAST, past.title
-            )
-            for past in recent
-            if past.run.id not in known and past.conversation_id != here
-        ]
-        return own + others
-
-    async def traced(self, shown: ShownRun) -> ShownRun:
-        """Look for the trace of a run on disk; return the run with it."""
-        trace = shown.trace or await self._traces.find(shown.run.id)
-        return replace(shown, trace=trace)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHORT_CHARS else f"{line[: _SHORT_CHARS - 1]}…"
-
-
-class ShownPrompt(QObject):
-    """Knows the prompt of one run at a time."""
-
-    read = Signal()
-
-    def __init__(self, engine: Engine, parent: QObject) -> None:
-        super().__init__(parent)
-        self._engine = engine
-        self._shown: ShownRun | None = None
-        self.pieces: tuple[tuple[int, str], ...] | None = None
-        self.problem = ""
-
-    def follow(self, shown: ShownRun | None) -> None:
-        """Clear the prompt of the previous run."""
-        self._shown = shown
-        self.pieces, self.problem = None, ""
-
-    def ask(self) -> None:
-        """Ask the engine for the prompt's tokens, if they are not known yet."""
-        shown = self._shown
-        if self.pieces is None and shown is not None and shown.request is not None:
-            start_task(self, self._read(shown, shown.request), "read a prompt")
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
-        try:
-            pieces = await self._engine.prompt_pieces(request)
-        except EngineError as error:
-            pieces, problem = None, describe_error(error)
-        else:
-            problem = ""
-        if self._shown is shown:
-            self.pieces, self.problem = pieces, problem
-            self.read.emit()
-
+from ui.words import unescaped
 
 # The replay runs on another thread, a moment after the last change, so that typing never waits.
 
@@ -177,25 +88,24 @@ class WhatIf(QObject):
         self._delay.start()
 
     def set_typed(self, typed: str) -> None:
-        """Count what is being typed as one more stop."""
+        """Count the typed text as one more stop."""
         if typed != self._typed:
             self._typed = typed
             self._delay.start()
 
-    def case(self, question: str) -> Callable[[], str] | None:
-        """Return a function that writes the run with the tried list as text; it takes a moment."""
+    def case(self) -> RunTrace | None:
+        """Return the run with the tried list."""
         if self.recording is None or self.outcome is None or self._played is None:
             return None
         stop = self._played.stop or self.recording.stop
-        case = replace(self.recording, rules=self.outcome.rules, stop=stop)
-        return lambda: to_json(case, question)
+        return replace(self.recording, rules=self.outcome.rules, stop=stop)
 
     async def finish(self) -> None:
         self._delay.stop()
         await finish_tasks(self)
 
     def _rules(self, recording: RunTrace) -> StopRules:
-        """Return the rules of a run with the enabled rows and what is being typed as its stops."""
+        """Return the rules of a run with the enabled rows and the typed text as its stops."""
         entries = self.stops.entries()
         enabled = [entry.stop.text for entry in entries if entry.is_enabled]
         typed = self._typed
@@ -272,8 +182,7 @@ class Inspector(QObject):
         self.traces = workspace.traces
         self.shown: ShownRun | None = None
         self.what_if = WhatIf(self)
-        self.known = KnownRuns(workspace)
-        self.prompt = ShownPrompt(engine, self)
+        self.engine = engine
         self.choice = 0
         self._request: RequestEntry | None = None
         self._following = Following()
@@ -290,7 +199,6 @@ class Inspector(QObject):
 
     def show(self, shown: ShownRun | None) -> None:
         self.shown = shown
-        self.prompt.follow(shown)
         self._is_tried = False
         self.what_if.set_recording(None)
         self.run_shown.emit(shown)
@@ -338,13 +246,10 @@ class Inspector(QObject):
         else:
             self.show(replace(shown, trace=self.traces.get(shown.run.id)))
 
-    def fetch(self, shown: ShownRun, take: Callable[[ShownRun], object]) -> None:
-        """Look for the trace of a run on disk, then call ``take`` with both."""
-
-        async def look() -> None:
-            take(await self.known.traced(shown))
-
-        start_task(self, look(), "look for the trace of a run")
+    async def traced(self, shown: ShownRun) -> ShownRun:
+        """Return a run with its trace, if that is in memory or on disk."""
+        trace = shown.trace or await self.traces.find(shown.run.id)
+        return replace(shown, trace=trace)
 
     @property
     def can_answer_again(self) -> bool:
@@ -359,8 +264,31 @@ class Inspector(QObject):
             self.traces.record(TraceLevel.FULL)
             self.workspace.ask(ConversationController.regenerate, message)
 
-    def earlier_runs(self) -> list[ShownRun]:
-        return self.known.of_conversation(None if self.shown is None else self.shown.run)
+    def runs_of_conversation(self) -> list[ShownRun]:
+        """Return the runs of the open conversation, newest first."""
+        runs: list[ShownRun] = []
+        for message in self.workspace.current.conversation.tree:
+            run = message.run
+            if run is None or run.is_from_elsewhere:
+                continue
+            question = message.parent.text if message.parent is not None else ""
+            line = " ".join(question.split())
+            name = f"Answer to “{line if len(line) <= 40 else f'{line[:39]}…'}”"
+            runs.append(ShownRun(run, self.traces.get(run.id), question, RunSource.CHAT, name))
+        return runs[::-1]
+
+    async def every_run(self) -> list[ShownRun]:
+        """Return the runs of the open conversation, then recent ones of others, newest first."""
+        own = self.runs_of_conversation()
+        known = {run.run.id for run in own}
+        here = self.workspace.current.conversation.id
+        return own + [
+            ShownRun(
+                past.run, self.traces.get(past.run.id), past.question, RunSource.PAST, past.title
+            )
+            for past in await self.workspace.store.recent_runs(200)
+            if past.run.id not in known and past.conversation_id != here
+        ]
 
     # -- what can be done ------------------------------------------------------------------
 
@@ -374,19 +302,17 @@ class Inspector(QObject):
 
     def save_case(self, path: Path) -> None:
         """Write the run with the tried stop list as a case that ``fullstop replay`` plays."""
-        question = "" if self.shown is None else self.shown.question
-        render = self.what_if.case(question)
-        if render is not None:
-            start_task(self, self._save(path, render), "save a case")
+        case = self.what_if.case()
+        if case is not None and self.shown is not None:
+            start_task(self, self._save(path, case, self.shown.question), "save a case")
 
     def save_run(self, path: Path) -> None:
         shown = self.shown
-        if shown is not None and shown.can_be_replayed:
-            start_task(self, self._save(path, lambda: saved_run(shown)), "save a run")
+        if shown is not None and shown.trace is not None and shown.can_be_replayed:
+            start_task(self, self._save(path, shown.trace, shown.question), "save a run")
 
     async def finish(self) -> None:
         await self.what_if.finish()
-        await self.prompt.finish()
         await finish_tasks(self)
 
     # -- inside ----------------------------------------------------------------------------
@@ -445,18 +371,18 @@ class Inspector(QObject):
         else:
             self.show(shown)
 
-    async def _save(self, path: Path, render: Callable[[], str]) -> None:
+    async def _save(self, path: Path, recording: RunTrace, question: str) -> None:
         try:
-            await write_text(path, render)
+            await write_text(path, lambda: to_json(recording, question))
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))
 
     async def _find_trace(self, shown: ShownRun) -> None:
         """Show a run of an earlier session with the trace that was kept on disk."""
         if shown.source in (RunSource.CHAT, RunSource.PAST):
-            trace = await self.traces.find(shown.run.id)
-            if trace is not None and self.shown is shown:
-                self.show(replace(shown, trace=trace))
+            traced = await self.traced(shown)
+            if traced.trace is not None and self.shown is shown:
+                self.show(traced)
 
 
 def _shown_file(text: str, name: str) -> ShownRun:

@@ -6,9 +6,8 @@ shows, and does no work while it is hidden.
 
 import asyncio
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import (
@@ -42,11 +41,11 @@ from ui.inspector.shown_run import (
     percent,
 )
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
-from ui.inspector.tape_view import TapeLegend, TapeView
+from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, IconBadge
 from ui.kit.dialogs import BoxButton, choose_file, choose_target, confirm
-from ui.kit.labels import ElidedLabel, label
+from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
@@ -62,7 +61,6 @@ _LEVELS = (
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 
 _Kind = TypeVar("_Kind", bound=InspectorTab)
-_NO_TOKENS = "The tokens of this run were not recorded."
 _HINT = "Point at a token, or use the arrow keys, to see its details."
 
 
@@ -313,30 +311,19 @@ def why(run: Run, tape: Tape | None) -> list[str]:
     return steps(finished, run.context, began=began, probability=probability)
 
 
-class _Tab(NamedTuple):
-    """A tab of the window."""
-
-    title: str
-    make: Callable[[Inspector, InspectorTools], InspectorTab]
-    without_trace: str = ""  # empty if it needs none
-    has_odds: bool = False
-
-
-TABS = (
-    _Tab("Tokens", lambda *_: TokensTab(), _NO_TOKENS, has_odds=True),
-    _Tab("Stops", lambda *_: MatcherTab(), _NO_TOKENS),
-    _Tab("Ending", lambda *_: EndingTab(), _NO_TOKENS, has_odds=True),
-    _Tab(
-        "Prompt",
-        lambda inspector, _: PromptTab(inspector),
-        "The prompt of this run was not recorded.",
-    ),
-    _Tab("API", ApiTab),
-    _Tab("Timing", lambda *_: TimingTab()),
-    _Tab("Compare", lambda inspector, _: CompareTab(inspector)),
-    _Tab("What If", lambda inspector, _: WhatIfTab(inspector), _NO_TOKENS),
-    _Tab("Runs", lambda inspector, _: RunsTab(inspector)),
-)
+def make_tabs(inspector: Inspector, tools: InspectorTools) -> list[InspectorTab]:
+    """Return the tabs of a window, from left to right."""
+    return [
+        TokensTab(),
+        MatcherTab(),
+        EndingTab(),
+        PromptTab(inspector),
+        ApiTab(inspector, tools),
+        TimingTab(),
+        CompareTab(inspector),
+        WhatIfTab(inspector),
+        RunsTab(inspector),
+    ]
 
 
 class InspectorWindow(OwnWindow):
@@ -354,10 +341,11 @@ class InspectorWindow(OwnWindow):
         self.bar = RunBar(inspector)
         self.head = VerdictHead(inspector)
         self.tape = TapeView()
-        self.legend = TapeLegend()
+        self.legend = ElidedLabel("")
+        rescale(self.legend, 0.92)
         self.token = ElidedLabel("")
         self.others = ElidedLabel("")
-        self._tabs = [tab.make(inspector, tools) for tab in TABS]
+        self._tabs = make_tabs(inspector, tools)
         self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
         self.compare, self.runs = self.tab(CompareTab), self.tab(RunsTab)
         self.lacking = label("", "muted", 0.95, is_wrapped=True)
@@ -402,11 +390,12 @@ class InspectorWindow(OwnWindow):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(area, on=self)
         column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=inside)
-        for tab, part in zip(TABS, self._tabs, strict=True):
-            self.tabs.addTab(part, tab.title)
+        for tab in self._tabs:
+            self.tabs.addTab(tab, tab.title)
         upper = QWidget()
         column((self.tape, 1), self.legend, self.token, self.others, spacing=6, on=upper)
-        self.others.setProperty("role", "muted")
+        for text in (self.legend, self.others):
+            text.setProperty("role", "muted")
         # Height limited to its tokens; the tabs take the rest.
         upper.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         lower = self._lower()
@@ -455,7 +444,7 @@ class InspectorWindow(OwnWindow):
         self.tape.show_trace(None if shown is None else shown.trace)
         self.tape.setPlaceholderText(_placeholder(shown))
         self.tape.setVisible(shown is not None)
-        self.legend.show_kinds(self.tape.mark_kinds)
+        self._show_legend()
         for part in self._tabs:
             part.show_run(shown)
         self.bar.show_run(shown)
@@ -463,6 +452,12 @@ class InspectorWindow(OwnWindow):
         if not self._is_sized:
             height = self._splitter.height()
             self._splitter.setSizes([height * 2 // 5, height * 3 // 5])
+
+    def _show_legend(self) -> None:
+        text = self.tape.legend
+        self.legend.setText(text)
+        self.legend.setAccessibleName(f"Marks on the tape: {text}")
+        self.legend.setVisible(bool(text))
 
     def _note_sizes(self) -> None:
         self._is_sized = True
@@ -484,7 +479,7 @@ class InspectorWindow(OwnWindow):
     def _lacking_text(self, shown: ShownRun | None) -> str:
         if shown is None or not shown.run.is_over:
             return ""
-        tab, trace = TABS[self.tabs.currentIndex()], shown.trace
+        tab, trace = self._tabs[self.tabs.currentIndex()], shown.trace
         if trace is None:
             return tab.without_trace
         if tab.has_odds and all(token.stats is None for token in trace.tokens):
@@ -500,7 +495,7 @@ class InspectorWindow(OwnWindow):
             return
         self.head.refresh()
         self.tape.catch_up()
-        self.legend.show_kinds(self.tape.mark_kinds)
+        self._show_legend()
         for part in self._tabs:
             part.catch_up()
 

@@ -1,37 +1,28 @@
 """Pages of text and tables in the inspector, with one left edge. Main thread."""
 
-from PySide6.QtCore import (
-    Qt,
-)
-from PySide6.QtGui import (
-    QPainter,
-    QPaintEvent,
-    QPalette,
-)
-from PySide6.QtWidgets import (
-    QPlainTextEdit,
-    QTextBrowser,
-    QTextEdit,
-    QWidget,
-)
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QPlainTextEdit, QTextBrowser, QTextEdit, QWidget
 
 from ui.inspector.shown_run import ShownRun
 from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
-# A plain text's frame has this much padding in the style sheet, where a page has two pixels.
-_PLAIN_PADDING_PX = 6
 
 
 class InspectorTab(QWidget):
     """A tab of the inspector; it works only while it can be seen."""
+
+    title = ""
+    without_trace = ""  # shown for a run whose tokens were not recorded; empty if it needs none
+    has_odds = False  # whether it needs the probabilities of tokens
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run, or the same one with its end; None if there is none."""
         raise NotImplementedError
 
     def catch_up(self) -> None:
-        """Show what has arrived of a running answer; most tabs wait for its end."""
+        """Show the new tokens of a running answer; most tabs wait for its end."""
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
@@ -48,7 +39,7 @@ class ReadingPage(QTextBrowser):
         align(self)
 
     def set_hint(self, hint: str) -> None:
-        """Change what stands on it while it is empty."""
+        """Change the text that is shown while it is empty."""
         self.hint = hint
         self.setAccessibleDescription(hint)
         self.viewport().update()
@@ -73,4 +64,5 @@ def align(page: QTextEdit | QPlainTextEdit) -> None:
         page.document().setDefaultStyleSheet(f"code {{ font-family: '{family}'; }}")
         page.document().setDocumentMargin(TEXT_MARGIN_PX)
     else:
-        page.document().setDocumentMargin(TEXT_MARGIN_PX - _PLAIN_PADDING_PX)
+        # Without the padding of a plain text's frame in the style sheet.
+        page.document().setDocumentMargin(TEXT_MARGIN_PX - 6)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QTextEdit,
 )
 
-from engine import CacheMiss, Usage, counted
+from engine import CacheMiss, EngineError, GenerationRequest, Usage, counted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
@@ -66,7 +66,7 @@ def _reused(usage: Usage | None) -> str:
 
 
 def _left_out(shown: ShownRun | None) -> str:
-    """Return what was left out of a run's prompt, as a sentence."""
+    """Return as a sentence how many messages a run's prompt was without."""
     left_out = None if shown is None else shown.run.left_out
     if left_out is None:
         return ""
@@ -78,9 +78,14 @@ def _left_out(shown: ShownRun | None) -> str:
 class PromptTab(InspectorTab):
     """The rendered template: special tokens marked, what came from the cache in gray."""
 
+    title = "Prompt"
+    without_trace = "The prompt of this run was not recorded."
+
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
+        self._read_for: ShownRun | None = None
+        self._pieces: tuple[tuple[int, str], ...] = ()
         self.note = label("", "muted", 0.95, is_wrapped=True)
         self.page = QTextEdit()
         align(self.page)
@@ -88,7 +93,6 @@ class PromptTab(InspectorTab):
         self.page.setAccessibleName("The prompt as the model read it")
         self.page.setFont(fixed_font(self.page.font(), 0.95))
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
-        inspector.prompt.read.connect(self._fill)
         current_theme().changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
@@ -101,6 +105,9 @@ class PromptTab(InspectorTab):
         super().showEvent(event)
         self._ask()
 
+    async def finish(self) -> None:
+        await finish_tasks(self)
+
     def _ask(self) -> None:
         shown = self._inspector.shown
         if shown is None:
@@ -110,19 +117,27 @@ class PromptTab(InspectorTab):
                 "The prompt of this run was not kept: its tokens were not recorded, or have been "
                 "forgotten."
             )
-        elif self._inspector.prompt.pieces is None:
-            self.note.setText("Reading the prompt…")
-            self._inspector.prompt.ask()
+        elif shown is self._read_for:
+            self._fill()
         else:
+            self.note.setText("Reading the prompt…")
+            start_task(self, self._read(shown, shown.request), "read a prompt")
+
+    async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
+        try:
+            pieces = await self._inspector.engine.prompt_pieces(request)
+        except EngineError as error:
+            if self._inspector.shown is shown:
+                self.note.setText(f"It cannot be shown now. {describe_error(error)}")
+            return
+        if self._inspector.shown is shown:
+            self._read_for, self._pieces = shown, pieces
             self._fill()
 
     def _fill(self) -> None:
-        prompt, shown = self._inspector.prompt, self._inspector.shown
-        pieces = prompt.pieces
+        shown, pieces = self._inspector.shown, self._pieces
         self.page.clear()
-        if pieces is None:
-            if prompt.problem:
-                self.note.setText(f"It cannot be shown now. {prompt.problem}")
+        if shown is not self._read_for:
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0
@@ -151,6 +166,8 @@ class PromptTab(InspectorTab):
 
 class ApiTab(InspectorTab):
     """Which API, which part of the request or answer, and its text."""
+
+    title = "API"
 
     def __init__(self, inspector: Inspector, tools: InspectorTools) -> None:
         super().__init__()

@@ -42,6 +42,8 @@ _AROUND_CHARS = 160
 class TimingTab(InspectorTab):
     """A bar for each phase, the result of guessing, and how long text was held back."""
 
+    title = "Timing"
+
     def __init__(self) -> None:
         super().__init__()
         self._shown: ShownRun | None = None
@@ -85,7 +87,6 @@ class TimingTab(InspectorTab):
             self.waits.setText(held_text(tuple(trace.tokens)) if trace and finished else "")
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Compute what was skipped while the tab was hidden."""
         super().showEvent(event)
         self._refresh()
 
@@ -208,6 +209,8 @@ def _first_token(left: ShownRun, right: ShownRun) -> int | None:
 class CompareTab(InspectorTab):
     """The shown run compared with another one of the conversation."""
 
+    title = "Compare"
+
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
@@ -249,9 +252,12 @@ class CompareTab(InspectorTab):
         self._fill()
 
     def _fill(self) -> None:
-        before = self._chosen()
-        self._others = self._inspector.earlier_runs()
-        picked, shown = self._picked, self._inspector.shown
+        before, picked, shown = self._chosen(), self._picked, self._inspector.shown
+        self._others = [
+            run
+            for run in self._inspector.runs_of_conversation()
+            if shown is None or run.run is not shown.run
+        ]
         if picked is not None and (shown is None or shown.run.id != picked.run.id):
             others = (other for other in self._others if other.run.id != picked.run.id)
             self._others = [picked, *others]
@@ -283,12 +289,16 @@ class CompareTab(InspectorTab):
         if other.trace is None and other.run.id not in self._looked_for:
             # The trace may be on disk: tokens compare better than texts.
             self._looked_for.add(other.run.id)
-            self._inspector.fetch(other, self._take_traced)
+            start_task(self, self._look_for_trace(other), "look for the trace of a run")
         comparison = compare(shown, other)
         self.sentence.setText(comparison.sentence)
         self.page.setHtml(self._html(comparison))
 
-    def _take_traced(self, traced: ShownRun) -> None:
+    async def finish(self) -> None:
+        await finish_tasks(self)
+
+    async def _look_for_trace(self, other: ShownRun) -> None:
+        traced = await self._inspector.traced(other)
         if traced.trace is None:
             return
         self._others = [
@@ -402,6 +412,8 @@ class RunTable(QAbstractTableModel):
 class RunsTab(InspectorTab):
     """A table of runs; Return shows one, Ctrl+Return compares the shown one with it."""
 
+    title = "Runs"
+
     comparison_requested = Signal(object)  # ShownRun
 
     def __init__(self, inspector: Inspector) -> None:
@@ -453,7 +465,7 @@ class RunsTab(InspectorTab):
         start_task(self, self._list(), "list runs")
 
     async def _list(self) -> None:
-        runs = await self._inspector.known.every()
+        runs = await self._inspector.every_run()
         shown = self._inspector.shown
         chosen = self._chosen()
         self.model.show_runs(runs, None if shown is None else shown.run.id)
@@ -488,4 +500,7 @@ class RunsTab(InspectorTab):
     def _compare(self) -> None:
         chosen = self._chosen()
         if chosen is not None and self.compare.isEnabled():
-            self._inspector.fetch(chosen, self.comparison_requested.emit)
+            start_task(self, self._request_comparison(chosen), "compare runs")
+
+    async def _request_comparison(self, chosen: ShownRun) -> None:
+        self.comparison_requested.emit(await self._inspector.traced(chosen))

@@ -28,7 +28,6 @@ from engine import (
 )
 from engine.recording.replay import replay, with_replayed_tokens
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import to_json
 from ui.kit.dates import format_day, format_time
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
@@ -105,12 +104,6 @@ def _question(request: GenerationRequest) -> str:
         return request.prompt if isinstance(request.prompt, str) else ""
     text = (message.content for message in reversed(request.messages) if message.role == "user")
     return next(text, "")
-
-
-def saved_run(shown: ShownRun) -> str:
-    """Return the text of the file in which a run that can be replayed is saved; takes a moment."""
-    assert shown.trace is not None, "only a run that can be replayed is saved"
-    return to_json(shown.trace, shown.question)
 
 
 def shown_recording(recording: RunTrace, name: str, question: str = "") -> ShownRun:

@@ -219,6 +219,9 @@ def _times(count: int) -> str:
 class MatcherTab(InspectorTab):
     """A block for each stop: how far it came, and where it nearly matched."""
 
+    title = "Stops"
+    without_trace = "The tokens of this run were not recorded."
+
     def __init__(self) -> None:
         super().__init__()
         self._shown: ShownRun | None = None
@@ -314,6 +317,9 @@ class MatcherTab(InspectorTab):
 
 class WhatIfTab(InspectorTab):
     """A copy of the list at the left, what it would have done at the right."""
+
+    title = "What If"
+    without_trace = "The tokens of this run were not recorded."
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
@@ -481,6 +487,10 @@ def _named_tokens(indexes: Sequence[int]) -> str:
 
 class EndingTab(InspectorTab):
     """A sentence and a curve."""
+
+    title = "Ending"
+    without_trace = "The tokens of this run were not recorded."
+    has_odds = True
 
     def __init__(self) -> None:
         super().__init__()

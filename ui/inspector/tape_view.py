@@ -5,7 +5,6 @@ the newest tokens of a long run are drawn.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from enum import Enum
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -24,7 +23,6 @@ from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import align
 from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
-from ui.kit.labels import ElidedLabel, rescale
 from ui.kit.theme import current_theme, fixed_font
 from ui.words import ORIGIN_DESCRIPTIONS
 
@@ -32,41 +30,16 @@ MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 
 _LINES = QTextCharFormat.UnderlineStyle
+_DRAFTED = (TokenOrigin.LOOKUP, TokenOrigin.PREDICTION, TokenOrigin.DRAFT, TokenOrigin.HEAD)
 
 
 class MarkKind(Enum):
-    """A mark of the tape, with its explanation in the legend."""
+    """A mark of the tape, with its meaning."""
 
     DRAFTED = "dotted line: accepted draft token"
     FORCED = "solid line: the schema or the call allowed no other token"
     HELD = "wavy line: held back, because it could become a stop"
     MATCHED = "bold: the stop that ended the answer"
-
-
-_KINDS_BY_ORIGIN = {
-    TokenOrigin.LOOKUP: MarkKind.DRAFTED,
-    TokenOrigin.PREDICTION: MarkKind.DRAFTED,
-    TokenOrigin.DRAFT: MarkKind.DRAFTED,
-    TokenOrigin.HEAD: MarkKind.DRAFTED,
-    TokenOrigin.FORCED: MarkKind.FORCED,
-    TokenOrigin.BUDGET: MarkKind.FORCED,
-}
-
-
-class TapeLegend(ElidedLabel):
-    """Explains the marks that are on the tape; hidden if there are none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("role", "muted")
-        rescale(self, 0.92)
-        self.hide()
-
-    def show_kinds(self, kinds: Sequence[MarkKind]) -> None:
-        text = "  ·  ".join(kind.value for kind in kinds)
-        self.setText(text)
-        self.setAccessibleName(f"Marks on the tape: {text}" if text else "Marks on the tape")
-        self.setVisible(bool(kinds))
 
 
 class TapeView(QTextEdit):
@@ -119,8 +92,9 @@ class TapeView(QTextEdit):
         return self._tape
 
     @property
-    def mark_kinds(self) -> list[MarkKind]:
-        return [kind for kind in MarkKind if kind in self._kinds]
+    def legend(self) -> str:
+        """What the marks on the tape mean; empty if there are none."""
+        return "  ·  ".join(kind.value for kind in MarkKind if kind in self._kinds)
 
     @property
     def chosen(self) -> int:
@@ -303,11 +277,11 @@ class TapeView(QTextEdit):
             cursor.insertText(f" stop {(stop.rule_index or 0) + 1} ", chip)
 
     def _mark_origin(self, form: QTextCharFormat, origin: TokenOrigin) -> None:
-        colors, kind = current_theme().colors, _KINDS_BY_ORIGIN.get(origin)
-        if kind is MarkKind.DRAFTED:
-            self._underline(form, _LINES.DotLine, colors.done, kind)
-        elif kind is MarkKind.FORCED:
-            self._underline(form, _LINES.SingleUnderline, colors.tool, kind)
+        colors = current_theme().colors
+        if origin in _DRAFTED:
+            self._underline(form, _LINES.DotLine, colors.done, MarkKind.DRAFTED)
+        elif origin in (TokenOrigin.FORCED, TokenOrigin.BUDGET):
+            self._underline(form, _LINES.SingleUnderline, colors.tool, MarkKind.FORCED)
 
     def _underline(
         self,

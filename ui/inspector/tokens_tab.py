@@ -181,6 +181,10 @@ class TokenTable(QAbstractTableModel):
 class TokensTab(InspectorTab):
     """A filter, a table, and the number of tokens that are not listed."""
 
+    title = "Tokens"
+    without_trace = "The tokens of this run were not recorded."
+    has_odds = True
+
     token_chosen = Signal(int)  # token's number in the run, from 0
 
     def __init__(self) -> None:
