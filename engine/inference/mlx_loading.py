@@ -102,43 +102,50 @@ def _shown(message: object) -> str:
     return escaped(" ".join(parts))[:_MAX_MESSAGE_CHARS]
 
 
-def _read(
-    folder: Path,
-    on_progress: OnLoadProgress,
-    shard: Shard | None = None,
-    check_loaded: Callable[[Any, Any, dict[str, Any]], None] | None = None,
+def _open(
+    folder: Path, on_progress: OnLoadProgress
 ) -> tuple[Any, Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
     """Return a folder's model, tokenizer and configuration, and its draft head.
 
-    Never runs code from the folder.
+    ``_fill`` reads the weights, in parts, so that there is progress and it can be cancelled. Never
+    runs code from the folder.
     """
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
-    total = weights_size(folder)
-    on_progress(LoadProgress("tokenizer", 0, total))
-    with _reporting_failures(folder, lambda error: _describe(folder, stated, error)):
-        # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
+    on_progress(LoadProgress("tokenizer", 0, weights_size(folder)))
+    with _reporting_failures(folder, stated):
         model, config, head = _load_lazily(folder)
         if not mx.metal.is_available():
             # This computes nothing, but fails where the model needs kernels of Metal.
             model(mx.array([[0]]), cache=make_prompt_cache(model))
         bound_templates()
         tokenizer = load_tokenizer(folder, eos_token_ids=stated_ids(config) or None)
-        if check_loaded is not None:
-            check_loaded(model, tokenizer, config)
-        if shard is not None:
-            shard(model, config)
-            total = size_of(model)
-        if mx.default_device() == mx.cpu:
-            widen(model)
-        read_weights(model, total, on_progress)
     return model, tokenizer, config, head
 
 
+def _fill(
+    folder: Path,
+    config: dict[str, Any] | None,
+    model: Any,
+    on_progress: OnLoadProgress,
+    shard: Shard | None = None,
+) -> None:
+    """Read the weights of a model, or those of a shard of it."""
+    with _reporting_failures(folder, config):
+        if shard is not None and config is not None:
+            shard(model, config)
+        if mx.default_device() == mx.cpu:
+            widen(model)
+        read_weights(model, on_progress)
+
+
 @contextlib.contextmanager
-def _reporting_failures(folder: Path, describe: Callable[[BaseException], str]) -> Iterator[None]:
-    """Turn errors while a folder is read into ``ModelLoadFailed`` with a message for users."""
+def _reporting_failures(folder: Path, config: dict[str, Any] | None) -> Iterator[None]:
+    """Turn errors while a folder is read into ``ModelLoadFailed`` with a message for users.
+
+    ``config`` is None where it is not that of a model that answers.
+    """
     try:
         yield
     except DrafterUnusable as error:
@@ -149,7 +156,8 @@ def _reporting_failures(folder: Path, describe: Callable[[BaseException], str]) 
         raise
     # Panics of native libraries are such exceptions.
     except BaseException as error:
-        raise ModelLoadFailed(describe(error)) from error
+        message = _failure(folder, error) if config is None else _describe(folder, config, error)
+        raise ModelLoadFailed(message) from error
 
 
 def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
@@ -185,7 +193,7 @@ def _attached_head(
         if isinstance(weights, DrafterUnusable):
             raise weights
         head = build_head(weights, model, config)
-        read_weights(head, size_of(head), unobserved)
+        read_weights(head, unobserved)
     except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
         return _shown(error), CacheSize(), 0
@@ -196,7 +204,7 @@ def _attached_head(
 def check(folder: Path) -> None:
     """Check a model folder without loading it."""
     stated = check_folder(folder)
-    with _reporting_failures(folder, lambda error: _describe(folder, stated, error)):
+    with _reporting_failures(folder, stated):
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
         classes_of(stated)
@@ -211,12 +219,15 @@ def _stamps(folder: Path) -> Stamps | None:
 
 def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
     """Load a model for the plain loop of mlx-lm; the rest of the engine has no part in it."""
-    return _read(folder.resolve(), on_progress)[0]
+    model, _, config, _ = _open(folder.resolve(), on_progress)
+    _fill(folder, config, model, on_progress)
+    return model
 
 
 def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
     """Load one shard of a model, for a process that follows another."""
-    model, *_ = _read(folder.resolve(), unobserved, shard)
+    model, _, config, _ = _open(folder.resolve(), unobserved)
+    _fill(folder, config, model, unobserved, shard)
     return model, size_of(model)
 
 
@@ -239,14 +250,12 @@ def load(
         # The draft model is read first, so that it is compared with the larger model before the
         # weights of that are read.
         drafted = _read_draft(draft.resolve(), on_progress)
-
-    def check_loaded(model: Any, tokenizer: Any, config: dict[str, Any]) -> None:
-        if isinstance(drafted, _LoadedAssistant):
-            drafted.follow(model, model_name(folder))
-        elif drafted is not None:
-            check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model)[0])
-
-    model, tokenizer, config, head = _read(folder, on_progress, shard, check_loaded)
+    model, tokenizer, config, head = _open(folder, on_progress)
+    if isinstance(drafted, _LoadedAssistant):
+        drafted.follow(model, model_name(folder))
+    elif drafted is not None:
+        check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model)[0])
+    _fill(folder, config, model, on_progress, shard)
     vocabulary, ends = _vocabulary(folder, tokenizer, model)
     info = ModelInfo(
         id=model_name(folder),
@@ -328,7 +337,8 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _Lo
     try:
         if is_assistant(folder):
             return _read_assistant(folder, on_progress)
-        model, tokenizer, config, _ = _read(folder, on_progress)
+        model, tokenizer, config, _ = _open(folder, on_progress)
+        _fill(folder, config, model, on_progress)
     except LoadCancelled:
         raise
     except ModelLoadFailed as error:
@@ -364,11 +374,9 @@ def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssista
     """Read a draft model that drafts from the other model's cache."""
     on_progress(LoadProgress("checking"))
     config = check_folder(folder)
-    with _reporting_failures(folder, lambda error: _failure(folder, error)):
+    with _reporting_failures(folder, None):
         assistant = read_assistant(folder, config)
-        if mx.default_device() == mx.cpu:
-            widen(assistant)
-        read_weights(assistant, size_of(assistant), on_progress)
+    _fill(folder, None, assistant, on_progress)
     info = DraftInfo(
         model_name(folder), folder, weights_size(folder), held_bytes=size_of(assistant)
     )

@@ -13,7 +13,6 @@ from engine.files.json_fields import DamagedFile
 from engine.inference.backend import LoadProgress, OnLoadProgress
 
 _log = logging.getLogger(__name__)
-_PART_BYTES = 128 << 20
 # On MLX's processor build, products of quantised weights with 16-bit numbers take 8 to 35 times as
 # long as with 32-bit ones.
 _SLOW_ON_CPU = (mx.float16, mx.bfloat16)
@@ -24,18 +23,18 @@ def size_of(model: Any) -> int:
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
 
 
-def read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
+def read_weights(model: Any, on_progress: OnLoadProgress) -> None:
     """Read a model's weights into memory, about a hundred megabytes at a time."""
-    done = due = 0
+    total, done, due = size_of(model), 0, 0
     part: list[tuple[str, mx.array]] = []
     on_progress(LoadProgress("weights", 0, total))
     for named in tree_flatten(model.parameters()):
         part.append(named)
         due += named[1].nbytes
-        if due >= _PART_BYTES:
+        if due >= 128 << 20:
             _read_part(part)
             done, due, part = done + due, 0, []
-            on_progress(LoadProgress("weights", min(done, total), total))
+            on_progress(LoadProgress("weights", done, total))
     _read_part(part)
     on_progress(LoadProgress("weights", total, total))
 
