@@ -22,22 +22,16 @@ from api.dialects.ollama.wire import (
     EmbedAnswer,
     EmbedParams,
     ModelParams,
-    OldEmbedAnswer,
     OldEmbedParams,
     OllamaAnswer,
-    OllamaChatAnswer,
-    OllamaErrorAnswer,
-    OllamaGenerateAnswer,
+    OllamaText,
     PromptParams,
 )
 from api.dialects.ollama.write import (
     NS,
-    ChatLineEncoder,
     LineEncoder,
-    PromptLineEncoder,
     error_to_wire,
-    write_chat,
-    write_response,
+    write_answer,
 )
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, QueryRoute
 from api.transport.answer_text import long_json_text
@@ -54,7 +48,10 @@ _Params = TypeVar("_Params", bound=AnswerParams)
 class OllamaRoute(AnswerRoute[_Params]):
     """A route whose answer is a line, or several."""
 
+    answer = OllamaAnswer
     media_type = LINES
+    write_whole = staticmethod(write_answer)
+    encoder = staticmethod(LineEncoder)
 
     def wants_stream(self, params: _Params) -> bool:
         """Whether the answer is a stream, which is the default only in this API."""
@@ -81,9 +78,7 @@ class OllamaRoute(AnswerRoute[_Params]):
         else:
             await service.engine.tokenize("", engine_name(service, params.model))
         apply_keep_alive(service, params)
-        encoder = self.encoder(params, head)
-        assert isinstance(encoder, LineEncoder)
-        return encoder.without_prompt(reason)
+        return LineEncoder(params, head).without_prompt(reason)
 
 
 class ChatRoute(OllamaRoute[ChatParams]):
@@ -92,13 +87,9 @@ class ChatRoute(OllamaRoute[ChatParams]):
     path = "/api/chat"
     summary = "Ollama's chat"
     request = ChatParams
-    answer = OllamaChatAnswer
 
     def read(self, params: ChatParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return chat_from_wire(params)
-
-    write_whole = staticmethod(write_chat)
-    encoder = staticmethod(ChatLineEncoder)
 
 
 class PromptRoute(OllamaRoute[PromptParams]):
@@ -107,14 +98,10 @@ class PromptRoute(OllamaRoute[PromptParams]):
     path = "/api/generate"
     summary = "Ollama's single prompts"
     request = PromptParams
-    answer = OllamaGenerateAnswer
     operation = "text_completion"
 
     def read(self, params: PromptParams, *, strict: bool) -> Sequence[GenerationRequest]:
         return prompt_from_wire(params)
-
-    write_whole = staticmethod(write_response)
-    encoder = staticmethod(PromptLineEncoder)
 
 
 def apply_keep_alive(service: Service, params: ModelParams) -> None:
@@ -168,7 +155,7 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
 
 async def embed_one(
     service: Service, record: RequestRecord, params: OldEmbedParams
-) -> OldEmbedAnswer:
+) -> dict[str, list[float]]:
     """Answer ``POST /api/embeddings``."""
     await _load(service, params)
     vector: list[float] = []
@@ -190,7 +177,7 @@ class Ollama(Dialect):
     title = "Ollama"
     vendor = "Ollama"
     reference = "https://github.com/ollama/ollama/blob/main/docs/api.md"
-    error_type = OllamaErrorAnswer
+    error_type = OllamaText
     field_names: ClassVar[Mapping[str, str]] = {
         "stops.strings": "options.stop",
         "max_tokens": "options.num_predict",
@@ -216,7 +203,7 @@ class Ollama(Dialect):
             summary="Ollama's earlier route for one text as a vector",
             request=OldEmbedParams,
             reply=embed_one,
-            answer=OldEmbedAnswer,
+            answer=dict[str, list[float]],
             operation="embeddings",
             field_names={"inputs[0]": "prompt"},
         ),

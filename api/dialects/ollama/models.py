@@ -10,14 +10,12 @@ from datetime import UTC, datetime
 
 from api.dialects.ollama.wire import (
     Capability,
+    NamedModelParams,
     OllamaDetails,
     OllamaListed,
     OllamaModel,
     OllamaModels,
-    OllamaStatus,
-    OllamaVersion,
-    PullParams,
-    ShowParams,
+    OllamaText,
 )
 from api.dialects.shared.dialect import LINES, QueryRoute
 from api.transport.answer_text import json_line
@@ -143,7 +141,7 @@ async def list_running(service: Service, record: RequestRecord, _: None) -> Olla
     return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
 
 
-async def show(service: Service, record: RequestRecord, params: ShowParams) -> OllamaModel:
+async def show(service: Service, record: RequestRecord, params: NamedModelParams) -> OllamaModel:
     """Return a model's details and capabilities."""
     requested = params.model or params.name
     if not requested:
@@ -156,7 +154,7 @@ async def show(service: Service, record: RequestRecord, params: ShowParams) -> O
     return await asyncio.to_thread(model_to_wire, model, *capabilities)
 
 
-async def version(service: Service, record: RequestRecord, _: None) -> OllamaVersion:
+async def version(service: Service, record: RequestRecord, _: None) -> OllamaText:
     """Return the version of the API."""
     return {"version": API_VERSION}
 
@@ -176,8 +174,8 @@ async def checked_name(service: Service, requested: str) -> str:
 
 
 async def pull(
-    service: Service, record: RequestRecord, params: PullParams
-) -> OllamaStatus | list[str]:
+    service: Service, record: RequestRecord, params: NamedModelParams
+) -> OllamaText | list[str]:
     """Answer ``POST /api/pull``: a model that answers requests of that name needs no download.
 
     Raises:
@@ -198,7 +196,7 @@ MODEL_QUERIES = (
         method="POST",
         path="/api/show",
         summary="What a model can do, for Ollama's clients",
-        request=ShowParams,
+        request=NamedModelParams,
         reply=show,
         answer=OllamaModel,
     ),
@@ -221,15 +219,15 @@ MODEL_QUERIES = (
         path="/api/version",
         summary="The version of Ollama's API that is supported",
         reply=version,
-        answer=OllamaVersion,
+        answer=OllamaText,
     ),
     QueryRoute(
         method="POST",
         path="/api/pull",
         summary="Whether a model is available, as Ollama reports a download that is complete",
-        request=PullParams,
+        request=NamedModelParams,
         reply=pull,
-        answer=OllamaStatus,
+        answer=OllamaText,
         media_type=LINES,
     ),
 )

@@ -135,16 +135,12 @@ class PromptParams(AnswerParams):
     images: list[Any] | None = None
 
 
-class ShowParams(WireModel):
-    """``POST /api/show``."""
+class NamedModelParams(WireModel):
+    """``POST /api/show`` and ``POST /api/pull``."""
 
     model: str | None = None
     name: str | None = None
-
-
-class PullParams(ShowParams):
-    """``POST /api/pull``."""
-
+    # Of a pull.
     stream: bool | None = None
     insecure: bool | None = None
 
@@ -152,68 +148,49 @@ class PullParams(ShowParams):
 # -- answers ----------------------------------------------------------------------------------
 
 
-class OllamaErrorAnswer(TypedDict):
-    """The body of an error."""
-
-    error: str
-
-
+# The bodies that are one text: errors, the version, and the lines of a pull.
+OllamaText = dict[str, str]
 DoneReason = Literal["stop", "length", "load", "unload", "error"]
 
 
-class OllamaAnswer(TypedDict):
-    """One line of an answer; the last has ``done``, counts, and durations in nanoseconds."""
-
-    model: str
-    created_at: str
-    done: bool
-    done_reason: NotRequired[DoneReason]
-    total_duration: NotRequired[int]
-    load_duration: NotRequired[int]
-    prompt_eval_count: NotRequired[int]
-    prompt_eval_duration: NotRequired[int]
-    eval_count: NotRequired[int]
-    eval_duration: NotRequired[int]
-    error: NotRequired[Annotated[str, Field(description="if a stream failed")]]
-    logprobs: NotRequired[list[TokenLogprob]]
-    fullstop: NotRequired[FullstopReport]
-
-
-class OllamaCalledFunction(TypedDict):
-    """The function to call and its arguments."""
-
-    index: int
-    name: str
-    arguments: dict[str, Any]
-
-
-class OllamaCall(TypedDict):
-    """A call for the client to make."""
-
-    id: str
-    function: OllamaCalledFunction
-
-
 class OllamaMessage(TypedDict):
-    """The answer, or its new content in a stream."""
+    """The answer of ``/api/chat``, or its new content in a stream."""
 
     role: Literal["assistant"]
     content: str
     thinking: NotRequired[str]
-    tool_calls: NotRequired[list[OllamaCall]]
+    tool_calls: NotRequired[
+        Annotated[
+            list[dict[str, Any]],
+            Field(description="each with id and function: index, name, and arguments as an object"),
+        ]
+    ]
 
 
-class OllamaChatAnswer(OllamaAnswer):
-    """An answer of ``/api/chat``, and a line of its stream."""
+class OllamaContent(TypedDict, total=False):
+    """The fields that only some lines have; durations are in nanoseconds."""
 
-    message: OllamaMessage
+    message: Annotated[OllamaMessage, Field(description="of ``/api/chat``")]
+    response: Annotated[str, Field(description="of ``/api/generate``")]
+    thinking: Annotated[str, Field(description="of ``/api/generate``")]
+    done_reason: DoneReason
+    total_duration: int
+    load_duration: int
+    prompt_eval_count: int
+    prompt_eval_duration: int
+    eval_count: int
+    eval_duration: int
+    error: Annotated[str, Field(description="if a stream failed")]
+    logprobs: list[TokenLogprob]
+    fullstop: FullstopReport
 
 
-class OllamaGenerateAnswer(OllamaAnswer):
-    """An answer of ``/api/generate``, and a line of its stream."""
+class OllamaAnswer(OllamaContent):
+    """One line of an answer; the last has ``done``, counts and durations."""
 
-    response: str
-    thinking: NotRequired[str]
+    model: str
+    created_at: str
+    done: bool
 
 
 class OllamaDetails(TypedDict):
@@ -241,24 +218,8 @@ class OllamaListed(TypedDict):
     context_length: NotRequired[int]
 
 
-class OllamaModels(TypedDict):
-    """``GET /api/tags`` and ``GET /api/ps``."""
-
-    models: list[OllamaListed]
-
-
-class OllamaVersion(TypedDict):
-    """``GET /api/version``."""
-
-    version: str
-
-
-class OllamaStatus(TypedDict):
-    """``POST /api/pull``, and a line of its stream."""
-
-    status: str
-
-
+# ``GET /api/tags`` and ``GET /api/ps``.
+OllamaModels = dict[str, list[OllamaListed]]
 Capability = Literal["completion", "tools", "thinking"]
 
 
@@ -313,9 +274,3 @@ class EmbedAnswer(TypedDict):
     total_duration: int
     load_duration: int
     prompt_eval_count: int
-
-
-class OldEmbedAnswer(TypedDict):
-    """The answer of ``POST /api/embeddings``."""
-
-    embedding: list[float]

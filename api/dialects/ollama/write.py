@@ -4,7 +4,6 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
 import json
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, assert_never
 
@@ -14,12 +13,8 @@ from api.dialects.ollama.wire import (
     ChatParams,
     DoneReason,
     OllamaAnswer,
-    OllamaCall,
-    OllamaChatAnswer,
-    OllamaErrorAnswer,
-    OllamaGenerateAnswer,
-    OllamaMessage,
-    PromptParams,
+    OllamaContent,
+    OllamaText,
 )
 from api.dialects.openai.write import answer_tokens, entries_to_wire
 from api.dialects.shared.answers import (
@@ -46,8 +41,6 @@ from engine import (
 
 NS = 1_000_000_000
 
-_Answer = OllamaChatAnswer | OllamaGenerateAnswer
-
 
 def done_reason_to_wire(stop: StopInfo) -> DoneReason:
     """Return ``done_reason``; this API has no field for the stop that matched."""
@@ -63,12 +56,16 @@ def done_reason_to_wire(stop: StopInfo) -> DoneReason:
 
 
 class LineEncoder(AnswerEncoder):
-    """Turns the events of one generation into the lines of one answer."""
+    """Turns the events of one generation into the lines of one answer.
+
+    ``/api/generate`` takes no tools, so a call is text there.
+    """
 
     def __init__(self, params: AnswerParams, head: Head) -> None:
         super().__init__()
         # The requested name, which the reference repeats.
         self._model = params.model or tagged(head.model)
+        self._is_chat = isinstance(params, ChatParams)
         self._clock = head.clock
         self._reports = enables_report(params.fullstop)
         self._has_logprobs = bool(params.logprobs)
@@ -76,9 +73,23 @@ class LineEncoder(AnswerEncoder):
         # Text that waits for the trace of its token.
         self._text_due = ""
 
-    @abstractmethod
-    def line(self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()) -> _Answer:
+    def line(
+        self, text: str = "", thinking: str = "", calls: Sequence[dict[str, Any]] = ()
+    ) -> OllamaAnswer:
         """Return a line that does not end the answer."""
+        content: OllamaContent
+        if self._is_chat:
+            content = {"message": {"role": "assistant", "content": text}}
+            if thinking:
+                content["message"]["thinking"] = thinking
+            if calls:
+                content["message"]["tool_calls"] = list(calls)
+        else:
+            content = {"response": text}
+            if thinking:
+                content["thinking"] = thinking
+        created_at = time_text(self._clock())
+        return {"model": self._model, "created_at": created_at, **content, "done": False}
 
     def end(self, answer: OllamaAnswer, finished: Finished) -> None:
         """Add the end of an answer: its reason, counts and durations (nanoseconds)."""
@@ -94,7 +105,7 @@ class LineEncoder(AnswerEncoder):
         answer["eval_count"] = usage.output_tokens
         answer["eval_duration"] = round(timing.decode_s * NS)
 
-    def without_prompt(self, reason: Literal["load", "unload"]) -> _Answer:
+    def without_prompt(self, reason: Literal["load", "unload"]) -> OllamaAnswer:
         """Return the answer to a request that only loads or unloads the model."""
         answer = self.line()
         answer["done"], answer["done_reason"] = True, reason
@@ -126,6 +137,12 @@ class LineEncoder(AnswerEncoder):
     def _thinking(self, text: str, choice: int) -> None:
         self._send(json_line(self.line(thinking=text)))
 
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
+        if self._is_chat:
+            self._send(json_line(self.line(calls=[call_to_wire(call)])))
+        else:
+            super()._call(call, choice)
+
     def _end(self, finished: Finished, choice: int) -> None:
         self._token(finished, choice)
         answer = self.line()
@@ -143,86 +160,24 @@ class LineEncoder(AnswerEncoder):
             self._send(json_line(answer))
 
 
-class ChatLineEncoder(LineEncoder):
-    """Writes the lines of ``/api/chat``."""
-
-    def line(
-        self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
-    ) -> OllamaChatAnswer:
-        """Return a line with new content in ``message``."""
-        message: OllamaMessage = {"role": "assistant", "content": text}
-        if thinking:
-            message["thinking"] = thinking
-        if calls:
-            message["tool_calls"] = list(calls)
-        return {
-            "model": self._model,
-            "created_at": time_text(self._clock()),
-            "message": message,
-            "done": False,
-        }
-
-    def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        self._send(json_line(self.line(calls=[call_to_wire(call)])))
-
-
-class PromptLineEncoder(LineEncoder):
-    """Writes the lines of ``/api/generate``, which takes no tools, so that a call is text."""
-
-    def line(
-        self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
-    ) -> OllamaGenerateAnswer:
-        """Return a line with new content in ``response``."""
-        if thinking:
-            return {
-                "model": self._model,
-                "created_at": time_text(self._clock()),
-                "response": text,
-                "thinking": thinking,
-                "done": False,
-            }
-        return {
-            "model": self._model,
-            "created_at": time_text(self._clock()),
-            "response": text,
-            "done": False,
-        }
-
-
-def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:
-    """Return the whole answer of ``/api/chat``."""
+def write_answer(answers: Sequence[Collected], params: AnswerParams, head: Head) -> OllamaAnswer:
+    """Return a whole answer."""
     [(events, finished)] = answers
-    encoder = ChatLineEncoder(params, head)
+    encoder = LineEncoder(params, head)
+    is_chat = isinstance(params, ChatParams)
+    text = text_of(events) if is_chat else raw_text_of(events, has_thinking=True)
     calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallCompleted)]
-    answer = encoder.line(text_of(events), reasoning_of(events), calls)
+    answer = encoder.line(text, reasoning_of(events), calls)
     encoder.logprobs(answer, [*events, finished])
     encoder.end(answer, finished)
     return answer
 
 
-def write_response(
-    answers: Sequence[Collected], params: PromptParams, head: Head
-) -> OllamaGenerateAnswer:
-    """Return the whole answer of ``/api/generate``."""
-    [(events, finished)] = answers
-    encoder = PromptLineEncoder(params, head)
-    answer = encoder.line(raw_text_of(events, has_thinking=True), reasoning_of(events))
-    encoder.logprobs(answer, [*events, finished])
-    encoder.end(answer, finished)
-    return answer
-
-
-def call_to_wire(event: ToolCallCompleted) -> OllamaCall:
+def call_to_wire(event: ToolCallCompleted) -> dict[str, Any]:
     """Return a call as this API spells it: arguments are an object."""
     call = event.call
-    return {
-        "id": f"call_{call.id}",
-        "function": {
-            "index": event.index,
-            "name": call.name,
-            "arguments": _arguments(call.arguments),
-        },
-    }
+    function = {"index": event.index, "name": call.name, "arguments": _arguments(call.arguments)}
+    return {"id": f"call_{call.id}", "function": function}
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -236,7 +191,7 @@ def _arguments(text: str) -> dict[str, Any]:
 # -- errors ------------------------------------------------------------------------------------
 
 
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaErrorAnswer]:
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaText]:
     """Return the status and the body of an error answer: one text, as clients expect."""
     return status_of(error.kind), {"error": _message(error)}
 

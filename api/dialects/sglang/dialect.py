@@ -9,10 +9,9 @@ from typing import ClassVar, Literal
 
 from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
-    FlushedCache,
     GenerateAnswers,
     GenerateParams,
-    SglangErrorAnswer,
+    SglangErrorFields,
     SglangModel,
     SglangServer,
 )
@@ -86,7 +85,9 @@ async def get_server_info(service: Service, record: RequestRecord, _: None) -> S
     }
 
 
-async def flush_cache(service: Service, record: RequestRecord, _: None) -> FlushedCache:
+async def flush_cache(
+    service: Service, record: RequestRecord, _: None
+) -> dict[str, bool | str | int]:
     """Clear the client's own prompt cache in memory; running answers continue."""
     owner = CacheOwner(record.client_id)
     prompts, size_bytes = await service.engine.forget_prompts(owner)
@@ -117,7 +118,7 @@ class Generate(Dialect):
     title = "SGLang /generate"
     vendor = "SGLang"
     reference = "https://docs.sglang.ai/basic_usage/native_api.html"
-    error_type = SglangErrorAnswer
+    error_type = dict[str, SglangErrorFields]
     field_names: ClassVar[Mapping[str, str]] = {
         "stops.strings": "sampling_params.stop",
         "stops.token_ids": "sampling_params.stop_token_ids",
@@ -159,7 +160,7 @@ class Generate(Dialect):
                 path="/flush_cache",
                 summary="Clear the prompt cache in memory",
                 reply=flush_cache,
-                answer=FlushedCache,
+                answer=dict[str, bool | str | int],
             )
             for method in _FLUSH_METHODS
         ),

@@ -92,34 +92,15 @@ class SglangErrorFields(TypedDict):
     code: Annotated[int, Field(description="the HTTP status")]
 
 
-class SglangErrorAnswer(TypedDict):
-    """The body of an error."""
+class GenerateFinish(TypedDict):
+    """Why an answer ended: by itself or at a stop, at a limit, or aborted."""
 
-    error: SglangErrorFields
-
-
-class StopFinish(TypedDict):
-    """The answer ended by itself, or at a stop."""
-
-    type: Literal["stop"]
-    matched: str | int | None
+    type: Literal["stop", "length", "abort"]
+    matched: NotRequired[str | int | None]
+    length: NotRequired[int]
+    message: NotRequired[str]
 
 
-class LengthFinish(TypedDict):
-    """The answer reached a limit."""
-
-    type: Literal["length"]
-    length: int
-
-
-class AbortFinish(TypedDict):
-    """The answer was aborted."""
-
-    type: Literal["abort"]
-    message: str
-
-
-GenerateFinish = StopFinish | LengthFinish | AbortFinish
 # The log-probability of a token (None for the first of a prompt), its id, its text if requested.
 TokenLogprob = tuple[float | None, int, str | None]
 
@@ -128,7 +109,7 @@ class GenerateMeta(TypedDict):
     """``meta_info`` of an answer."""
 
     id: str
-    finish_reason: Annotated[GenerateFinish, Field(discriminator="type")] | None
+    finish_reason: GenerateFinish | None
     matched_stop: str | int | None
     prompt_tokens: int
     completion_tokens: int
@@ -155,24 +136,6 @@ class GenerateAnswer(TypedDict):
 GenerateAnswers = GenerateAnswer | list[GenerateAnswer]
 
 
-class FlushedCache(TypedDict):
-    """``/flush_cache``."""
-
-    success: Literal[True]
-    message: str
-    flushed_prompts: int
-    freed_bytes: int
-
-
-class SglangState(TypedDict):
-    """What a server is doing now."""
-
-    running: int
-    waiting: int
-    cached_prompts: int
-    cached_bytes: int
-
-
 class SglangServer(TypedDict):
     """``GET /server_info``, with those of SGLang's fields that apply here."""
 
@@ -181,7 +144,7 @@ class SglangServer(TypedDict):
     served_model_name: str
     context_length: int
     version: Annotated[str, Field(description="of this server")]
-    internal_states: list[SglangState]
+    internal_states: list[dict[str, int]]
 
 
 class SglangModel(TypedDict):

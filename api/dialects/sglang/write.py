@@ -14,7 +14,6 @@ from api.dialects.sglang.wire import (
     GenerateFinish,
     GenerateMeta,
     GenerateParams,
-    SglangErrorAnswer,
     SglangErrorFields,
     TokenLogprob,
 )
@@ -183,7 +182,7 @@ def _empty(answer_id: str) -> GenerateAnswer:
 # -- errors ------------------------------------------------------------------------------------
 
 
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, SglangErrorAnswer]:
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, SglangErrorFields]]:
     """Return the status and the body of an error answer."""
     status = status_of(error.kind)
     fields: SglangErrorFields = {

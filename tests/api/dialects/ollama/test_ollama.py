@@ -8,8 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from api.dialects.ollama.wire import (
-    OllamaChatAnswer,
-    OllamaGenerateAnswer,
+    OllamaAnswer,
 )
 from tests.api.conftest import LONG
 
@@ -29,7 +28,7 @@ def test_an_answer_is_streamed_as_lines_of_json_by_default(staged: Any) -> None:
     assert "".join(line["message"]["content"] for line in lines) == "Hello"
     assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
     for line in lines:
-        TypeAdapter(OllamaChatAnswer).validate_python(line)
+        TypeAdapter(OllamaAnswer).validate_python(line)
 
 
 def test_a_prompt_is_answered_whole_on_request(staged: Any) -> None:
@@ -37,7 +36,7 @@ def test_a_prompt_is_answered_whole_on_request(staged: Any) -> None:
     ask = {"model": "any", "prompt": LONG, "stream": False, "options": {"num_predict": 3}}
     answer = site.send("POST", "/api/generate", ask).json
 
-    TypeAdapter(OllamaGenerateAnswer).validate_python(answer)
+    TypeAdapter(OllamaAnswer).validate_python(answer)
     assert (answer["model"], answer["response"]) == ("any", "word word word ")
     assert (answer["done_reason"], answer["eval_count"]) == ("length", 3)
     assert answer["total_duration"] > 0
