@@ -163,8 +163,8 @@ def _bounds(schema: _Schema) -> str:
 def refused_parameters(before: str) -> str:
     """Return the parameters that are refused where a route does not have them, by their effect."""
     by_effect: dict[str, list[str]] = {}
-    for name, refusal in REFUSED.items():
-        by_effect.setdefault(refusal.what, []).append(f"`{name}`")
+    for name, effect in REFUSED.items():
+        by_effect.setdefault(effect, []).append(f"`{name}`")
     rows = (f"| {what} | {', '.join(names)} |" for what, names in by_effect.items())
     return "\n".join(["| what is refused | parameters |", "| --- | --- |", *rows])
 

@@ -3,7 +3,7 @@
 Pure functions; any thread, any process.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,21 +12,18 @@ from api.dialects.openai.wire import (
     ConversationParams,
     GenerationParams,
     ResponseFormat,
-    StructuredOutputs,
 )
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
     SEEDS,
     allows_more_keys,
     budget_of,
-    choices_form,
     enables_thinking,
     given_effort,
-    grammar_form,
     json_form,
-    regex_form,
     stop_options_of,
     stop_strings,
+    text_constraint,
     with_own_options,
 )
 from api.dialects.shared.requests import JsonObject, sampling_and_stops
@@ -37,6 +34,19 @@ from engine import (
     StopRules,
     checked_token_ids,
 )
+
+# The fields of open servers with a format in another notation than JSON Schema:
+# vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html
+# SGLang: https://docs.sglang.ai/advanced_features/structured_outputs.html
+# llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
+_TEXT_FORMS = {
+    "guided_regex": "regex",
+    "guided_choice": "choices",
+    "guided_grammar": "grammar",
+    "regex": "regex",
+    "ebnf": "grammar",
+    "grammar": "grammar",
+}
 
 # -- stops, thinking, the last turn ------------------------------------------------------------
 
@@ -103,15 +113,6 @@ def refuse_unsupported_choices(params: ChoicesParams) -> None:
 # -- the output format -------------------------------------------------------------------------
 
 
-_FIELDS_OF_FORMS = (
-    "constraint",
-    "constraint.json_schema",
-    "constraint.regex",
-    "constraint.choices",
-    "constraint.grammar",
-)
-
-
 def constraint_of(
     kind: str,
     schema: Mapping[str, Any] | None,
@@ -141,7 +142,7 @@ def guided(
     servers.
     """
     chosen = constraint
-    for path, form_constraint in _given_forms(params):
+    for path, form_constraint in _given_forms(params).items():
         if chosen is not None:
             raise invalid(path, "the format of the answer is given twice; leave one of them out")
         chosen = form_constraint
@@ -150,9 +151,9 @@ def guided(
 
 def form_names(params: GenerationParams) -> Mapping[str, str]:
     """Return this request's own names of the engine's constraint fields."""
-    for path, _ in _given_forms(params):
-        return dict.fromkeys(_FIELDS_OF_FORMS, ".".join(map(str, path)))
-    return {}
+    path = next(iter(_given_forms(params)), None)
+    kinds = ("", ".json_schema", ".regex", ".choices", ".grammar")
+    return {} if path is None else {f"constraint{kind}": ".".join(map(str, path)) for kind in kinds}
 
 
 def allows_more(params: GenerationParams) -> bool:
@@ -163,37 +164,29 @@ def allows_more(params: GenerationParams) -> bool:
     return allows_more_keys(params.fullstop)
 
 
-def _given_forms(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint]]:
-    """Yield the formats in the fields of open servers, each with its path in the request."""
-    for path, form_constraint in _spellings(params):
-        if form_constraint is not None:
-            yield path, form_constraint
-
-
-def _spellings(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
+def _given_forms(params: GenerationParams) -> Mapping[FieldPath, OutputConstraint]:
+    """Return the formats in the fields of open servers, by their paths in the request."""
+    forms: dict[FieldPath, OutputConstraint | None] = {}
     if (form := params.response_format) is not None:
         path, constraint = _format(form)
-        yield ("response_format", *path), constraint
-    # llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
-    yield ("json_schema",), json_form(params.json_schema, ("json_schema",))
-    # Ollama: https://github.com/ollama/ollama/blob/main/docs/api.md
+        forms["response_format", *path] = constraint
+    forms["json_schema",] = json_form(params.json_schema, ("json_schema",))
     is_json = params.format == "json"
-    yield (
-        ("format",),
-        OutputConstraint() if is_json else json_form(params.format or None, ("format",)),
+    forms["format",] = (
+        OutputConstraint() if is_json else json_form(params.format or None, ("format",))
     )
-    # vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html
-    yield ("guided_json",), json_form(params.guided_json, ("guided_json",))
-    yield ("guided_regex",), regex_form(params.guided_regex)
-    yield ("guided_choice",), choices_form(params.guided_choice)
-    yield ("guided_grammar",), grammar_form(params.guided_grammar)
-    # SGLang: https://docs.sglang.ai/advanced_features/structured_outputs.html
-    yield ("regex",), regex_form(params.regex)
-    yield ("ebnf",), grammar_form(params.ebnf)
-    # llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
-    yield ("grammar",), grammar_form(params.grammar)
+    forms["guided_json",] = json_form(params.guided_json, ("guided_json",))
+    for name, kind in _TEXT_FORMS.items():
+        forms[name,] = text_constraint(kind, getattr(params, name))
     if (outputs := params.structured_outputs) is not None:
-        yield from _structured(outputs)
+        name = "structured_outputs"
+        schema = forms[name, "json"] = json_form(outputs.json_schema, (name, "json"))
+        if schema is None and outputs.json_object:
+            forms[name, "json_object"] = OutputConstraint()
+        forms[name, "regex"] = text_constraint("regex", outputs.regex)
+        forms[name, "choice"] = text_constraint("choices", outputs.choice)
+        forms[name, "grammar"] = text_constraint("grammar", outputs.grammar)
+    return {path: form for path, form in forms.items() if form is not None}
 
 
 def _format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | None]:
@@ -206,11 +199,11 @@ def _format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | None]:
             text = getattr(form, name)
             if not isinstance(text, str) or not text:
                 raise required(("response_format", name))
-            return (name,), regex_form(text)
+            return (name,), text_constraint("regex", text)
         case "grammar":
             if not form.grammar:
                 raise required(("response_format", "grammar"))
-            return ("grammar",), grammar_form(form.grammar)
+            return ("grammar",), text_constraint("grammar", form.grammar)
         case "json" | "json_object" | "json_schema":
             return _json_format(form)
         case _:
@@ -241,20 +234,6 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
     held = json_form(schema, ("response_format", *path))
     is_strict = form.strict is True or (is_envelope and named.get("strict") is True)
     return path, None if held is None else replace(held, is_strict=is_strict)
-
-
-def _structured(
-    outputs: StructuredOutputs,
-) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
-    # vLLM since 0.11: https://docs.vllm.ai/en/latest/features/structured_outputs.html
-    name = "structured_outputs"
-    schema = json_form(outputs.json_schema, (name, "json"))
-    yield (name, "json"), schema
-    if schema is None and outputs.json_object:
-        yield (name, "json_object"), OutputConstraint()
-    yield (name, "regex"), regex_form(outputs.regex)
-    yield (name, "choice"), choices_form(outputs.choice)
-    yield (name, "grammar"), grammar_form(outputs.grammar)
 
 
 # -- the reverse -------------------------------------------------------------------------------

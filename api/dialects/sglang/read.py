@@ -10,12 +10,11 @@ from api.dialects.shared.parameters import (
     SGLANG_STOP_OPTIONS,
     allows_more_keys,
     choices_of,
-    grammar_form,
     json_form,
-    regex_form,
     sampling_of,
     stop_options_of,
     stop_strings,
+    text_constraint,
     token_limit,
     with_own_options,
 )
@@ -110,8 +109,8 @@ def _prompt_scoring(params: GenerateParams, sampling: SamplingParams) -> PromptS
 def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
     forms = {
         "json_schema": json_form(sampling.json_schema, ("sampling_params", "json_schema")),
-        "regex": regex_form(sampling.regex),
-        "ebnf": grammar_form(sampling.ebnf),
+        "regex": text_constraint("regex", sampling.regex),
+        "ebnf": text_constraint("grammar", sampling.ebnf),
     }
     names = [name for name, constraint in forms.items() if constraint is not None]
     if len(names) > 1:

@@ -5,7 +5,8 @@ Pure but for an encoder's own state; any thread.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Annotated, assert_never
+from dataclasses import asdict
+from typing import Annotated, assert_never, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -181,72 +182,41 @@ class StopReport(TypedDict):
     ]
 
 
-class TimingReport(TypedDict):
-    """How long it took, in seconds."""
-
-    queued_s: float
-    prefill_s: float
-    first_token_s: float | None
-    decode_s: float
-    total_s: float
-    tokens_per_s: float | None
-
-
-class BudgetEndReport(TypedDict):
-    """Where the budget ended the reasoning."""
-
-    token_index: Annotated[int, Field(description="of the first token that was forced")]
-    forced: Annotated[int, Field(description="how many tokens end the reasoning")]
-    budget: Annotated[int, Field(description="the most tokens of reasoning")]
-
-
 class FullstopReport(TypedDict):
     """The object ``fullstop`` of an answer, if its request wants it."""
 
     stop: StopReport
     unfinished_tool_call: str | None
     thinking_budget_end: Annotated[
-        BudgetEndReport | None, Field(description="present if the budget ended the reasoning")
+        dict[str, int] | None,
+        Field(
+            description="where the budget ended the reasoning: the index of the first forced "
+            "token, how many tokens were forced, and the most tokens of reasoning"
+        ),
     ]
     prompt_cache_miss: Annotated[
         str | None, Field(description="why no more of the prompt came from the cache")
     ]
-    timing: TimingReport
+    timing: Annotated[
+        dict[str, float | None],
+        Field(
+            description="seconds: queued_s, prefill_s, first_token_s, decode_s, total_s; and "
+            "tokens_per_s"
+        ),
+    ]
 
 
 def report_to_wire(finished: Finished) -> FullstopReport:
     """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
-    stop, timing, end = finished.stop, finished.timing, finished.budget_end
+    stop, end = asdict(finished.stop), finished.budget_end
+    del stop["rule_index"]
+    speed = tokens_per_s(finished.usage, finished.timing)
     return {
-        "stop": {
-            "kind": stop.kind,
-            "value": stop.value,
-            "token_id": stop.token_id,
-            "token_text": stop.token_text,
-            "channel": stop.channel,
-            "text_offset": stop.text_offset,
-            "token_index": stop.token_index,
-            "held": stop.held,
-            "dropped": stop.dropped,
-            "source": stop.source,
-        },
+        "stop": cast(StopReport, stop),
         "unfinished_tool_call": finished.unfinished_tool_call or None,
-        "thinking_budget_end": None
-        if end is None
-        else {
-            "token_index": end.token_index,
-            "forced": end.forced,
-            "budget": end.budget,
-        },
+        "thinking_budget_end": None if end is None else asdict(end),
         "prompt_cache_miss": finished.usage.cache_miss,
-        "timing": {
-            "queued_s": timing.queued_s,
-            "prefill_s": timing.prefill_s,
-            "first_token_s": timing.first_token_s,
-            "decode_s": timing.decode_s,
-            "total_s": timing.total_s,
-            "tokens_per_s": tokens_per_s(finished.usage, timing),
-        },
+        "timing": {**asdict(finished.timing), "tokens_per_s": speed},
     }
 
 

@@ -19,6 +19,7 @@ from api.dialects.shared.unknown_parameters import (
     NEUTRAL,
     PARAMETER_OBJECTS,
     REFUSED,
+    SPELLINGS,
     is_off,
 )
 from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown, unsupported
@@ -190,10 +191,10 @@ def _not_applied(value: dict[str, Any], model: type[WireModel], path: FieldPath)
                     yield from _not_applied(part, inner, (*path, name))
             continue
         if name in REFUSED and PARAMETER_OBJECTS.issuperset(path):
-            refusal = REFUSED[name]
-            if not is_off(given, refusal.off):
-                known = (other for other in refusal.instead if not path and _has(model, other))
-                raise unsupported((*path, name), refusal.what, next(known, ""))
+            if not is_off(given, DEFAULTS.get(name, FALSY)):
+                spellings = SPELLINGS.get(REFUSED[name], ()) if not path else ()
+                known = (spelling for spelling in spellings if _has(model, spelling))
+                raise unsupported((*path, name), REFUSED[name], next(known, ""))
             continue
         dotted = ".".join(map(str, (*path, name)))
         is_neutral = name in NEUTRAL or dotted in NEUTRAL

@@ -6,7 +6,6 @@ Sampling parameters have the engine's names, unless ``_SPELLINGS`` lists others.
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -17,7 +16,6 @@ from api.transport.errors import FieldPath, invalid
 from engine import (
     MAX_STOP_CHARS,
     MAX_STOPS,
-    OWN_STOP_OPTIONS,
     STOP_OPTIONS,
     Effort,
     GenerationRequest,
@@ -26,6 +24,7 @@ from engine import (
     Sampling,
     StopOptions,
     StopRules,
+    StopScope,
     TextForm,
     checked_strings,
 )
@@ -72,10 +71,6 @@ SGLANG_STOP_OPTIONS = {
     "ignore_eos": "ignore_eos",
     "min_tokens": "min_new_tokens",
 }
-# Names in the object ``fullstop``, for options whose own name would be too general; and those of
-# the objects with a value for each stop that has one of its own.
-_OWN_NAMES = {"scope": "stop_scope"}
-_NAMES_BY_STOP = {"scope": "stop_scopes"}
 MinTokens = Annotated[int, Field(ge=0)]
 _Scope = Literal["text", "text+thinking", "all"]
 _STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
@@ -199,19 +194,15 @@ def with_own_options(rules: StopRules, options: FullstopOptions | None) -> StopR
     if options is None:
         return rules
     stops = {stop.text: stop for stop in rules.stops}
-    for option in OWN_STOP_OPTIONS:
-        name = _NAMES_BY_STOP.get(option.name, f"stop_{option.name}")
-        for text, value in getattr(options, name).items():
-            if text not in stops:
-                quoted = json.dumps(text, ensure_ascii=False)
-                raise InvalidRequest(
-                    f"fullstop.{name}", f"{quoted} is not among the stop sequences"
-                )
-            stops[text] = replace(stops[text], **{option.name: option.kind(value)})
+    for text, scope in options.stop_scopes.items():
+        if text not in stops:
+            reason = f"{json.dumps(text, ensure_ascii=False)} is not among the stop sequences"
+            raise InvalidRequest("fullstop.stop_scopes", reason)
+        stops[text] = replace(stops[text], scope=StopScope(scope))
     given = {
         option.name: option.kind(value)
         for option in STOP_OPTIONS
-        if (value := getattr(options, _OWN_NAMES.get(option.name, option.name))) is not None
+        if (value := getattr(options, _own_name(option.name))) is not None
     }
     return replace(rules, stops=tuple(stops.values()), **given)
 
@@ -224,20 +215,15 @@ def own_stop_options_to_wire(rules: StopRules, body: Mapping[str, Any]) -> dict[
         value = getattr(rules, option.name)
         vendors = (OPENAI_STOP_OPTIONS.get(option.name), SGLANG_STOP_OPTIONS.get(option.name))
         if value != option.default and names.isdisjoint(vendors):
-            own[_OWN_NAMES.get(option.name, option.name)] = _plain_value(value)
-    for option in OWN_STOP_OPTIONS:
-        values = {
-            stop.text: _plain_value(value)
-            for stop in rules.stops
-            if (value := getattr(stop, option.name)) != option.default
-        }
-        if values:
-            own[_NAMES_BY_STOP.get(option.name, f"stop_{option.name}")] = values
+            own[_own_name(option.name)] = value
+    if scopes := {stop.text: stop.scope for stop in rules.stops if stop.scope is not None}:
+        own["stop_scopes"] = scopes
     return own
 
 
-def _plain_value(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value
+def _own_name(option: str) -> str:
+    """Return the name of an option in the object ``fullstop``."""
+    return "stop_scope" if option == "scope" else option
 
 
 def enables_report(options: FullstopOptions | None) -> bool:
@@ -375,16 +361,12 @@ def json_form(schema: object, path: FieldPath) -> OutputConstraint | None:
     return OutputConstraint(schema)
 
 
-def regex_form(regex: str | None) -> OutputConstraint | None:
-    """Return the constraint of a regular expression; None if it is absent or empty."""
-    return OutputConstraint(text_form=TextForm(regex=regex)) if regex else None
+def text_constraint(kind: str, form: Any) -> OutputConstraint | None:
+    """Return the constraint of a format other than JSON; None if it is absent or empty.
 
-
-def choices_form(choices: list[str] | None) -> OutputConstraint | None:
-    """Return the constraint of a list of texts; None if it is absent or empty."""
-    return OutputConstraint(text_form=TextForm(choices=tuple(choices))) if choices else None
-
-
-def grammar_form(grammar: str | None) -> OutputConstraint | None:
-    """Return the constraint of a grammar; None if it is absent or empty."""
-    return OutputConstraint(text_form=TextForm(grammar=grammar)) if grammar else None
+    ``kind`` is the name of its field in ``TextForm``.
+    """
+    if not form:
+        return None
+    fields: dict[str, Any] = {kind: tuple(form) if kind == "choices" else form}
+    return OutputConstraint(text_form=TextForm(**fields))

@@ -7,30 +7,51 @@ anywhere (``NEUTRAL``) or have the value that means the default (``DEFAULTS``). 
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 # Values that equal leaving a parameter out: of texts and collections, and of all parameters.
 EMPTY: tuple[object, ...] = ("", [], {})
 FALSY: tuple[object, ...] = (*EMPTY, False, 0)
 # Objects whose parameters mean the same as at the top level.
 PARAMETER_OBJECTS = frozenset({"options", "sampling_params", "structured_outputs"})
-# Values that mean the default of parameters that are otherwise named.
+# Values that mean the default; of parameters that are not listed, FALSY does.
 DEFAULTS: Mapping[str, tuple[object, ...]] = {
+    "adaptive_target": (*FALSY, -1),
     "add_generation_prompt": (True,),
+    "add_special_tokens": (True,),
+    "best_of": (*FALSY, 1),
+    "conversation": (),
     "do_sample": (True,),
     "enable_thinking": (),
     "encoder_repetition_penalty": (1,),
+    "guidance_scale": (*FALSY, 1),
     "include_reasoning": (True,),
+    "length_penalty": (*FALSY, 1),
+    "n": (*FALSY, 1),
+    "n_cmpl": (*FALSY, 1),
+    "normalize": (True,),
+    "num_beams": (*FALSY, 1),
     "parallel_tool_calls": (True,),
+    "parse_tool_calls": (True,),
     "penalize_newline": (True,),
-    "repetition_penalty": (1,),
+    "prompt_logprobs": (False,),
+    "reasoning_format": (*EMPTY, "auto", "deepseek", "parsed"),
     "repeat_penalty": (1,),
+    "repetition_penalty": (1,),
     "separate_reasoning": (True,),
+    "skip_special_tokens": (True,),
     "stream_reasoning": (True,),
+    "tfs": (*FALSY, 1),
+    "tfs_z": (*FALSY, 1),
     "think": (),
+    "tool_choice": (*EMPTY, "auto"),
+    "top_n_sigma": (*FALSY, -1),
     "top_p": (1,),
     "truncate": (False,),
+    "truncate_prompt_tokens": (-1, 0),
     "truncation": ("auto", "disabled"),
+    "typical": (*FALSY, 1),
+    "typical_p": (*FALSY, 1),
+    "web_search_options": (),
 }
 # No server answers otherwise because of these.
 _NEUTRAL_NAMES = (
@@ -53,161 +74,92 @@ _NEUTRAL_NAMES = (
     "include_obfuscation obfuscation response_format.description response_format.name"
 )
 NEUTRAL = frozenset(_NEUTRAL_NAMES.split())
-
-
-class RefusedParameter(NamedTuple):
-    """A parameter that is refused.
-
-    Attributes:
-        what: Its effect, as the error names it.
-        off: Values that equal leaving it out; null always does.
-        instead: How APIs spell the same; the error names the spelling of the route.
-    """
-
-    what: str
-    off: tuple[object, ...] = FALSY
-    instead: tuple[str, ...] = ()
-
-
-def _refused(
-    what: str, *names: str, off: tuple[object, ...] = FALSY, instead: tuple[str, ...] = ()
-) -> dict[str, RefusedParameter]:
-    return dict.fromkeys(names, RefusedParameter(what, off, instead))
-
-
-REFUSED: Mapping[str, RefusedParameter] = {
-    **_refused(
-        "holding the answer to a format under this name",
-        "ebnf",
-        "format",
-        "grammar",
-        "grammar_lazy",
-        "grammar_triggers",
-        "guided_choice",
-        "guided_grammar",
-        "guided_json",
-        "guided_json_object",
-        "guided_regex",
-        "json_schema",
-        "output_format",
-        "regex",
+# Parameters on which the form of the answer depends, by their effect, as errors name it.
+_REFUSED_NAMES = {
+    "holding the answer to a format under this name": (
+        "ebnf format grammar grammar_lazy grammar_triggers guided_choice guided_grammar "
+        "guided_json guided_json_object guided_regex json_schema output_format regex "
+        "response_format structured_outputs"
+    ),
+    "holding the answer to structural tags": "structural_tag",
+    "ignoring end tokens under this name": "ignore_eos",
+    "stops in the answer under this name": "include_stop_str_in_output no_stop_trim",
+    "a minimum length under this name": "min_new_tokens min_tokens",
+    "ending an answer that repeats itself": "repetition_detection",
+    "a stop under this name": "stop stop_sequences stop_token_ids",
+    "a regular expression as a stop": "stop_regex",
+    "answering in the background": "background",
+    "choosing among several answers": "best_of",
+    "returning the prompt": "_debug_render_only echo return_full_text",
+    "several answers": "n",
+    "several answers under this name": "n_cmpl",
+    "tool calls as text": "parse_tool_calls",
+    "another place for reasoning": "reasoning_format reasoning_in_content",
+    "returning hidden states": "return_hidden_states",
+    "returning token ids": "return_token_ids return_tokens return_tokens_as_token_ids",
+    "text of special tokens in the answer": "skip_special_tokens",
+    "log-probabilities under this name": (
+        "logprob_token_ids token_ids_logprob logprobs n_probs return_logprob top_logprobs "
+        "top_n_tokens"
+    ),
+    "the log-probabilities of a prompt": "prompt_logprobs",
+    "adaptive sampling": "adaptive_target",
+    "a list of allowed tokens": "allowed_token_ids",
+    "a list of forbidden words": "bad_words bad_words_ids",
+    "code in a request": "custom_logit_processor logits_processors",
+    "DRY sampling": "dry_multiplier",
+    "a changing temperature": "dynatemp_range",
+    "guidance by another prompt": "guidance_scale negative_prompt",
+    "a penalty on length": "length_penalty",
+    "biases of tokens on this route": "logit_bias",
+    "Mirostat sampling": "mirostat mirostat_mode",
+    "a limit on repeated words": "no_repeat_ngram_size",
+    "beam search": "num_beams use_beam_search",
+    "contrastive search": "penalty_alpha",
+    "quadratic sampling": "smoothing_factor",
+    "tail-free sampling": "tfs tfs_z",
+    "top-a sampling": "top_a",
+    "top-n-sigma sampling": "top_n_sigma",
+    "typical sampling": "typical typical_p",
+    "watermarks": "watermark",
+    "choosing an adapter": "adapter_id adapters lora lora_path",
+    "a prompt without the tokenizer's own tokens": "add_special_tokens",
+    "input other than text": (
+        "audio_data image_data images input_embeds multimodal_data prompt_embeds video_data"
+    ),
+    "a chat template in a request": "chat_template template",
+    "keeping conversations": "conversation",
+    "the context of an earlier answer": "context",
+    "documents beside the messages": "documents",
+    "filling in the middle": "input_extra input_prefix input_suffix suffix",
+    "a system prompt under this name": "instructions system",
+    "a prompt under this name": "inputs",
+    "vectors of other lengths than 1": "normalize",
+    "parameters in an object of this name": "parameters",
+    "keeping sessions": "session_params",
+    "truncating the prompt": "truncate_prompt_tokens",
+    "functions under this name": "functions",
+    "a choice of tools on this route": "tool_choice",
+    "tools on this route": "tools",
+    "searching the web": "web_search_options",
+}
+REFUSED = {name: effect for effect, names in _REFUSED_NAMES.items() for name in names.split()}
+# How APIs spell the same; the error names the spelling of the route.
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "holding the answer to a format under this name": (
+        "text.format",
         "response_format",
-        "structured_outputs",
-        instead=(
-            "text.format",
-            "response_format",
-            "output_config.format",
-            "format",
-            "sampling_params.json_schema",
-        ),
+        "output_config.format",
+        "format",
+        "sampling_params.json_schema",
     ),
-    **_refused("holding the answer to structural tags", "structural_tag"),
-    **_refused(
-        "ignoring end tokens under this name", "ignore_eos", instead=("fullstop.ignore_eos",)
-    ),
-    **_refused(
-        "stops in the answer under this name",
-        "include_stop_str_in_output",
-        "no_stop_trim",
-        instead=("fullstop.include_stop",),
-    ),
-    **_refused(
-        "a minimum length under this name",
-        "min_new_tokens",
-        "min_tokens",
-        instead=("fullstop.min_tokens",),
-    ),
-    **_refused("ending an answer that repeats itself", "repetition_detection"),
-    **_refused(
-        "a stop under this name",
-        "stop",
-        "stop_sequences",
-        "stop_token_ids",
-        instead=("stop", "stop_sequences", "options.stop", "sampling_params.stop"),
-    ),
-    **_refused("a regular expression as a stop", "stop_regex"),
-    **_refused("answering in the background", "background"),
-    **_refused("choosing among several answers", "best_of", off=(*FALSY, 1)),
-    **_refused("returning the prompt", "_debug_render_only", "echo", "return_full_text"),
-    **_refused("several answers", "n", off=(*FALSY, 1)),
-    **_refused("several answers under this name", "n_cmpl", off=(*FALSY, 1)),
-    **_refused("tool calls as text", "parse_tool_calls", off=(True,)),
-    **_refused(
-        "another place for reasoning",
-        "reasoning_format",
-        off=(*EMPTY, "auto", "deepseek", "parsed"),
-    ),
-    **_refused("another place for reasoning", "reasoning_in_content"),
-    **_refused("returning hidden states", "return_hidden_states"),
-    **_refused(
-        "returning token ids", "return_token_ids", "return_tokens", "return_tokens_as_token_ids"
-    ),
-    **_refused("text of special tokens in the answer", "skip_special_tokens", off=(True,)),
-    **_refused(
-        "log-probabilities under this name",
-        "logprob_token_ids",
-        "token_ids_logprob",
-        "logprobs",
-        "n_probs",
-        "return_logprob",
-        "top_logprobs",
-        "top_n_tokens",
-        instead=("top_logprobs",),
-    ),
-    **_refused("the log-probabilities of a prompt", "prompt_logprobs", off=(False,)),
-    **_refused("adaptive sampling", "adaptive_target", off=(*FALSY, -1)),
-    **_refused("a list of allowed tokens", "allowed_token_ids"),
-    **_refused("a list of forbidden words", "bad_words", "bad_words_ids"),
-    **_refused("code in a request", "custom_logit_processor", "logits_processors"),
-    **_refused("DRY sampling", "dry_multiplier"),
-    **_refused("a changing temperature", "dynatemp_range"),
-    **_refused("guidance by another prompt", "guidance_scale", off=(*FALSY, 1)),
-    **_refused("a penalty on length", "length_penalty", off=(*FALSY, 1)),
-    **_refused("biases of tokens on this route", "logit_bias"),
-    **_refused("Mirostat sampling", "mirostat", "mirostat_mode"),
-    **_refused("guidance by another prompt", "negative_prompt"),
-    **_refused("a limit on repeated words", "no_repeat_ngram_size"),
-    **_refused("beam search", "num_beams", off=(*FALSY, 1)),
-    **_refused("contrastive search", "penalty_alpha"),
-    **_refused("quadratic sampling", "smoothing_factor"),
-    **_refused("tail-free sampling", "tfs", "tfs_z", off=(*FALSY, 1)),
-    **_refused("top-a sampling", "top_a"),
-    **_refused("top-n-sigma sampling", "top_n_sigma", off=(*FALSY, -1)),
-    **_refused("typical sampling", "typical", "typical_p", off=(*FALSY, 1)),
-    **_refused("beam search", "use_beam_search"),
-    **_refused("watermarks", "watermark"),
-    **_refused("choosing an adapter", "adapter_id", "adapters", "lora", "lora_path"),
-    **_refused("a prompt without the tokenizer's own tokens", "add_special_tokens", off=(True,)),
-    **_refused(
-        "input other than text",
-        "audio_data",
-        "image_data",
-        "images",
-        "input_embeds",
-        "multimodal_data",
-        "prompt_embeds",
-        "video_data",
-    ),
-    **_refused("a chat template in a request", "chat_template", "template"),
-    **_refused("keeping conversations", "conversation", off=()),
-    **_refused("the context of an earlier answer", "context"),
-    **_refused("documents beside the messages", "documents"),
-    **_refused("filling in the middle", "input_extra", "input_prefix", "input_suffix", "suffix"),
-    **_refused(
-        "a system prompt under this name",
-        "instructions",
-        "system",
-        instead=("system", "instructions"),
-    ),
-    **_refused("a prompt under this name", "inputs"),
-    **_refused("vectors of other lengths than 1", "normalize", off=(True,)),
-    **_refused("parameters in an object of this name", "parameters"),
-    **_refused("keeping sessions", "session_params"),
-    **_refused("truncating the prompt", "truncate_prompt_tokens", off=(-1, 0)),
-    **_refused("functions under this name", "functions", instead=("tools",)),
-    **_refused("a choice of tools on this route", "tool_choice", off=(*EMPTY, "auto")),
-    **_refused("tools on this route", "tools"),
-    **_refused("searching the web", "web_search_options", off=()),
+    "ignoring end tokens under this name": ("fullstop.ignore_eos",),
+    "stops in the answer under this name": ("fullstop.include_stop",),
+    "a minimum length under this name": ("fullstop.min_tokens",),
+    "a stop under this name": ("stop", "stop_sequences", "options.stop", "sampling_params.stop"),
+    "log-probabilities under this name": ("top_logprobs",),
+    "a system prompt under this name": ("system", "instructions"),
+    "functions under this name": ("tools",),
 }
 
 
