@@ -55,6 +55,11 @@ _JOINERS = "\u200c\u200d"
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_ESCAPE = re.compile(
+    r"\\(?P<name>.?)"
+    r"(?P<digits>(?<=x)[0-9a-fA-F]{2}|(?<=u)[0-9a-fA-F]{4}|(?<=U)[0-9a-fA-F]{8}|)",
+    re.DOTALL,
+)
 _NOT_ASCII = re.compile(r"[^\n -~]")
 _LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 ORIGIN_NAMES = {
@@ -215,29 +220,7 @@ def unescaped(typed: str) -> str:
     Raises:
         ValueError: An escape is unknown or unfinished; the message says which and what to write.
     """
-    out: list[str] = []
-    position = 0
-    while position < len(typed):
-        char = typed[position]
-        position += 1
-        if char != "\\":
-            out.append(char)
-            continue
-        if position == len(typed):
-            raise ValueError("The text ends with a single \\; write \\\\ for a backslash.")
-        name = typed[position]
-        position += 1
-        if name in _MEANINGS:
-            out.append(_MEANINGS[name])
-        elif name in _HEX_DIGITS:
-            digits = typed[position : position + _HEX_DIGITS[name]]
-            position += _HEX_DIGITS[name]
-            out.append(_character(name, digits))
-        else:
-            raise ValueError(
-                f"\\{name} is not an escape sequence; write \\\\{name} for a backslash and {name}."
-            )
-    return "".join(out)
+    return _ESCAPE.sub(_character, typed)
 
 
 def needs_escapes(text: str) -> bool:
@@ -245,10 +228,18 @@ def needs_escapes(text: str) -> bool:
     return any(not char.isprintable() for char in text)
 
 
-def _character(name: str, digits: str) -> str:
-    target = _HEX_DIGITS[name]
-    if len(digits) != target or any(d not in "0123456789abcdefABCDEF" for d in digits):
-        raise ValueError(f"\\{name} needs {target} hexadecimal digits after it.")
+def _character(escape: re.Match[str]) -> str:
+    name, digits = escape["name"], escape["digits"]
+    if name in _MEANINGS:
+        return _MEANINGS[name]
+    if not name:
+        raise ValueError("The text ends with a single \\; write \\\\ for a backslash.")
+    if name not in _HEX_DIGITS:
+        raise ValueError(
+            f"\\{name} is not an escape sequence; write \\\\{name} for a backslash and {name}."
+        )
+    if not digits:
+        raise ValueError(f"\\{name} needs {_HEX_DIGITS[name]} hexadecimal digits after it.")
     code = int(digits, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise ValueError(f"\\{name}{digits} is not a character.")

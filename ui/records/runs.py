@@ -5,7 +5,6 @@ Plain records without Qt; changed on the main thread only.
 
 import time
 import uuid
-from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -36,24 +35,18 @@ from ui.records.attachments import Attachment
 from ui.records.tool_calls import CallProgress, CallResult
 from ui.words import UNRECORDED_VERDICT, WRITTEN_VERDICT, Verdict, interrupted_verdict, verdict
 
-# Long enough to be steady, short enough to follow a slowdown.
-_WINDOW_S = 3.0
-# A person cannot read figures that change more often than this.
-_NEWS_EVERY_S = 0.25
-
 
 class Pace:
-    """The tokens of a running answer, and their rate over the last seconds."""
+    """The tokens of a running answer, and their rate since the first ones."""
 
     def __init__(self) -> None:
         self.tokens = 0
         self.per_s: float | None = None
-        self._moments: deque[tuple[float, int]] = deque()
-        self._told_at_s = float("-inf")
-        self._shown = ""
+        self._first: tuple[float, int] | None = None
+        self._shown_at_s = float("-inf")
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The rate and the number of tokens; empty before the first token."""
         if not self.tokens:
             return ""
@@ -61,23 +54,15 @@ class Pace:
         return rate + counted(self.tokens, "token")
 
     def note(self, tokens: int, time_s: float) -> bool:
-        """Note the number of tokens at a time; return whether there are new figures to show."""
-        if not tokens:
+        """Note the number of tokens; return whether to show it, four times a second at most."""
+        if not tokens or time_s - self._shown_at_s < 0.25:
             return False
-        moments = self._moments
-        if not moments or tokens != self.tokens:
-            moments.append((time_s, tokens))
-            self.tokens = tokens
-        while len(moments) > 1 and moments[1][0] <= time_s - _WINDOW_S:
-            moments.popleft()
-        if time_s - self._told_at_s < _NEWS_EVERY_S:
-            return False
-        self._told_at_s = time_s
-        before, (since_s, first) = self._shown, moments[0]
-        if time_s > since_s and tokens > first:
+        self.tokens, self._shown_at_s = tokens, time_s
+        self._first = self._first or (time_s, tokens)
+        since_s, first = self._first
+        if time_s > since_s:
             self.per_s = (tokens - first) / (time_s - since_s)
-        self._shown = self.words
-        return self._shown != before
+        return True
 
 
 class RunState(StrEnum):

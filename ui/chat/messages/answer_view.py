@@ -353,8 +353,8 @@ class AnswerView(QWidget):
         if not run.is_over or self._has("_progress"):
             self._progress.show_run(run)
         self.reason.setVisible(run.is_over)
-        self.pace.setVisible(not run.is_over and bool(run.pace.words))
-        self.pace.setText(run.pace.words)
+        self.pace.setVisible(not run.is_over and bool(run.pace.label))
+        self.pace.setText(run.pace.label)
         self._copy.setVisible(run.is_over and bool(run.text))
         self.raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)
