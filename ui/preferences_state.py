@@ -47,7 +47,11 @@ class PreferencesState(QObject):
 
     def change(self, **fields: Any) -> None:
         """Change fields of ``Preferences``."""
-        self._take(replace(self._now, **fields))
+        before, self._now = self._now, replace(self._now, **fields)
+        if self._now != before:
+            self._is_unkept = True
+            self._begin()
+            self.changed.emit(before)
 
     def resize_text(self, step: int) -> None:
         """Zoom the text of messages in (1), out (-1) or to the actual size (0)."""
@@ -58,18 +62,6 @@ class PreferencesState(QObject):
         target = [p for p in TEXT_PERCENTS if (p > now if step > 0 else p < now)]
         if target:
             self.change(text_percent=target[0] if step > 0 else target[-1])
-
-    def change_server(self, **fields: Any) -> None:
-        """Change fields of ``ServerPreferences``."""
-        self.change(server=replace(self._now.server, **fields))
-
-    def change_models(self, **fields: Any) -> None:
-        """Change fields of ``ModelPreferences``."""
-        self.change(models=replace(self._now.models, **fields))
-
-    def change_tools(self, **fields: Any) -> None:
-        """Change fields of ``ToolPreferences``."""
-        self.change(tools=replace(self._now.tools, **fields))
 
     def value_of(self, path: str) -> Any:
         """Return a preference by its path, such as ``server.port``."""
@@ -85,14 +77,6 @@ class PreferencesState(QObject):
             self.change(**{section: replace(getattr(self._now, section), **{name: value})})
         else:
             self.change(**{name: value})
-
-    def _take(self, preferences: Preferences) -> None:
-        if preferences == self._now:
-            return
-        before, self._now = self._now, preferences
-        self._is_unkept = True
-        self._begin()
-        self.changed.emit(before)
 
     def _begin(self) -> None:
         if self._keeping is None:

@@ -92,14 +92,14 @@ class ModelLibrary(QObject):
 
     def change_idle_minutes(self, minutes: int) -> None:
         """Unload an idle model after so many minutes; 0 for never."""
-        self._preferences.change_models(rests_after_min=minutes)
+        self._preferences.change_value("models.rests_after_min", minutes)
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         """Keep a model in memory whenever it is loaded, idle or not, or not any more."""
         pinned = [other for other in self._preferences.now.models.pinned if other != _key(folder)]
         if is_pinned:
             pinned.append(_key(folder))
-        self._preferences.change_models(pinned=tuple(pinned))
+        self._preferences.change_value("models.pinned", tuple(pinned))
         self.models.pin(folder, is_pinned, self._idle_s)
 
     def refresh(self) -> None:
@@ -116,13 +116,15 @@ class ModelLibrary(QObject):
         known = list(self._preferences.now.models.folders)
         if str(folder) not in known:
             known.insert(len(known) if position is None else position, str(folder))
-            self._preferences.change_models(folders=tuple(known))
+            self._preferences.change_value("models.folders", tuple(known))
         self.refresh()
 
     def remove_folder(self, folder: Path) -> None:
         """Stop looking for models in a folder; nothing is deleted."""
         known = self._preferences.now.models.folders
-        self._preferences.change_models(folders=tuple(f for f in known if Path(f) != folder))
+        self._preferences.change_value(
+            "models.folders", tuple(f for f in known if Path(f) != folder)
+        )
         self.refresh()
 
     def in_folder(self, folder: Path) -> list[FoundModel]:
@@ -195,7 +197,8 @@ class ModelLibrary(QObject):
             )
             for model, draft in self._session_drafts.items()
         }
-        self._preferences.change_models(
+        models = replace(
+            now,
             drafts=tuple(
                 (positions.get(model, model), positions.get(draft, draft))
                 for model, draft in now.drafts
@@ -206,6 +209,7 @@ class ModelLibrary(QObject):
                 (positions.get(folder, folder), saved) for folder, saved in now.settings
             ),
         )
+        self._preferences.change(models=models)
 
     def draft_of(self, folder: Path) -> Path | None:
         """Return the draft model that is loaded beside the model of a folder; None for none."""
@@ -225,7 +229,7 @@ class ModelLibrary(QObject):
         drafts.pop(_key(folder), None)
         if draft is not None:
             drafts[_key(folder)] = str(draft.resolve())
-        self._preferences.change_models(drafts=tuple(drafts.items()))
+        self._preferences.change_value("models.drafts", tuple(drafts.items()))
         self.refresh()
 
     def settings_of(self, folder: Path) -> ConversationSettings | None:
@@ -242,7 +246,7 @@ class ModelLibrary(QObject):
         kept.pop(_key(folder), None)
         if settings is not None:
             kept[_key(folder)] = json.dumps(settings_values(settings))
-        self._preferences.change_models(settings=tuple(kept.items()))
+        self._preferences.change_value("models.settings", tuple(kept.items()))
 
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the models that can be the draft model of a model.
@@ -361,7 +365,7 @@ class ModelLibrary(QObject):
         used = dict(self._preferences.now.models.last_used)
         used[str(folder)] = time.time()
         newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
-        self._preferences.change_models(last_used=tuple(newest))
+        self._preferences.change_value("models.last_used", tuple(newest))
         self.local = [
             replace(model, used_at=used.get(str(model.found.folder), model.used_at))
             for model in self.local

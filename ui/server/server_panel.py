@@ -160,7 +160,7 @@ class ServerPanel(QObject):
         if self._is_ending or switch.stage not in ("on", "off"):
             return
         if switch.is_requested == (switch.stage == "on"):
-            self.preferences.change_server(was_on=switch.is_requested)
+            self.preferences.change_value("server.was_on", switch.is_requested)
 
     def _follow_preferences(self, before: Preferences) -> None:
         then, now = before.server, self.preferences.now.server
@@ -171,7 +171,7 @@ class ServerPanel(QObject):
 
     def _follow_key(self) -> None:
         if not self.key.has_key:
-            self.preferences.change_server(is_key_required=False)
+            self.preferences.change_value("server.is_key_required", False)
         server = self.preferences.now.server
         if server.is_on_network or server.is_key_required:
             self.switch.apply()

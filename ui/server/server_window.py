@@ -429,19 +429,23 @@ class ServerSettings(QWidget):
 
     def _connect_signals(self) -> None:
         preferences, key = self._panel.preferences, self._panel.key
-        self.network.clicked.connect(lambda: preferences.change_server(is_on_network=True))
-        self.this_computer.clicked.connect(lambda: preferences.change_server(is_on_network=False))
-        self.port.valueChanged.connect(lambda port: preferences.change_server(port=port))
+        self.network.clicked.connect(lambda: preferences.change_value("server.is_on_network", True))
+        self.this_computer.clicked.connect(
+            lambda: preferences.change_value("server.is_on_network", False)
+        )
+        self.port.valueChanged.connect(lambda port: preferences.change_value("server.port", port))
         self.requires_key.clicked.connect(
-            lambda is_on: preferences.change_server(is_key_required=is_on)
+            lambda is_on: preferences.change_value("server.is_key_required", is_on)
         )
         self.chooses_model.clicked.connect(
-            lambda is_on: preferences.change_server(is_model_chosen=is_on)
+            lambda is_on: preferences.change_value("server.is_model_chosen", is_on)
         )
         self.origins.edited.connect(
-            lambda origins: preferences.change_server(allowed_origins=origins)
+            lambda origins: preferences.change_value("server.allowed_origins", origins)
         )
-        self.hosts.edited.connect(lambda hosts: preferences.change_server(allowed_hosts=hosts))
+        self.hosts.edited.connect(
+            lambda hosts: preferences.change_value("server.allowed_hosts", hosts)
+        )
         self.renew.clicked.connect(key.renew)
         self.forget.clicked.connect(key.forget)
         preferences.changed.connect(self._show_preferences)

@@ -51,7 +51,7 @@ class Toolbox(QObject):
         now = self._preferences.now.tools.in_new_conversations
         others = tuple(name for name in now if name != server)
         kept = (*others, server) if is_on else others
-        self._preferences.change_tools(in_new_conversations=kept)
+        self._preferences.change_value("tools.in_new_conversations", kept)
 
     async def restart(self, server: str) -> None:
         """End a server and start it again; how that went is in ``servers``."""
@@ -67,4 +67,4 @@ class Toolbox(QObject):
         kept = [
             approval for approval in self._preferences.now.tools.allowed if approval[:2] != tool.key
         ]
-        self._preferences.change_tools(allowed=(*kept, approval_of(tool)))
+        self._preferences.change_value("tools.allowed", (*kept, approval_of(tool)))

@@ -148,7 +148,7 @@ async def test_a_request_of_another_app_is_inspected_with_its_tokens(
     theme: Theme, engine: Engine
 ) -> None:
     preferences = preferences_state()
-    preferences.change_server(port=_free_port())
+    preferences.change_value("server.port", _free_port())
     window = whole_window(engine, theme, preferences)
     window.show()
     switch, panel = window.workspace.server, window.server_panel

@@ -44,7 +44,7 @@ async def served(stage: Stage, theme: Theme) -> AsyncIterator[tuple[MainWindow, 
     preferences = preferences_state()
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
-        preferences.change_server(port=int(place.getsockname()[1]))
+        preferences.change_value("server.port", int(place.getsockname()[1]))
     window = whole_window(engine, theme, preferences)
     window.show()
     switch = window.workspace.server

@@ -106,15 +106,15 @@ async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembe
 @pytest.mark.parametrize(
     "change",
     [
-        {"port": 9},
-        {"allowed_hosts": ("a",)},
-        {"allowed_origins": ("*",)},
-        {"is_on_network": True},
-        {"is_key_required": True},
+        ("port", 9),
+        ("allowed_hosts", ("a",)),
+        ("allowed_origins", ("*",)),
+        ("is_on_network", True),
+        ("is_key_required", True),
     ],
 )
 async def test_a_server_that_is_on_follows_other_settings_and_stays_on(
-    change: dict[str, object],
+    change: tuple[str, object],
 ) -> None:
     control = Control()
     panel = panel_with(control)
@@ -122,7 +122,7 @@ async def test_a_server_that_is_on_follows_other_settings_and_stays_on(
     await on(panel)
     stages: list[str] = []
     panel.switch.changed.connect(lambda: stages.append(panel.switch.stage))
-    panel.preferences.change_server(**change)
+    panel.preferences.change_value(f"server.{change[0]}", change[1])
     await eventually(lambda: control.calls == ["start", "apply"])
     await finish_tasks(panel.switch)
     assert set(stages) == {"on"}
@@ -136,12 +136,12 @@ async def test_a_server_whose_new_port_is_taken_says_so_and_stays_at_the_earlier
     panel.switch.turn(True)
     await on(panel)
     control.error = AddressRefused("Port 9 is taken by another program.")
-    panel.preferences.change_server(port=9)
+    panel.preferences.change_value("server.port", 9)
     await eventually(lambda: bool(panel.switch.message))
     assert (panel.switch.stage, panel.switch.url) == ("on", "http://127.0.0.1:8642")
     assert panel.switch.message == "Port 9 is taken by another program."
     control.error = None
-    panel.preferences.change_server(port=10)
+    panel.preferences.change_value("server.port", 10)
     await eventually(lambda: not panel.switch.message)
     assert (panel.switch.stage, control.calls) == ("on", ["start", "apply", "apply"])
 

@@ -90,7 +90,7 @@ async def test_allowed_always_asks_no_more_until_the_tool_changes_or_it_is_taken
         assert talk.preferences.now.tools.allowed == (approval_of(ADD),)
         talk.call(adding(2, 2))
         await talk.asked(3)
-        talk.preferences.change_tools(allowed=())
+        talk.preferences.change_value("tools.allowed", ())
         talk.call(adding(3, 3))
         await talk.waits_for_person()
         await talk.preferences.finish()

@@ -105,7 +105,7 @@ async def test_the_hub_is_asked_for_updates_only_while_the_window_is_open_and_if
     await opened.loaded(REPOSITORY)
     assert site.requests == []
     opened.models.hide()
-    opened.window.preferences.change_models(looks_for_updates=True)
+    opened.window.preferences.change_value("models.looks_for_updates", True)
     opened.window.model_library.refresh()
     await eventually(lambda: not opened.window.model_library.is_looking)
     assert site.requests == []
