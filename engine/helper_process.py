@@ -75,7 +75,6 @@ class HelperProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process's id, None while there is none."""
         process = self._process
         return None if process is None else process.pid
 
@@ -129,7 +128,6 @@ class HelperProcess:
                         stream.close()
 
     def close(self) -> None:
-        """End the process at once, and start none again."""
         with self._lock:
             self._is_closed = True
             process = self._process

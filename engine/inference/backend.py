@@ -34,7 +34,6 @@ class Prompt:
 
     @property
     def thinks(self) -> bool:
-        """Whether the answer begins inside reasoning."""
         return self.beginning.channel is Channel.THINKING
 
 

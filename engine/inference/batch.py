@@ -93,7 +93,6 @@ class RunningBatch:
         return sequence.number
 
     def _plan_snapshots(self, sequence: Sequence) -> None:
-        """Choose where snapshots are taken while a prompt is read."""
         tokens, cached = sequence.tokens, sequence.cached
         # The next turn seldom repeats an answer token by token, so one is taken at the turn's end.
         last = len(tokens) - 1
@@ -164,7 +163,6 @@ class RunningBatch:
         return invalid
 
     def _end_reasoning(self, step: Step) -> None:
-        """Note in a step the sequences whose reasoning their budget ends."""
         for number, token_id, _ in step.sampled:
             budget = self.sequences.by_number[number].budget
             if budget is not None and (end := budget.take(token_id)):
@@ -245,7 +243,6 @@ class RunningBatch:
         return step
 
     def _store_snapshot(self, sequence: Sequence) -> None:
-        """Store what a sequence has read so far of its prompt."""
         with self._stream():
             cache, index, tokens = self._batch.cache_of(sequence)
             assert index is not None
@@ -335,7 +332,6 @@ class RunningBatch:
         return ""
 
     def close(self) -> None:
-        """Free the rows, the kept prompts and the model."""
         self.sequences.clear()
         self.prompts.index.clear()
         self._batch.close()

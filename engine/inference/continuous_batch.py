@@ -52,23 +52,19 @@ class ContinuousBatch:
         maybe_set_recommended_wired_limit()
 
     def clear(self) -> None:
-        """Drop all rows."""
         self.decoding = GenerationBatch.empty(self.model, greedy)
         self.waiting, self.groups = [], []
 
     def close(self) -> None:
-        """Free the rows and the model."""
         self.clear()
         del self.model, self.decoding
 
     @property
     def free_rows(self) -> int:
-        """The number of rows that may still join."""
         return self._max_rows - len(self.decoding) - sum(map(len, self.groups))
 
     @property
     def can_read(self) -> bool:
-        """Whether a prompt can be read now."""
         return bool(self.groups or (self.waiting and self.free_rows > 0))
 
     def decode(self) -> list[Any]:

@@ -49,13 +49,11 @@ class Drafting:
         self._is_decode_due = False
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Forget sequences that have left."""
         for number in numbers:
             self._known.pop(number, None)
         self._ended_at_s = None
 
     def clear(self) -> None:
-        """Forget all sequences."""
         self._known.clear()
         self._forget_pass()
         self._ended_at_s = None

@@ -106,7 +106,6 @@ class TextReader:
 
     @property
     def is_done(self) -> bool:
-        """Whether all texts have been read."""
         return not self._groups
 
     def embeddings(self) -> Embeddings:
@@ -116,7 +115,6 @@ class TextReader:
         return Embeddings(vectors, tuple(map(len, self._texts)))
 
     def _begin(self) -> None:
-        """Prepare the next group of texts."""
         if not self._groups:
             return
         group = self._groups[0]

@@ -39,7 +39,6 @@ def end_tokens(folder: Path, tokenizer: Any, size: int) -> tuple[EosToken, ...]:
 
 
 def _stated(file: Path) -> set[int]:
-    """Return the EOS ids that a configuration states and mlx-lm takes."""
     try:
         return {*stated_ids(read_json(file))}
     except ModelLoadFailed:

@@ -123,7 +123,6 @@ class MlxBackend:
         return Prompt(tokens, beginning, prediction, owner, not_applied=unknown)
 
     def check_template(self) -> TemplateReport | None:
-        """Return the report on the chat template; None without a template."""
         return check_template(self._template) if self._tokenizer.has_chat_template else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
@@ -188,7 +187,6 @@ class MlxBackend:
         )
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
-        """Return the vocabulary of the answer to a request."""
         if request.prompt is not None:
             return self._showing_specials
         return self._continuing if continues_text(request, beginning) else self.vocabulary
@@ -309,7 +307,6 @@ class MlxBackend:
         return sources, draft
 
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
-        """Return the sources of drafts that every answer has."""
         sources: list[DraftSource] = [NgramDrafts(prompt.tokens)]
         if prompt.prediction:
             sources.append(NgramDrafts(prompt.prediction, TokenOrigin.PREDICTION))
@@ -394,7 +391,6 @@ class MlxBackend:
         return self.batch.forget_prompts(owner)
 
     def close(self) -> None:
-        """Free the model's memory."""
         self.batch.close()
         if self._draft is not None:
             self._draft.close()

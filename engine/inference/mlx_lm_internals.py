@@ -123,18 +123,15 @@ class DecodingRows:
         self._rows = batch
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._rows.uids)
 
     @property
     def numbers(self) -> list[int]:
-        """The generator's numbers for them."""
         numbers: list[int] = self._rows.uids
         return numbers
 
     @property
     def cache(self) -> list[Any]:
-        """The cache of all of them, by layer."""
         cache: list[Any] = self._rows.prompt_cache
         return cache
 
@@ -144,11 +141,9 @@ class DecodingRows:
         return tokens
 
     def sampler(self, index: int) -> Any:
-        """Return a row's sampler."""
         return self._rows.samplers[index] or self._rows.fallback_sampler
 
     def processors(self, index: int) -> Sequence[Any]:
-        """Return a row's logits processors."""
         return self._rows.logits_processors[index] or ()
 
     def pending(self) -> list[int]:
@@ -157,7 +152,6 @@ class DecodingRows:
         return tokens
 
     def pending_logprobs(self, index: int) -> Any:
-        """Return the log-probabilities of a row's pending token."""
         return self._rows._next_logprobs[index]
 
     def context(self, index: int, tokens: Any) -> Any:
@@ -165,7 +159,6 @@ class DecodingRows:
         return self._rows._token_context[index].update_and_fetch(tokens)
 
     def shorten_context(self, index: int, surplus: int) -> None:
-        """Remove the last tokens from the context of a row's processors."""
         self._rows._token_context[index]._size -= surplus
 
     def go_on(self, tokens: Sequence[Sequence[int]], pending: Any, logprobs: list[Any]) -> None:

@@ -72,7 +72,6 @@ Shard = Callable[[Any, dict[str, Any]], None]
 
 
 def _describe(folder: Path, config: dict[str, Any], error: BaseException) -> str:
-    """Return a message that says why mlx-lm did not load a folder."""
     name, kind = model_name(folder), _shown(architecture_of(config))
     if not kind:
         return f"{name} is not a language model: its config.json names no model_type"
@@ -131,7 +130,6 @@ def _fill(
     on_progress: OnLoadProgress,
     shard: Shard | None = None,
 ) -> None:
-    """Read the weights of a model, or those of a shard of it."""
     with _reporting_failures(folder, config):
         if shard is not None and config is not None:
             shard(model, config)
@@ -161,7 +159,6 @@ def _reporting_failures(folder: Path, config: dict[str, Any] | None) -> Iterator
 
 
 def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
-    """Return a folder's model and its configuration, and its draft head."""
     keepers: list[HeadKeeper] = []
 
     def classes(config: dict[str, Any]) -> tuple[Callable[[Any], Any], type[Any]]:
@@ -333,7 +330,6 @@ def logits_size(model: Any) -> int:
 
 
 def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _LoadedAssistant":
-    """Read a draft model."""
     try:
         if is_assistant(folder):
             return _read_assistant(folder, on_progress)

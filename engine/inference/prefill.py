@@ -38,7 +38,6 @@ class PrefillBudget:
         return min(self._max_tokens, max(_MIN_TOKENS, fitting))
 
     def record_decode(self, took_s: float) -> None:
-        """Record a step that only decoded."""
         self._debt_s = max(0.0, self._debt_s - took_s)
         self._decode_s = _average(self._decode_s, took_s)
 

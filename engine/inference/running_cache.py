@@ -54,12 +54,10 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
         return self._is_even
 
     def filter(self, batch_indices: Any) -> None:
-        """Keep the given rows."""
         super().filter(batch_indices)
         self._known_for = None
 
     def finalize(self) -> None:
-        """Move the rows to the right by the paddings that were prepared."""
         super().finalize()
         self._known_for = None
 
@@ -97,7 +95,6 @@ class SoleCache:
 
     @staticmethod
     def merge(parts: Sequence[Any]) -> Any:
-        """Return the part of the only sequence."""
         [part] = parts
         return part
 

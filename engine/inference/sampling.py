@@ -230,7 +230,6 @@ class ConstraintProcessor:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the answer can no longer meet its constraint."""
         return self._constraint.failure is not None
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:

@@ -104,7 +104,6 @@ class Sequence:
     _speculation: Speculation = field(default_factory=Speculation, init=False)
 
     def __len__(self) -> int:
-        """Return how many tokens its prompt has."""
         return len(self.tokens)
 
     @property
@@ -130,12 +129,10 @@ class Sequence:
 
     @property
     def is_fully_traced(self) -> bool:
-        """Whether its reader gets the likelihoods of its tokens."""
         return self._trace is TraceLevel.FULL
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of the prompt and of the answer up to now."""
         return len(self) + self.builder.count
 
     @property
@@ -193,7 +190,6 @@ class Sequence:
         self._speculation = counted(self._speculation, drafts, taken)
 
     def take_events(self) -> list[Event]:
-        """Return the events that the pipeline has made since the last call."""
         return self.builder.take_events()
 
     def finish(
@@ -204,7 +200,6 @@ class Sequence:
         *,
         is_request_at_fault: bool = False,
     ) -> Finished:
-        """Return the last event."""
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
         spans = self.builder.spans

@@ -72,7 +72,6 @@ class Sequences:
         ]
 
     def begin_decoding(self, sequence: Sequence) -> None:
-        """Note that the prompt of a sequence has been read."""
         sequence.is_reading = False
         self.reading.remove(sequence)
 
@@ -131,7 +130,6 @@ class Sequences:
         return dropped
 
     def clear(self) -> None:
-        """Remove all sequences."""
         self.by_number.clear()
         self.reading.clear()
         self._stopped_waiting.clear()
@@ -190,7 +188,6 @@ class Sequences:
         return best
 
     def _join(self, sequence: Sequence) -> None:
-        """Let a prompt be read."""
         sequence.read = sequence.cached
         sequence.is_joined = sequence.is_reading = True
         self.reading.append(sequence)

@@ -127,7 +127,6 @@ def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[in
 
 
 def _is_plain(inner: Any) -> bool:
-    """Whether a tokenizer does exactly what its ``tokenizer.json`` says."""
     kind = type(inner)
     names = [getattr(kind, name, None) for name in ("encode", "_encode_plus")]
     owners = {getattr(method, "__qualname__", "").partition(".")[0] for method in names}

@@ -23,7 +23,6 @@ class MemoryBudget:
 
     @property
     def max_bytes(self) -> int:
-        """The memory that all models may take together."""
         return memory().usable if self._limit is None else self._limit
 
     # -- loading ---------------------------------------------------------------------------
@@ -64,7 +63,6 @@ class MemoryBudget:
             )
 
     def fits(self, size: MemoryNeed, others: Sequence[LoadedModel]) -> bool:
-        """Whether a model fits beside others."""
         if size.total > self.max_bytes - sum(map(_planned_bytes, others)):
             return False
         if self._limit is not None or not others:
@@ -109,7 +107,6 @@ class MemoryBudget:
     def _machine(
         self, model: LoadedModel, info: ModelInfo, others: Sequence[LoadedModel]
     ) -> Memory:
-        """Return the memory that a model and its answers may use beside other models."""
         reserved = sum(map(_reserved_bytes, others))
         taken = sum(other.used_bytes for other in others) + reserved
         if self._limit is None:

@@ -35,7 +35,6 @@ class CallQueue:
         self._calls.put(call)
 
     def cancel(self, generation: Generation) -> None:
-        """End an answer within one step."""
         self._cancelled.append(generation)
         self.wake()
 
@@ -44,7 +43,6 @@ class CallQueue:
         self._calls.put(None)
 
     def take_cancelled(self) -> list[Generation]:
-        """Return the answers to cancel."""
         cancelled: list[Generation] = []
         while self._cancelled:
             cancelled.append(self._cancelled.popleft())

@@ -31,7 +31,6 @@ class Heartbeat:
         self.model, self.is_loading, self.is_busy = model, is_loading, True
 
     def pause(self) -> None:
-        """Note that the thread waits for jobs."""
         self.is_busy = False
 
 

@@ -88,7 +88,6 @@ class EngineThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs. Any thread."""
         return self._thread.is_alive()
 
     @property
@@ -99,7 +98,6 @@ class EngineThread:
     # -- jobs; any thread ------------------------------------------------------------------
 
     def call_soon(self, call: Callable[[Models], object]) -> None:
-        """Run a call between two steps."""
         self._context.queue.call_soon(call)
 
     def call(self, call: Callable[[Models], object]) -> "Future[Any]":
@@ -132,7 +130,6 @@ class EngineThread:
             self.call_soon(Models.drop_cancelled)
 
     def cancel(self, generation: Generation) -> None:
-        """End an answer within one step."""
         self._context.queue.cancel(generation)
 
     # -- the end; any thread ---------------------------------------------------------------
@@ -258,7 +255,6 @@ class EngineThread:
                 free_mlx_thread()  # even a cancelled load has used the libraries
 
     def _step(self) -> None:
-        """Step a model once and emit its tokens."""
         models, outbox = self.models, self._context.outbox
         models.advance(models.step())
         models.refresh_statuses()

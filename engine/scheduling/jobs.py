@@ -46,5 +46,4 @@ class Transition:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the load is to be cancelled."""
         return self.cancel_requested or self.future.cancelled()

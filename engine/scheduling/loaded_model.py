@@ -50,7 +50,6 @@ class StuckState:
 
     @property
     def has_recovered(self) -> bool:
-        """Whether the thread has returned."""
         return not self.thread.is_alive()
 
 
@@ -116,7 +115,6 @@ class LoadedModel:
 
     @property
     def backend(self) -> "MlxBackend | None":
-        """The model, while it is in memory."""
         scheduler = self.scheduler  # the watchdog reads it while the engine thread may change it
         return None if scheduler is None else scheduler.backend
 
@@ -129,7 +127,6 @@ class LoadedModel:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         if self.offered is not None:
             return self.offered.id
         return "" if self.info is None else self.info.id
@@ -159,7 +156,6 @@ class LoadedModel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do until a job comes."""
         return self._is_unused and self.transition is None and not self._deferred
 
     @property
@@ -168,22 +164,18 @@ class LoadedModel:
 
     @property
     def _is_unloaded(self) -> bool:
-        """Whether there is a model that must be loaded before it is used."""
         return self.scheduler is None and self.source is not None and not self.is_loading
 
     @property
     def is_running(self) -> bool:
-        """Whether answers are in the batch, or texts are read beside it."""
         return self.scheduler is not None and self.scheduler.is_running
 
     @property
     def is_starved(self) -> bool:
-        """Whether no answer runs, and one waits for memory that other models use."""
         return self.scheduler is not None and self.scheduler.is_starved
 
     @property
     def waits_for_prompts(self) -> bool:
-        """Whether nothing can be done until a prompt has been rendered."""
         scheduler = self.scheduler
         return scheduler is not None and not (
             scheduler.is_idle or scheduler.has_answers or scheduler.is_running
@@ -191,12 +183,10 @@ class LoadedModel:
 
     @property
     def is_evictable(self) -> bool:
-        """Whether the model's memory can be freed now, for another model."""
         return self.backend is not None and self._is_unused and self.transition is None
 
     @property
     def needs_load(self) -> bool:
-        """Whether a model should be loaded now, if there is memory for it."""
         if self.is_loading or not self._is_unused:
             return False
         if self.transition is not None:
@@ -207,7 +197,6 @@ class LoadedModel:
 
     @property
     def cache_used_bytes(self) -> int:
-        """The memory that the caches of running answers and cached prompts take."""
         scheduler = self.scheduler
         if scheduler is None:
             return 0
@@ -215,7 +204,6 @@ class LoadedModel:
 
     @property
     def used_bytes(self) -> int:
-        """The memory that the weights and caches take now."""
         backend = self.backend
         return 0 if backend is None else backend.info.weights_bytes + self.cache_used_bytes
 
@@ -254,7 +242,6 @@ class LoadedModel:
     # -- its status ------------------------------------------------------------------------
 
     def _set_status(self, status: ModelStatus) -> None:
-        """Publish a status; the figures of the model are filled in."""
         self._base = status
         scheduler, info, unloads_at = self.scheduler, status.info, None
         running = waiting = 0
@@ -281,7 +268,6 @@ class LoadedModel:
         self._context.statuses.post(self, self.status)
 
     def refresh_status(self) -> None:
-        """Publish the numbers of answers and the use of the prompt cache, if they changed."""
         status, scheduler = self.status, self.scheduler
         running, waiting, use = 0, 0, status.cache_use
         if scheduler is not None:
@@ -296,7 +282,6 @@ class LoadedModel:
         self._set_status(self._base)
 
     def set_waiting_message(self, message: str) -> None:
-        """Publish why a due load waits; empty if none waits."""
         if message != self._waiting_message:
             self._waiting_message = message
             self._set_status(self._base)
@@ -305,19 +290,16 @@ class LoadedModel:
         self.used_s, self.used_at = time.monotonic(), time.time()
 
     def set_pinned(self, is_pinned: bool) -> None:
-        """Keep the model in memory when another one needs memory, or not any more."""
         self.is_pinned = is_pinned
         self._set_status(self._base)
 
     def set_max_idle(self, idle_s: float | None) -> None:
-        """Unload the model whenever it was idle for so long; None never does."""
         self.max_idle_s = idle_s
         self._set_status(self._base)
 
     # -- jobs ------------------------------------------------------------------------------
 
     def do(self, job: Job | Transition) -> None:
-        """Run a job, or let it wait until the model is in memory."""
         self._context.heartbeat.beat(self)
         if self.stuck is not None:
             if isinstance(job, Job) and not self.stuck.has_recovered:
@@ -373,26 +355,22 @@ class LoadedModel:
         self._deferred = deque(job for job in self._deferred if isinstance(job, Transition))
 
     def drop_cancelled(self) -> None:
-        """Drop jobs and loads that were cancelled."""
         self._deferred = deque(job for job in self._deferred if not job.future.cancelled())
         if self.scheduler is not None:
             self.scheduler.drop_cancelled()
         self._apply_transition()
 
     def cancel(self, generations: Sequence[Generation]) -> None:
-        """End answers."""
         if self.scheduler is not None:
             self._context.heartbeat.beat(self)
             self.scheduler.cancel(generations)
 
     def evict_prompts(self, owner: str) -> tuple[int, int]:
-        """Evict an owner's cached prompts; return how many, and their bytes."""
         return (0, 0) if self.backend is None else self.backend.forget_prompts(owner)
 
     # -- loading ---------------------------------------------------------------------------
 
     def begin(self, transition: Transition) -> None:
-        """Make a load or an unload due."""
         source, scheduler = transition.source, self.scheduler
         if self.offered is not None and self.backend is not None and source is not None:
             is_loaded = self.source == Source(source.folder.resolve(), source.draft)
@@ -509,7 +487,6 @@ class LoadedModel:
             settle(transition.future, why)
 
     def resume(self) -> None:
-        """Take requests again: a model was loaded or unloaded."""
         self.is_leaving = False
         self._run_deferred()
 
@@ -541,7 +518,6 @@ class LoadedModel:
             self._set_status(ModelStatus(info=self.info))
 
     def close(self) -> None:
-        """Free the model."""
         scheduler, self.scheduler = self.scheduler, None
         self._unloads_once_idle = False
         if scheduler is not None:

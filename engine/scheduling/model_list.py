@@ -70,7 +70,6 @@ class Offering:
 
     @property
     def models(self) -> Sequence[OfferedModel]:
-        """All of them."""
         return tuple(self._by_id.values())
 
     def find(self, name: str) -> OfferedModel:
@@ -101,7 +100,6 @@ class Offering:
         raise UnknownModel(name, self._nearest(name))
 
     def of_folder(self, folder: Path) -> OfferedModel | None:
-        """Return the model that is in a folder, if it is offered."""
         resolved = folder.resolve()
         same = (model for model in self.models if model.folder == folder)
         return next(same, None) or next(
@@ -171,7 +169,6 @@ class ModelStatus:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is in memory."""
         return self.state == "ready"
 
     @property
@@ -265,7 +262,6 @@ class ModelList:
     # -- for the engine thread -------------------------------------------------------------
 
     def begin(self, statuses: Mapping[object, ModelStatus], default: object) -> None:
-        """Replace all models by those of a new thread."""
         with self._lock:
             self._posted, self._default = dict(statuses), default
             if (status := self._posted.get(default)) is not None:
@@ -277,7 +273,6 @@ class ModelList:
             self._posted[model] = ModelStatus()
 
     def post(self, model: object, status: ModelStatus) -> None:
-        """Publish the status of a model."""
         with self._lock:
             if model not in self._posted:
                 return
@@ -293,7 +288,6 @@ class ModelList:
                 self.status = status
 
     def remove(self, model: object) -> None:
-        """Remove a model."""
         with self._lock:
             self._posted.pop(model, None)
 

@@ -76,7 +76,6 @@ class Models:
         return model
 
     def find(self, offered: OfferedModel | None) -> LoadedModel:
-        """Return one of several models, or the default one."""
         if offered is None:
             return self.default
         model = self._by_id.get(offered.id)
@@ -94,7 +93,6 @@ class Models:
         return self._add(offered)
 
     def _set_default(self, model: LoadedModel) -> None:
-        """Let a model answer requests that name none."""
         before, self.default = self.default, model
         self._context.statuses.set_default(model)
         if before is not model and before.source is None and before.is_idle:
@@ -104,19 +102,16 @@ class Models:
                 self._last_stepped = model
 
     def _others(self, model: LoadedModel) -> list[LoadedModel]:
-        """Return the other models that are in memory."""
         return [other for other in self.models if other is not model and other.backend is not None]
 
     # -- pending work ----------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do until a job comes."""
         return all(model.is_idle for model in self.models)
 
     @property
     def waits_for_prompts(self) -> bool:
-        """Whether nothing can be done until a prompt has been rendered."""
         if any(model.is_running or model.is_starved for model in self.models):
             return False
         is_waiting = any(model.waits_for_prompts for model in self.models)
@@ -128,7 +123,6 @@ class Models:
 
     @property
     def is_running(self) -> bool:
-        """Whether answers are in a batch, or texts are read beside one."""
         return any(model.is_running for model in self.models)
 
     # -- one step --------------------------------------------------------------------------
@@ -174,7 +168,6 @@ class Models:
             self.unload_idle()
 
     def _relieve(self, model: LoadedModel) -> None:
-        """Make memory for the waiting answers of a model that runs none."""
         scheduler = model.scheduler
         while scheduler is not None and scheduler.is_starved:
             others = _by_last_use(self._others(model))
@@ -192,7 +185,6 @@ class Models:
             scheduler.end_starved()
 
     def _refresh_plans(self) -> None:
-        """Plan the memory for answers again where other models came, grew or left."""
         if self._are_plans_valid:
             return
         self._are_plans_valid = True
@@ -204,21 +196,18 @@ class Models:
         return self._budget.plan(model, scheduler.backend.info, self._others(model))
 
     def refresh_statuses(self) -> None:
-        """Publish the numbers of answers that changed."""
         for model in self.models:
             model.refresh_status()
 
     # -- jobs ------------------------------------------------------------------------------
 
     def run_call(self, call: Callable[["Models"], object]) -> None:
-        """Run a call that was sent to the thread."""
         if len(self.models) > 1:
             self._are_plans_valid = False
         self._refresh_plans()
         call(self)
 
     def do(self, offered: OfferedModel | None, job: Job | Transition) -> None:
-        """Run a job of one model, or let it wait until the model is loaded."""
         transition = job if isinstance(job, Transition) else None
         is_unload = transition is not None and transition.source is None
         if is_unload and offered is None and self.default.offered is not None:
@@ -257,25 +246,21 @@ class Models:
                 model.set_max_idle(idle_s)
 
     def evict_prompts(self, owner: str) -> tuple[int, int]:
-        """Evict an owner's cached prompts; return how many, and their bytes."""
         evicted = [model.evict_prompts(owner) for model in self.models]
         self.refresh_statuses()  # the caller may read the figures at once
         return sum(count for count, _ in evicted), sum(size for _, size in evicted)
 
     def cancel(self, generations: Sequence[Generation]) -> None:
-        """End answers."""
         for model in self.models:
             model.cancel(generations)
 
     def drop_cancelled(self) -> None:
-        """Drop jobs and loads that were cancelled."""
         for model in self.models:
             model.drop_cancelled()
 
     # -- loading ---------------------------------------------------------------------------
 
     def load_next(self, step_others: Callable[[], None]) -> None:
-        """Load the first model in the queue, if there is one and there is memory for it."""
         if not self._load_queue and not self._needs_load:
             return
         given_up = [model for model in self._load_queue if not model.needs_load]
@@ -358,7 +343,6 @@ class Models:
     # -- unloading while idle --------------------------------------------------------------
 
     def reset_idle_time(self) -> None:
-        """Note that models are used now: their idle time begins again."""
         now_s = time.monotonic()
         for model in self.models:
             if len(self.models) == 1 or not model.is_idle:
@@ -371,7 +355,6 @@ class Models:
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def unload_idle(self) -> None:
-        """Free the memory of the models that have been idle for long enough."""
         for model in self.models:
             if model.is_idle and model.unload_due_s == 0.0:
                 model.unload()
@@ -392,7 +375,6 @@ class Models:
                     sequence.generation.push(sequence.take_events())
 
     def close(self) -> None:
-        """Free the models."""
         for model in self.models:
             with contextlib.suppress(Exception):  # after a fault, this may fail as well
                 model.close()

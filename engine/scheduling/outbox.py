@@ -34,7 +34,6 @@ class Outbox:
         self.is_urgent = self.is_urgent or (is_urgent and bool(self._due))
 
     def finish(self, generation: Generation, events: Iterable[Event], end: Finished) -> None:
-        """Push the last events of an answer."""
         self.running.discard(generation)
         self.put(generation, [*events, end], is_urgent=True)
 

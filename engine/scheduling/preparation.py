@@ -87,7 +87,6 @@ class TaskPool:
         )
 
     def close(self) -> None:
-        """Drop the waiting tasks and end the thread."""
         with self._lock:
             self._waiting.clear()
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -155,7 +154,6 @@ class Forms:
         self._compilers: dict[str | None, weakref.ref[FormCompiler]] = {}
 
     def compiler(self, model: str | None = None) -> "FormCompiler | None":
-        """Return the compiler of a model's forms; None if the model is not loaded."""
         known = self._compilers.get(model)
         return None if known is None else known()
 
@@ -188,7 +186,6 @@ class Forms:
             raise EngineClosed(_CLOSED) from None  # ``close`` cancelled it
 
     def close(self) -> None:
-        """Refuse waiting forms. Any thread."""
         with self._lock:
             self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -79,22 +79,18 @@ class Scheduler:
 
     @property
     def has_answers(self) -> bool:
-        """Whether answers run, or wait for a place."""
         return bool(self.running or self.waiting)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is rendered, waits, runs or is read."""
         return not (self.has_answers or self._rendering or self._embeddings)
 
     @property
     def is_running(self) -> bool:
-        """Whether answers are in the batch, or texts are read beside it."""
         return bool(self.running) or bool(self._turns)
 
     @property
     def is_starved(self) -> bool:
-        """Whether no answer runs, and one waits for memory that other models use."""
         return bool(self.waiting) and not self.is_running
 
     @property
@@ -104,12 +100,10 @@ class Scheduler:
 
     @property
     def cache_use(self) -> PromptCacheUse:
-        """The use of the prompt cache."""
         return self.backend.batch.cache_use
 
     @property
     def running_bytes(self) -> int:
-        """The memory that the caches of the answers in the batch take."""
         return self._bytes_of([sequence.total_tokens for sequence in self.running.values()])
 
     @property
@@ -153,7 +147,6 @@ class Scheduler:
         )
 
     def _call_soon(self, call: Callable[[], object]) -> None:
-        """Run a call on the engine thread. Any thread."""
         self._context.queue.call_soon(lambda _: call())
 
     def _on_rendered(self, submission: _Submission, task: "Future[tuple[Prompt, ...]]") -> None:
@@ -210,7 +203,6 @@ class Scheduler:
         self.fill()
 
     def _check(self, generations: AbstractSequence[Generation]) -> None:
-        """Check whether a request can be accepted, as far as possible before it is rendered."""
         limits = self._limits
         limit = limits.max_rows + limits.max_waiting
         requests = [generation.request for generation in generations]
@@ -226,7 +218,6 @@ class Scheduler:
         self.plan.check(self.backend.info, requests)
 
     def refuse_pending(self, why: EngineError) -> None:
-        """Refuse the requests that are not in the batch or its queue yet."""
         for submission, task in self._rendering.items():
             task.cancel()
             settle(submission.future, why)
@@ -237,7 +228,6 @@ class Scheduler:
         self._turns.clear()
 
     def drop_cancelled(self) -> None:
-        """Drop the requests that nobody waits for any more."""
         for submission in [one for one in self._rendering if one.future.cancelled()]:
             self._rendering.pop(submission).cancel()
         for future in [one for one in self._embeddings if one.cancelled()]:
@@ -287,7 +277,6 @@ class Scheduler:
         self._turns.append(future)
 
     def _read_embedding(self) -> None:
-        """Read a part of the texts whose turn it is."""
         while self._turns:
             future = self._turns.popleft()
             reader = self._embeddings.get(future)
@@ -348,7 +337,6 @@ class Scheduler:
             self._remove({sequence.number: 0})
 
     def end_starved(self) -> None:
-        """End answers that have waited too long for memory that other models use."""
         if not self.is_starved:
             self._starved_at = None
             return
@@ -425,7 +413,6 @@ class Scheduler:
             self._emit(outcome)
 
     def _emit(self, step: Step) -> None:
-        """Give the tokens of one step to their sequences, and remove the sequences that ended."""
         now = time.perf_counter()
         running = self.running
         put = self._outbox.put
@@ -522,7 +509,6 @@ class Scheduler:
         is_request_at_fault: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
-        """End an answer for a reason outside its text."""
         now = time.perf_counter()
         end = sequence.end(kind, now, error, is_request_at_fault=is_request_at_fault)
         if retry_after_s is not None:

@@ -68,7 +68,6 @@ class FileHeader:
     is_snapshot: bool = False
 
     def to_metadata(self) -> dict[str, str]:
-        """Return it as metadata of a safetensors file."""
         fields = {
             "format": FORMAT,
             "model": self.model,
@@ -153,7 +152,6 @@ class UnfinishedFile:
         return len(view)
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
         return self._file.tell()
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -199,12 +197,10 @@ class CacheFolder:
         return sorted(files, key=lambda file: file.used_at_ns)
 
     def files_of_model(self, model: str) -> list[CacheFile]:
-        """Return the files of the model with this fingerprint."""
         return [file for file in self.files() if file.name.startswith(f"{tag(model)}-")]
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all files."""
         return sum(file.size_bytes for file in self.files())
 
     @staticmethod
@@ -274,7 +270,6 @@ class CacheFolder:
             raise failure
 
     def delete_owner(self, owner: CacheOwner) -> None:
-        """Delete an owner's files of all models."""
         self.delete(file.name for file in self.files() if file.name[17:33] == _owner_tag(owner))
 
     def shrink_to(self, max_bytes: int) -> list[str]:
@@ -329,7 +324,6 @@ class DiskCache:
         return _submit(self._writer, lambda: self._run_logged(what, work))
 
     def read(self, work: Callable[[], T]) -> "Future[T]":
-        """Run work on the reader's thread."""
         return _submit(self._reader, work)
 
     def forget(self, owner: CacheOwner) -> "Future[None]":
@@ -343,7 +337,6 @@ class DiskCache:
         return self.write("deleted", lambda: self.folder.shrink_to(0))
 
     def limit_to(self, max_bytes: int) -> None:
-        """Change the limit of all files."""
         if max_bytes != self.max_bytes:
             self.max_bytes = max_bytes
             self.write("tidied", self._tidy)

@@ -106,7 +106,6 @@ class Block:
 
     @property
     def end(self) -> int:
-        """The number of tokens up to its end."""
         return self.start + len(self.key) // TOKEN_BYTES
 
     def file(self, offset: int = 0) -> "StoredFile | None":
@@ -141,7 +140,6 @@ class DiskPrefix:
 
     @property
     def tokens(self) -> int:
-        """The number of these tokens."""
         return len(self.key) // TOKEN_BYTES
 
 
@@ -199,7 +197,6 @@ class PrefixIndex:
         self._segment_layers = 0
 
     def __len__(self) -> int:
-        """Return the number of blocks and snapshots in memory."""
         return len(self._used)
 
     @property
@@ -210,7 +207,6 @@ class PrefixIndex:
     @property
     @_locked
     def usage(self) -> dict[str, MemoryUsage]:
-        """What memory holds for each owner that has any."""
         return dict(self._usage)
 
     # -- memory ----------------------------------------------------------------------------
@@ -326,7 +322,6 @@ class PrefixIndex:
 
     @_locked
     def clear(self, owner: str | None = None) -> None:
-        """Evict everything of an owner, or of all."""
         for block, offset in list(self._used):
             if owner is None or block.owner == owner:
                 self._evict(block, offset)
@@ -377,7 +372,6 @@ class PrefixIndex:
         return new
 
     def _hold(self, block: Block, offset: int, held: Segment | Snapshot) -> None:
-        """Hold the keys and values of a block, or a snapshot in it."""
         if (block, offset) in self._used:
             self._count(block.owner, -self._used.pop((block, offset)), offset, -1)
         if isinstance(held, Segment):
@@ -569,7 +563,6 @@ class PrefixIndex:
 
     @_locked
     def has_file(self, kept_with: str, hashed: str, offset: int = 0) -> bool:
-        """Whether a file has the keys and values of a block, or the snapshot at an offset in it."""
         block = self._blocks.get(hashed)
         return block is not None and (kept_with, offset) in block.files
 
@@ -586,7 +579,6 @@ class PrefixIndex:
 
     @_locked
     def discard(self, names: Set[str]) -> None:
-        """Remove files."""
         for block in list(self._blocks.values()):
             removed = [at for at, name in block.files.items() if name in names]
             for at in removed:
@@ -596,6 +588,5 @@ class PrefixIndex:
 
     @_locked
     def keep_only(self, names: Set[str]) -> None:
-        """Remove files that are not among these."""
         held = {name for block in self._blocks.values() for name in block.files.values()}
         self.discard(held - names)

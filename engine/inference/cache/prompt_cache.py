@@ -124,7 +124,6 @@ class PromptCache:
     def why_missing(
         self, owner: CacheOwner, tokens: Sequence[int], cached: int
     ) -> CacheMiss | None:
-        """Return why no more than ``cached`` tokens of a prompt came from here."""
         return self.index.why_missing(owner.name, tokens, cached)
 
     def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
@@ -154,7 +153,6 @@ class PromptCache:
     def store(
         self, owner: CacheOwner, epoch: int | None, cache: Any, tokens: list[int] | None
     ) -> None:
-        """Store a cache in memory, and on disk where its owner wants it."""
         if not cache or not tokens:
             return
         with self._stream():
@@ -168,7 +166,6 @@ class PromptCache:
     # -- the list of files -----------------------------------------------------------------
 
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
-        """Use the files of a folder from now on."""
         self._model, self._stamps, self.disk = model, stamps, disk
         self._list_deadline_s = time.monotonic() + _LIST_TIMEOUT_S
         device = str(mx.default_device())
@@ -288,7 +285,6 @@ class PromptCache:
         return header, parts
 
     def _touch(self, owner: str, key: bytes) -> None:
-        """Record on disk that the files of some tokens were used."""
         assert self.disk is not None
         self.disk.folder.touch(self.index.files_of(owner, key))
 

@@ -46,7 +46,6 @@ class Segment:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of its arrays."""
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
 
     def part(self, begin: int, end: int) -> "Segment":
@@ -78,12 +77,10 @@ class Snapshot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no layer is kept whole."""
         return not self.parts
 
     @property
     def parts(self) -> list[Any]:
-        """The layers that are kept whole."""
         return list(_whole_parts(self.layers))
 
     @property
@@ -202,7 +199,6 @@ def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
 
 
 def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
-    """Return a part of a joined cache."""
     if whole is None:
         return next(layers)
     if isinstance(whole, tuple):

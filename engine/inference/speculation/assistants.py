@@ -154,7 +154,6 @@ class Assistant(nn.Module):  # type: ignore[misc]
 
     @property
     def norm(self) -> Any:
-        """The model's final norm, whose states it is given."""
         assert self._target is not None
         return self._target.norm
 

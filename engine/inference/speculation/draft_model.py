@@ -59,7 +59,6 @@ class DraftModel:
         return ModelDrafts(self, owner, prompt, cache or make_prompt_cache(self._model), cached)
 
     def can_read(self, tokens: Sequence[int]) -> bool:
-        """Whether all these ids are in its vocabulary."""
         return max(tokens, default=0) < self._size
 
     def read(self, tokens: mx.array, cache: list[Any]) -> mx.array:
@@ -74,11 +73,9 @@ class DraftModel:
             self._kept.store(owner, tokens, cache)
 
     def forget_prompts(self, owner: str) -> None:
-        """Drop the caches of an owner's earlier prompts."""
         self._kept.clear(owner)
 
     def close(self) -> None:
-        """Free its memory."""
         self._kept.clear()
         del self._model
 
@@ -168,7 +165,6 @@ class ModelDrafts(DraftSource):
         self._followed = len(self._known)
 
     def _trim(self) -> None:
-        """Drop the drafts that the cache holds."""
         if self._ahead:
             self._read = self._checkpoint.cut(self._read + len(self._ahead), self._read)
             self._ahead.clear()

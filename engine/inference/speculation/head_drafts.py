@@ -42,14 +42,12 @@ class _Row:
         self.pieces: deque[tuple[mx.array, mx.array]] = deque()
 
     def add(self, tokens: mx.array, hidden: mx.array) -> None:
-        """Add tokens that the model has read."""
         self.pieces.append((tokens, hidden))
         self.count += tokens.size
         while self.count - self.pieces[0][0].size > MAX_UNREAD:
             self.count -= self.pieces.popleft()[0].size
 
     def remove(self, tokens: int) -> None:
-        """Remove the last tokens."""
         tokens = min(tokens, self.count)
         self.count -= tokens
         while tokens:
@@ -60,7 +58,6 @@ class _Row:
                 self.pieces.append((last[:kept], hidden[:kept]))
 
     def clear(self) -> None:
-        """Drop the unread tokens."""
         self.pieces.clear()
         self.count = 0
 
@@ -141,15 +138,12 @@ class HeadCache:
 
     @classmethod
     def merge(cls, caches: "Sequence[HeadCache]") -> "HeadCache":
-        """Return the cache of several sequences."""
         return cls(caches[0].head, [row for cache in caches for row in cache.rows])
 
     def extend(self, other: "HeadCache") -> None:
-        """Add the rows of another cache."""
         self.rows += other.rows
 
     def filter(self, keep: Sequence[int]) -> None:
-        """Keep the given rows."""
         self.rows = [self.rows[index] for index in keep]
 
     def extract(self, row: int) -> "HeadCache":
@@ -161,7 +155,6 @@ class HeadCache:
         self._padding = right_padding
 
     def finalize(self) -> None:
-        """Remove the padding."""
         if self._padding is not None:
             self.take_back(self._padding)
         self._padding = None
@@ -173,11 +166,9 @@ class HeadCache:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the caches of the head's layer."""
         return sum(int(part.nbytes) for row in self.rows for part in row.cache)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HeadCache":
-        """Return a copy that shares the head."""
         return HeadCache(self.head, [row.copy() for row in self.rows])
 
 
@@ -265,7 +256,6 @@ class HeadDrafts(DraftSource):
         self.head = head
 
     def offer(self, drafts: Sequence[int]) -> None:
-        """Take the drafts for the next tokens."""
         self._drafts = list(drafts)
 
     def likelihood(self) -> float:

@@ -58,7 +58,6 @@ class Layout:
     hands_on_unnormed: bool = False
 
     def own_name(self, inside: str) -> str:
-        """Return the name in ``DraftHead`` of a weight."""
         for name, own in self.names.items():
             if inside.startswith(f"{name}."):
                 return own + inside[len(name) :]
@@ -144,7 +143,6 @@ def _is_first(name: str) -> bool:
 
 
 def _is_further_head(name: str, layers: int) -> bool:
-    """Whether a weight belongs to the second head of a model, or to one after it."""
     if "mtp_layers." in name:
         return True
     number = re.search(r"(?:^|\.)layers\.(\d+)\.", name)

@@ -48,7 +48,6 @@ class _Convolution(NamedTuple):
         return end.shape == state.shape and bool(mx.array_equal(end, state).item())
 
     def after(self, rows: mx.array, kept: int, tokens: int) -> mx.array:
-        """Return the state of some rows after ``kept`` of ``tokens`` tokens."""
         size = self.given.shape[1] - tokens
         return mx.contiguous(self.given[rows, kept : kept + size])
 
@@ -74,11 +73,9 @@ class _Recurrence(NamedTuple):
     state: mx.array
 
     def gave(self, state: mx.array, tokens: int) -> bool:
-        """Return whether a state after the pass is this one's."""
         return self.state is state
 
     def after(self, rows: mx.array, kept: int, tokens: int) -> mx.array:
-        """Return the state of some rows after ``kept`` of ``tokens`` tokens."""
         return self.run(self.before[rows], *(given[rows, :kept] for given in self.inputs))
 
     @property
@@ -245,7 +242,6 @@ class Rollback:
         return True
 
     def forget(self) -> None:
-        """Drop the records of the last pass."""
         self._pass = None
 
     def _states_after(

@@ -40,7 +40,6 @@ class HitRate:
         self._weight = expected_weight
 
     def add(self, is_hit: bool) -> None:
-        """Add a draft."""
         self._weight += 1.0
         self.value += (float(is_hit) - self.value) * max(_NEWEST, 1.0 / self._weight)
 
@@ -67,7 +66,6 @@ class DraftSource:
         self._drafts: list[int] = []
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens of the answer."""
         for token in tokens:
             self._judge(token)
 

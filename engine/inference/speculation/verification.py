@@ -138,7 +138,6 @@ class _Draws:
         self.is_close = None if close is None else close.tolist()
 
     def drawn(self) -> list[int]:
-        """Return the tokens of all positions."""
         tokens: list[int] = self.tokens.tolist()
         return tokens
 
@@ -221,7 +220,6 @@ def first_logprobs(logits: mx.array) -> mx.array:
 def _accept(
     draws: _Draws, inputs: list[int], known_logprobs: Any, rounding: Rounding
 ) -> VerifiedSequence:
-    """Return the drafts that a row draws itself."""
     logprobs = [known_logprobs]  # of the inputs
     drawn = None if draws.is_stepwise else draws.drawn()
     position = 0
