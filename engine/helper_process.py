@@ -48,11 +48,7 @@ class HelperClosed(Exception):
 
 
 class HelperDied(Exception):
-    """The process ended before it answered.
-
-    Attributes:
-        code: Its exit code, negative for a signal; None if it took too long.
-    """
+    """The process ended before it answered; its exit code, None if it took too long."""
 
     def __init__(self, code: int | None) -> None:
         super().__init__(code)
@@ -79,13 +75,7 @@ class HelperProcess:
         return None if process is None else process.pid
 
     def ask(self, question: bytes, timeout_s: float) -> bytes:
-        """Return the answer to a frame.
-
-        Raises:
-            HelperNotStarted: No process runs, and none can be started.
-            HelperDied: There is no answer.
-            HelperClosed: The helper has been closed.
-        """
+        """Return the answer to a frame; raises one of the three exceptions above."""
         if self._process is not None and self._process.poll() is not None:
             self.stop()
         process = self._process or self._start()

@@ -99,13 +99,7 @@ LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """The progress of loading a model.
-
-    Attributes:
-        phase: Checking files, importing MLX, reading weights, or reading the tokenizer.
-        done_bytes: Bytes of weights in memory.
-        total_bytes: Bytes of weights in all; 0 while they are not known.
-    """
+    """The progress of loading a model; ``total_bytes`` is 0 while it is not known."""
 
     phase: LoadPhase
     done_bytes: int = 0

@@ -36,11 +36,7 @@ _CLEAR_EVERY = 512
 
 
 class RunningBatch:
-    """The rows that a model decodes together.
-
-    Attributes:
-        cache_use: The state of the prompt cache; another object whenever it changes.
-    """
+    """The rows that a model decodes together; ``cache_use`` is another object when it changes."""
 
     # Whether no other process decodes the same batch.
     is_alone = True
@@ -69,10 +65,7 @@ class RunningBatch:
         self._budget = PrefillBudget(limits.prefill_chunk)
 
     def insert(self, sequence: Sequence) -> int:
-        """Add a sequence; return its number.
-
-        It may wait until another has read a long beginning that both share; see ``Step.shared``.
-        """
+        """Add a sequence, or let it wait for another with the same beginning; return its number."""
         tokens, owner, scorer = sequence.tokens, sequence.owner, sequence.scorer
         unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
         loaded, sequence.loaded = sequence.loaded, None
@@ -222,10 +215,7 @@ class RunningBatch:
         self._record_pause(time.perf_counter() - begin_s, tokens)
 
     def _step(self, max_tokens: int) -> Step:
-        """Decode, and read up to ``max_tokens`` tokens of prompts.
-
-        The result depends on the argument and the rows only, never on the clock.
-        """
+        """Decode, and read up to ``max_tokens`` tokens of prompts, whatever the time."""
         sampled = self._batch.decode()
         step = Step(sampled=[(part.uid, part.token, part.logprobs) for part in sampled])
         if max_tokens and self._batch.can_read:
@@ -255,12 +245,7 @@ class RunningBatch:
         return mx.stream(self._batch.stream)
 
     def remove(self, rows: Mapping[int, int]) -> None:
-        """Take sequences out at any time, and store their caches for the next turns.
-
-        Args:
-            rows: Their numbers, each with how many of the last step's tokens its reader did not
-                get.
-        """
+        """Take sequences out, each with how many tokens of the last step its reader lacks."""
         removed = self._extract(rows)
         for sequence in removed:
             if (unused := rows[sequence.number]) and sequence.cache and sequence.held:
@@ -315,11 +300,7 @@ class RunningBatch:
         self._note_use()
 
     def reset(self) -> abc.Sequence[int]:
-        """Drop the batch itself after a step that failed, and the rows that were in it.
-
-        Returns:
-            The rows that continue: dependents of the dropped ones.
-        """
+        """Drop the rows of a batch after a step that failed; return the rows that continue."""
         self._batch.clear()
         for sequence in self.sequences.reset():
             if sequence.draft is not None:

@@ -76,11 +76,7 @@ class ContinuousBatch:
     def read(
         self, max_tokens: int
     ) -> tuple[Any, dict[Sequence, int], list[tuple[int, PromptScores]]]:
-        """Read up to ``max_tokens`` tokens of one group, but none of a prompt's last token.
-
-        Returns:
-            The group, the tokens read of each of its sequences, and scores by sequence number.
-        """
+        """Read up to ``max_tokens`` tokens of one group; return it, the tokens read, and scores."""
         with mx.stream(self.stream):
             group = self._next_group()
             rows = self._rows_of(group)
@@ -114,10 +110,7 @@ class ContinuousBatch:
         return [rows[index] for index in ready]
 
     def cache_of(self, sequence: Sequence) -> tuple[list[Any], int | None, list[int]]:
-        """Return the cache that holds a sequence, its row there, and its cached tokens.
-
-        The row is None where the cache is the sequence's own.
-        """
+        """Return the cache of a sequence, its row (None for its own cache), and its tokens."""
         for batch in (*self.groups, self.decoding):
             if sequence.number in batch.uids:
                 row = batch.uids.index(sequence.number)

@@ -117,9 +117,7 @@ class Drafting:
         return step
 
     def shorten(self, number: int, cache: Sequence[Any], unused: int) -> bool:
-        """Remove the last tokens of the last pass from the cache of a sequence that has left;
-        return whether that could be done.
-        """
+        """Remove the last tokens of a pass from the cache of a removed sequence, if possible."""
         index, tokens = self._verified.get(number, (0, 0))
         return self._rollback.shorten(cache, index, unused, tokens - unused)
 

@@ -77,10 +77,7 @@ def _kinds_of_modules(path: Path) -> list[str]:
 
 
 class TextReader:
-    """Reads the texts of one request, given as token ids, a part at a time.
-
-    ``dimensions`` is the length of the vectors; None for all that the model has.
-    """
+    """Reads the texts of one request, given as token ids, a part at a time."""
 
     def __init__(
         self,

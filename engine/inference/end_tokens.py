@@ -53,10 +53,7 @@ def stated_ids(config: Mapping[str, Any]) -> list[int]:
 
 
 def template_end(tokenizer: Any) -> int | None:
-    """Return the special token with which the chat template closes the last turn of an assistant.
-
-    None where anything else stands there: nothing, several tokens, or plain text.
-    """
+    """Return the special token with which the template closes an answer; None for anything else."""
     inner = inner_tokenizer(tokenizer)
     messages = [
         {"role": "user", "content": "QUESTION"},

@@ -33,13 +33,7 @@ def load_model(
     on_progress: OnLoadProgress,
     draft: Path | None = None,
 ) -> "MlxBackend":
-    """Load a model folder, and a draft model beside it.
-
-    ``on_progress`` is called before each part of the work, and may raise ``LoadCancelled``.
-
-    Raises:
-        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
-    """
+    """Load a model folder, and a draft model beside it; raises ``ModelLoadFailed``."""
     on_progress(LoadProgress("libraries"))
     with importing_mlx_lm():
         import psutil  # noqa: F401  # the first request asks how much memory is free
@@ -50,11 +44,7 @@ def load_model(
 
 
 def check_model(folder: Path) -> None:
-    """Check a model folder without loading it. Any thread, also while another model is loaded.
-
-    Raises:
-        ModelLoadFailed: ``load_model`` cannot load it; the message says why.
-    """
+    """Check a folder without loading it, on any thread; raises ``ModelLoadFailed``."""
     with importing_mlx_lm():
         from engine.inference import mlx_loading
 
@@ -93,10 +83,7 @@ def mlx_in_use() -> str:
 
 @contextlib.contextmanager
 def importing_mlx_lm() -> Iterator[None]:
-    """Import mlx-lm, and with it transformers, without their side effects and in half the time.
-
-    Wraps imports of modules that import mlx-lm; costs nothing if they are imported already.
-    """
+    """Import mlx-lm, and with it transformers, without side effects and in half the time."""
     with (
         _ONE_IMPORT_AT_A_TIME,
         collector_paused(),

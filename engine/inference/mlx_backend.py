@@ -102,10 +102,7 @@ class MlxBackend:
     # -- text and tokens -------------------------------------------------------------------
 
     def render(self, request: GenerationRequest) -> Prompt:
-        """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it.
-
-        Any thread, also several at once, because this does not change a tokenizer.
-        """
+        """Template and tokenise, on any thread; raises ``InvalidRequest``."""
         family = self._family_of(request)
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
@@ -126,19 +123,11 @@ class MlxBackend:
         return check_template(self._template) if self._tokenizer.has_chat_template else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
-        """Make sure that a request has the form that its answer needs.
-
-        Raises ``InvalidRequest`` where the answer cannot be constrained as requested,
-        ``FormMissing`` where the form is needed and is None.
-        """
+        """Check that a request has the form that it needs: ``InvalidRequest``, ``FormMissing``."""
         self._forms.check_form(request, form)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
-        """Return the family with the tags that can occur in the answer.
-
-        Raises ``InvalidRequest`` where an answer with this beginning cannot have the requested
-        form.
-        """
+        """Return the family with the tags of the answer; raises ``InvalidRequest``."""
         family = self._forms.answer_family(request, prompt.tokens, thinks=prompt.thinks)
         if request.prompt is not None:
             # The answer to a raw prompt is the text that was generated, its tags included.
@@ -153,10 +142,7 @@ class MlxBackend:
         return family if may_call(request) else family.with_tags(thinking=True, tools=False)
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of plain text, no special tokens added. Any thread.
-
-        Raises ``PromptTooLong`` for a text so long that counting its tokens was given up.
-        """
+        """Return the ids of plain text, on any thread; raises ``PromptTooLong``."""
         with self._translate_panics("prompt"):
             return plain(self._tokenizer, text, self.info)
 
@@ -172,10 +158,7 @@ class MlxBackend:
             raise InvalidRequest(field, reason) from error
 
     def detokenize(self, ids: abc.Sequence[int]) -> str:
-        """Return the text of ids, including that of special tokens. Any thread.
-
-        Raises ``InvalidRequest`` where one of them is not an id of the model.
-        """
+        """Return the text of ids, on any thread; raises ``InvalidRequest`` for other ids."""
         check_ids(ids, "tokens", self.vocabulary.id_count)
         return self._decoded(list(ids))
 
@@ -202,10 +185,7 @@ class MlxBackend:
         return replace(self.vocabulary, strips_first_space=False)
 
     def detokenizer(self, vocabulary: Vocabulary, before: abc.Sequence[int] = ()) -> Detokenizer:
-        """Return a fresh streaming detokenizer.
-
-        ``before`` contains the last ids of the text that the answer continues, or nothing.
-        """
+        """Return a fresh streaming detokenizer for an answer that continues the ids ``before``."""
         if vocabulary.raw is not None:
             return ByteDetokenizer(vocabulary)
         return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
@@ -218,11 +198,7 @@ class MlxBackend:
     # -- the batch -------------------------------------------------------------------------
 
     def fetch(self, prompts: abc.Sequence[Prompt]) -> "Future[tuple[Prompt, ...]] | None":
-        """Read the caches of prompts' beginnings from disk, on another thread.
-
-        The prompts get ``loaded`` where reading succeeds. Returns None where there is nothing to
-        read: memory may hold as much.
-        """
+        """Read caches of prompts from disk, on another thread; None if there is nothing to read."""
         cache = self.batch.prompts
         needed: dict[int, DiskPrefix] = {}
         for prompt in {id(prompt): prompt for prompt in prompts}.values():  # choices share theirs
@@ -326,10 +302,7 @@ class MlxBackend:
     # -- texts as vectors ------------------------------------------------------------------
 
     def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
-        """Return the tokens of each text that becomes a vector. Any thread.
-
-        Raises ``InvalidRequest`` where a text is empty, or longer than the context.
-        """
+        """Return the tokens of texts that become vectors; raises ``InvalidRequest``."""
         request.check()
         return [
             embedding_tokens(
@@ -345,10 +318,7 @@ class MlxBackend:
     def text_reader(
         self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, max_tokens: int
     ) -> TextReader:
-        """Return what reads texts of at most ``max_tokens`` tokens, through ``batch.read_texts``.
-
-        Raises ``InvalidRequest`` where the model has no such vectors.
-        """
+        """Return what ``batch.read_texts`` reads; raises ``InvalidRequest``."""
         longest = max(map(len, texts))
         if longest > max_tokens:
             raise InvalidRequest(
@@ -369,23 +339,14 @@ class MlxBackend:
     def stats(
         self, sampled: abc.Sequence[tuple[int, Any]], count: int, chosen: abc.Sequence[int] = ()
     ) -> list[TokenStats]:
-        """Return the likelihoods of tokens.
-
-        Args:
-            sampled: Ids and log-probabilities of one step, in order.
-            count: How many of the most likely tokens are listed for each.
-            chosen: Ids whose log-probabilities are listed for each.
-        """
+        """Return the likelihoods of a step's tokens, of ``count`` others, and of chosen ids."""
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count, chosen)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
-        """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
-
-        Running answers have copies of their own and continue.
-        """
+        """Drop an owner's cached prompts; return how many, and their bytes."""
         if self._draft is not None:
             self._draft.forget_prompts(owner)
         return self.batch.forget_prompts(owner)

@@ -104,11 +104,7 @@ def _shown(message: object) -> str:
 def _open(
     folder: Path, on_progress: OnLoadProgress
 ) -> tuple[Any, Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
-    """Return a folder's model, tokenizer and configuration, and its draft head.
-
-    ``_fill`` reads the weights, in parts, so that there is progress and it can be cancelled. Never
-    runs code from the folder.
-    """
+    """Return a folder's lazy model, tokenizer, configuration and draft head."""
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -140,10 +136,7 @@ def _fill(
 
 @contextlib.contextmanager
 def _reporting_failures(folder: Path, config: dict[str, Any] | None) -> Iterator[None]:
-    """Turn errors while a folder is read into ``ModelLoadFailed`` with a message for users.
-
-    ``config`` is None where it is not that of a model that answers.
-    """
+    """Raise ``ModelLoadFailed`` for errors; ``config`` is that of a model that answers."""
     try:
         yield
     except DrafterUnusable as error:
@@ -183,9 +176,7 @@ def _attached_head(
     config: dict[str, Any],
     name: str,
 ) -> tuple[str, CacheSize, int]:
-    """Let a model use its own draft head, if that is sound; return why not, the memory of its
-    caches, and that of its weights.
-    """
+    """Let a model use its own head; return its state, and the memory of its caches and weights."""
     try:
         if isinstance(weights, DrafterUnusable):
             raise weights
@@ -317,10 +308,7 @@ def _vocabulary(
 
 
 def logits_size(model: Any) -> int:
-    """Return the number of ids that a model reads and produces; computes nothing.
-
-    ``vocab_size`` of a configuration may state another number, and a tokenizer may have more ids.
-    """
+    """Return how many ids a model reads and produces, whatever ``vocab_size`` says."""
     logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
     tables = (nn.Embedding, nn.QuantizedEmbedding)
     rows = [part.weight.shape[0] for part in model.modules() if isinstance(part, tables)]

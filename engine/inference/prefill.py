@@ -14,11 +14,7 @@ _NEWEST = 0.3
 
 
 class PrefillBudget:
-    """Plans how much one batch reads, step by step.
-
-    Args:
-        max_tokens: The maximum number of prompt tokens of one step.
-    """
+    """Plans how much one batch reads, step by step: up to ``max_tokens`` tokens of prompts."""
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens

@@ -115,10 +115,7 @@ class SeededSampler:
 
 
 def draw_ahead(sampler: Sampler, logits: mx.array) -> int:
-    """Return what a sampler will draw from logits of shape (1, vocabulary); waits for it.
-
-    The sampler has to be ``greedy`` or a ``SeededSampler``: others draw anew each time.
-    """
+    """Return what ``greedy`` or a ``SeededSampler`` will draw from logits; waits for it."""
     logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
     if isinstance(sampler, SeededSampler):
         state = sampler.state
@@ -165,11 +162,7 @@ def sampler(
     exempt: Iterable[int] = (),
     is_drawn_ahead: bool = False,
 ) -> Sampler:
-    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
-
-    XTC never excludes the ``exempt`` ids. ``is_drawn_ahead`` where its draws have to be known
-    beforehand.
-    """
+    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,)."""
     temperature, min_p = requested.temperature or 0.0, requested.min_p or 0.0
     top_p = 1.0 if requested.top_p is None else requested.top_p
     top_k = requested.top_k or 0
@@ -267,9 +260,7 @@ def token_stats(
     count: int,
     chosen_ids: Sequence[int] = (),
 ) -> list[TokenStats]:
-    """Return how likely sampled tokens were; computes on the device and fetches all values
-    at once.
-    """
+    """Return how likely sampled tokens were, computed on the device and fetched at once."""
     logprobs = mx.stack([token_logprobs for _, token_logprobs in sampled])
     chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)
     ranks = mx.sum(logprobs > chosen, axis=-1)

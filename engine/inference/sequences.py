@@ -44,10 +44,7 @@ class Sequences:
         self._stopped_waiting: list[tuple[int, int]] = []
 
     def add(self, sequence: Sequence) -> None:
-        """Let a sequence join the batch, or wait for another that is read.
-
-        Its ``cached`` has grown where it took a beginning from another at once.
-        """
+        """Let a sequence join the batch, or wait for another that is read."""
         sequence.number = self._next_number
         sequence.key = key_of(sequence.tokens)
         self._next_number += 1

@@ -68,11 +68,7 @@ def render(
 
 
 def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:
-    """Return ids in which tokens that the model does not have are written as plain text.
-
-    A tokenizer may have special tokens for which the model has no embedding: Gemma 3's
-    ``<image_soft_token>``.
-    """
+    """Return ids with tokens that the model lacks, as in Gemma 3, as plain text."""
     if max(ids, default=0) < size:
         return ids
     known: list[int] = []
@@ -179,9 +175,7 @@ def embedding_tokens(
     *,
     truncates: bool,
 ) -> list[int]:
-    """Return the ids of a text that becomes a vector, with the tokenizer's own first and
-    last ones.
-    """
+    """Return the ids of a text that becomes a vector, with the tokenizer's first and last."""
     context, longest = model.context_length, model.longest_token_bytes
     if isinstance(text, tuple):
         check_ids(text, field, model.vocabulary_size)
@@ -222,10 +216,7 @@ def check_ids(ids: Sequence[int], field: str, size: int) -> None:
 
 
 def chat_template(tokenizer: Any, call_marks: tuple[str, str] = ("", "")) -> ChatTemplate:
-    """Return the chat template of mlx-lm's wrapper of a tokenizer.
-
-    ``call_marks`` are what the model writes around a call in JSON, for templates without calls.
-    """
+    """Return a tokenizer's template; ``call_marks`` stand around a call in JSON."""
     inner = inner_tokenizer(tokenizer)
     is_code = has_template_in_code(tokenizer)
 

@@ -224,9 +224,7 @@ class ThinkingBudgets:
         *,
         is_held: bool,
     ) -> BudgetProcessor | None:
-        """Return the processor that enforces a budget; None where there is none, or no
-        reasoning.
-        """
+        """Return what enforces a budget; None where there is none, or no reasoning."""
         budget = self.budget_of(request)
         if budget is None or request.prompt is not None:
             return None

@@ -28,10 +28,7 @@ class MemoryBudget:
     # -- loading ---------------------------------------------------------------------------
 
     def need_of(self, source: Source) -> MemoryNeed | None:
-        """Return the memory that a model needs; None where its folder cannot be read.
-
-        Loading it then reports the fault.
-        """
+        """Return the memory that a model needs; None where its folder cannot be read."""
         try:
             return need(source.folder, source.draft)
         except (ModelLoadFailed, OSError):

@@ -20,10 +20,7 @@ def settle(future: "Future[Any]", outcome: object) -> None:
 
 
 class CallQueue:
-    """Calls and cancels that were sent to the engine thread; cancels overtake. Any thread.
-
-    A call gets the ``Models`` of the thread.
-    """
+    """Calls with ``Models``, and cancels, for the engine thread; cancels overtake. Any thread."""
 
     def __init__(self) -> None:
         self.is_closing = False

@@ -135,10 +135,7 @@ class EngineThread:
     # -- the end; any thread ---------------------------------------------------------------
 
     def close(self) -> None:
-        """End the thread, and all answers as cancelled; returns when it has ended.
-
-        A thread that does not end within seconds is abandoned.
-        """
+        """End the thread and all answers; one that does not end within seconds is abandoned."""
         if self.is_abandoned:
             return
         self._context.queue.is_closing = True
@@ -283,10 +280,7 @@ class EngineThread:
             self.models.cancel(cancelled)
 
     def _run_calls(self) -> bool:
-        """Run calls; wait for one if there is nothing else to do. False ends the thread.
-
-        While answers run, it returns to them after a few milliseconds. Cancels go first.
-        """
+        """Run calls, a few milliseconds while answers run, or wait for one; False at the end."""
         begin_s = time.monotonic()
         queue_, models = self._context.queue, self.models
         while not queue_.is_closing:

@@ -18,11 +18,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Work with a loaded model; it waits until the model is in memory.
-
-    Attributes:
-        run: Gets the model's scheduler and the future, which is settled at once or later.
-    """
+    """Work with a loaded model; ``run`` gets its scheduler and the future, which it settles."""
 
     run: "Callable[[Scheduler, Future[Any]], None]"
     future: "Future[Any]" = field(default_factory=Future)

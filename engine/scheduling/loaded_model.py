@@ -132,10 +132,7 @@ class LoadedModel:
         return "" if self.info is None else self.info.id
 
     def set_offer(self, offered: OfferedModel) -> None:
-        """Make it one of several models, or take a changed offer of it.
-
-        Where its folder is another one now, later requests are answered by the model there.
-        """
+        """Take a changed offer of it, perhaps of a model in another folder."""
         source = self.source
         self.offered = offered
         self.is_pinned = self.is_pinned or offered.is_pinned
@@ -402,10 +399,7 @@ class LoadedModel:
             self._run_deferred()
 
     def load(self, step_others: Callable[[], None] | None) -> None:
-        """Load the model that is due; ``resume`` then runs the jobs that waited for it.
-
-        If that fails, the model before it is loaded when it is next needed.
-        """
+        """Load the model that is due; if that fails, the one before it is loaded when needed."""
         transition, self.transition = self.transition, None
         source = self.source if transition is None else transition.source
         assert source is not None

@@ -41,14 +41,7 @@ class MemoryPlan:
         requests: Sequence[GenerationRequest],
         prompts: Sequence[Prompt] = (),
     ) -> None:
-        """Refuse the choices of a request that do not fit while no other answer runs.
-
-        ``prompts`` are theirs, once they are rendered.
-
-        Raises:
-            InvalidRequest: They can never fit.
-            MemoryShort: They fit once other programs or models use less.
-        """
+        """Refuse choices that never fit (``InvalidRequest``) or not now (``MemoryShort``)."""
         lengths = [len(prompt.tokens) for prompt in prompts] or [
             len(request.prompt) if isinstance(request.prompt, tuple) else 0 for request in requests
         ]

@@ -54,11 +54,7 @@ class OfferedModel:
 
 
 class Offering:
-    """The offered models, found by their names.
-
-    Args:
-        models: The models in the order of the list. Of models with the same id, the first is kept.
-    """
+    """The offered models, found by their names; of models with the same id, the first."""
 
     def __init__(self, models: Iterable[OfferedModel] = ()) -> None:
         self._by_id: dict[str, OfferedModel] = {}
@@ -173,9 +169,7 @@ class ModelStatus:
 
     @property
     def is_unloaded(self) -> bool:
-        """Whether its memory was freed, when it was idle or on request; the next request loads it
-        again.
-        """
+        """Whether its memory was freed; the next request loads it again."""
         return self.state == "unloaded" and self.info is not None
 
 
@@ -213,10 +207,7 @@ class ModelList:
         return None if offering is None or not name else offering.find(name)
 
     def add_offer(self, folder: Path, draft: Path | None) -> OfferedModel | None:
-        """Return which of several models is to be loaded; None where there is only one.
-
-        A folder that was not offered becomes offered, because its owner loads it.
-        """
+        """Return which of several models is to be loaded, now offered; None for only one."""
         with self._lock:
             if self._offering is None:
                 return None

@@ -325,10 +325,7 @@ class Models:
         return True
 
     def _evict_one(self, model: LoadedModel, others: Sequence[LoadedModel]) -> bool:
-        """Unload a model without answers; return False if all models have answers.
-
-        In that case the least recently used model takes no more requests.
-        """
+        """Unload an idle model; False if all have answers, and one takes no more requests."""
         candidates = _by_last_use(others)
         for other in candidates:
             if other.is_evictable:

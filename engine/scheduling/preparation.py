@@ -162,13 +162,7 @@ class Forms:
         self._compilers[model] = weakref.ref(compiler)
 
     async def compile(self, compiler: "FormCompiler", request: GenerationRequest) -> Form:
-        """Return the form of an answer; cancelling the caller ends the wait.
-
-        Raises:
-            InvalidRequest: It cannot be compiled; the message names the field.
-            QueueFull: Too many other forms wait to be compiled.
-            EngineClosed: ``close`` was called.
-        """
+        """Return the form of an answer: ``InvalidRequest``, ``QueueFull`` or ``EngineClosed``."""
         with self._lock:
             if self._is_closed:
                 raise EngineClosed(_CLOSED)

@@ -540,10 +540,7 @@ _LogprobQuery = tuple[int, int, Any, GenerationRequest]
 def token_logprobs(
     backend: "MlxBackend", running: Mapping[int, Sequence], step: Step
 ) -> dict[int, TokenStats | Exception]:
-    """Return the likelihoods of a step's tokens whose sequences are fully traced, by their indices.
-
-    They are computed together; if that fails, each has the exception.
-    """
+    """Return the likelihoods of a step's fully traced tokens by index, or their exception."""
     queries: list[_LogprobQuery] = [
         (index, token_id, logprobs, running[number].generation.request)
         for index, (number, token_id, logprobs) in enumerate(step.sampled)

@@ -83,11 +83,7 @@ class FileHeader:
 
     @classmethod
     def from_metadata(cls, metadata: object) -> "FileHeader":
-        """Read it from a file's metadata.
-
-        Raises:
-            DamagedFile: It is none, or of another version.
-        """
+        """Read it from a file's metadata; raises ``DamagedFile``."""
         try:
             fields = json.loads(metadata[_KEY])  # type: ignore[index]
             if fields["format"] != FORMAT:
@@ -159,11 +155,7 @@ class UnfinishedFile:
         raise OSError("a cache is written from its beginning to its end")
 
     def commit(self, prefix: str) -> str:
-        """Give the file its name; return the name.
-
-        Raises:
-            OSError: It could not be written.
-        """
+        """Give the file its name; return it. Raises ``OSError`` if it could not be written."""
         if self._error is not None:
             raise self._error
         name = f"{prefix}-{self._digest.hexdigest()}.safetensors"
@@ -210,11 +202,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
-        """Yield a file to be written.
-
-        Raises:
-            OSError: The folder cannot be made, or the disk is nearly full.
-        """
+        """Yield a file to be written; raises ``OSError``, also where the disk is nearly full."""
         make_folders(self.path)
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(_FOLDER_MODE)
@@ -227,12 +215,7 @@ class CacheFolder:
             file.close()
 
     def metadata(self, name: str) -> dict[str, str]:
-        """Return the metadata of a file, without reading the rest of it.
-
-        Raises:
-            OSError: It cannot be read.
-            ValueError: It has no metadata.
-        """
+        """Return the metadata of a file alone; raises ``OSError`` or ``ValueError``."""
         with (self.path / name).open("rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             if not 0 < length <= min(_MAX_HEADER_BYTES, os.fstat(file.fileno()).st_size):

@@ -165,10 +165,7 @@ def _locked(
 
 
 class PrefixIndex:
-    """The cached tokens of one model; the least recently used are evicted first.
-
-    ``max_path_bytes`` limits the snapshots of one conversation; None for no limit.
-    """
+    """The cached tokens of one model; ``max_path_bytes`` limits the snapshots of a conversation."""
 
     def __init__(
         self,
@@ -213,10 +210,7 @@ class PrefixIndex:
 
     @_locked
     def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
-        """Return a fresh cache of the longest prefix in memory, and its number of tokens.
-
-        The model reads at least one token of the prompt, as mlx-lm requires.
-        """
+        """Return a fresh cache of the longest prefix in memory, not all of a prompt; its size."""
         match = self._match(owner, key_of(tokens[:-1]))
         if not match.count:
             return None, 0
@@ -276,10 +270,7 @@ class PrefixIndex:
 
     @_locked
     def install(self, loaded: DiskPrefix) -> None:
-        """Hold a prefix from disk in memory; call ``shrink_to`` after fetching it.
-
-        Does nothing if memory has meanwhile lost what it held when the files were chosen.
-        """
+        """Hold a prefix from disk in memory, if it still fits; ``shrink_to`` after fetching it."""
         path, common = self._walk(loaded.owner, loaded.key)
         segments = {
             block.hash: segment
@@ -304,10 +295,7 @@ class PrefixIndex:
 
     @_locked
     def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
-        """Evict the least recently used from memory until the others are no more than this.
-
-        Without a number, the limit is the one of this index.
-        """
+        """Evict the least recently used from memory; a limit that is None is that of this index."""
         max_bytes = self._max_bytes if size_bytes is None else size_bytes
         if entries is None:
             entries = _MAX_ARRAYS // max(1, 2 * self._segment_layers)
@@ -330,9 +318,7 @@ class PrefixIndex:
 
     @_locked
     def why_missing(self, owner: str, tokens: Sequence[int], cached: int) -> CacheMiss | None:
-        """Return why no more than ``cached`` tokens of a prompt are held; None where nothing
-        more could be.
-        """
+        """Return why only ``cached`` tokens of a prompt are held; None where no more could be."""
         key = key_of(tokens[:-1])
         if self._match(owner, key, on_disk=True).count - cached >= _MIN_COMMON:
             return CacheMiss.ON_DISK
@@ -516,9 +502,7 @@ class PrefixIndex:
 
     @_locked
     def needed_from_disk(self, owner: str, tokens: Sequence[int]) -> DiskPrefix | None:
-        """Return what to read so that memory holds as much of a prompt as there is; None where
-        files add nothing to it.
-        """
+        """Return what to read of a prompt; None where files add nothing to memory."""
         key = key_of(tokens[:-1])
         match = self._match(owner, key, on_disk=True)
         if match.count <= self._match(owner, key).count:
@@ -532,11 +516,7 @@ class PrefixIndex:
 
     @_locked
     def add_file(self, header: FileHeader, name: str) -> list[str]:
-        """Add a file; return the names of the files that it replaces.
-
-        Without a block before its own it is not added: it is evicted from the disk in time, or
-        written again.
-        """
+        """Add a file, unless the block before it is unknown; return the files that it replaces."""
         owner, kept_with = header.owner.name, header.owner.kept_with or ""
         if header.parent == root_hash(owner) and owner not in self._roots:
             self._add_block(b"", None, owner)

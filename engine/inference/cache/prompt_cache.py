@@ -127,9 +127,7 @@ class PromptCache:
         return self.index.why_missing(owner.name, tokens, cached)
 
     def snapshot_positions(self, tokens: int, cached: int, ends: Sequence[int]) -> set[int]:
-        """Return after how many of a prompt's ``tokens`` a snapshot is taken while it is read,
-        near the ends of its messages.
-        """
+        """Return after how many tokens of a prompt a snapshot is taken, near ends of messages."""
         positions: set[int] = set()
         if self.can_cut_anywhere or not self._is_alone:
             return positions
@@ -145,9 +143,7 @@ class PromptCache:
         return positions
 
     def disk_epoch(self, owner: CacheOwner) -> int | None:
-        """Return the disk's epoch, in which a cache may be written; None where its owner wants none
-        there.
-        """
+        """Return the epoch in which a cache may be written; None for none on disk."""
         return None if self.disk is None or owner.kept_with is None else self.disk.epoch
 
     def store(
@@ -210,10 +206,7 @@ class PromptCache:
     # -- reading ---------------------------------------------------------------------------
 
     def needed_from_disk(self, owner: CacheOwner, tokens: Sequence[int]) -> DiskPrefix | None:
-        """Return what files add to what memory holds of a prompt; None if reading does not pay.
-
-        They never hold the whole prompt: the model reads at least its last token.
-        """
+        """Return what files add to what memory holds of a prompt; None if reading does not pay."""
         if self.disk is None or owner.kept_with is None or not self.disk.max_bytes:
             return None
         if len(tokens) <= MIN_DISK_TOKENS:
@@ -329,11 +322,7 @@ class PromptCache:
         blocks: Sequence[tuple[bytes, Segment | None]],
         snapshot: Snapshot,
     ) -> None:
-        """Write the blocks and the snapshot of a cache that no file has.
-
-        Raises:
-            OSError: The disk refuses it.
-        """
+        """Write the blocks and the snapshot of a cache that no file has; raises ``OSError``."""
         folder, kept_with = disk.folder, owner.kept_with or ""
         # Other processes may have deleted files, and a new file must not build on a deleted one.
         self.index.keep_only({file.name for file in folder.files_of_model(model)})

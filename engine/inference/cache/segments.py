@@ -55,10 +55,7 @@ class Segment:
         )
 
     def copied(self) -> "Segment":
-        """Return a copy with memory of its own, not evaluated yet.
-
-        MLX does not copy where the memory is larger by less than 16 KB.
-        """
+        """Return a lazy copy; MLX does not copy where the memory is larger by less than 16 KB."""
         return Segment(
             [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
         )
@@ -124,10 +121,7 @@ def split_cache(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
 
 
 def join_cache(segments: Sequence[Segment], snapshot: Snapshot, tokens: int) -> list[Any]:
-    """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
-
-    MLX copies the segments when the cache is first used: until then it takes no memory.
-    """
+    """Return a fresh cache of ``tokens`` tokens; MLX copies the segments when it is first used."""
     layers = iter(join_layers(segments, tokens))
     surplus = snapshot.tokens - tokens
     return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
@@ -142,11 +136,7 @@ def cache_prefix(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | N
 
 
 def sequence_view(cache: Sequence[Any], index: int) -> list[Any]:
-    """Return the cache of one sequence of a batch's cache.
-
-    Its keys and values of all tokens share the batch's memory: a snapshot copies only those that
-    are not stored yet.
-    """
+    """Return the cache of one sequence of a batch's cache, which shares the batch's memory."""
     return [_view_of_sequence(part, index) for part in cache]
 
 
@@ -248,11 +238,7 @@ def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
 
 
 def layout_of(snapshot: Snapshot) -> list[Any]:
-    """Return the positions of a cache's parts, for JSON.
-
-    None for a part that has segments, a list for those of a ``CacheList``, and for a part that is
-    kept whole its index among these.
-    """
+    """Return a cache's parts for JSON: None for segments, a list for a list, or an index."""
     indexes = itertools.count()
 
     def index_of(layer: Any) -> Any:
@@ -314,10 +300,7 @@ def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
 
 
 def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, str]]:
-    """Return a cache that was saved, evaluated, and its metadata.
-
-    ``fresh`` is a cache of the model, for the kinds that it has of its own.
-    """
+    """Return a saved cache and its metadata; ``fresh`` shows the model's own kinds."""
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
     own = {type(part).__name__: part for part in parts_of(fresh) if is_models_own(part)}
     cache = [_from_file(part, own) for part in cache]

@@ -114,11 +114,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         self._target: _Target | None = None
 
     def follow(self, model: Any) -> None:
-        """Draft for a model from now on, which need not have read its weights yet.
-
-        Raises:
-            DrafterUnusable: It was not made for this model.
-        """
+        """Draft for a model from now on; raises ``DrafterUnusable`` if it was made for another."""
         inner = inner_of(model)
         if not isinstance(inner, Gemma4TextModel):
             raise DrafterUnusable("it drafts for models of Gemma 4 only")
@@ -215,11 +211,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
 
 
 def read_assistant(folder: Path, config: Mapping[str, Any]) -> Assistant:
-    """Return the assistant in a folder; its weights are read when they are used.
-
-    Raises:
-        DrafterUnusable: It differs from published assistants.
-    """
+    """Return the assistant in a folder, lazily; raises ``DrafterUnusable``."""
     weights: dict[str, mx.array] = {}
     for path in sorted(folder.glob("model*.safetensors")):
         loaded: Any = mx.load(str(path))

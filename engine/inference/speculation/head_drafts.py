@@ -96,10 +96,7 @@ class HeadCache:
     def propose(
         self, pending: Sequence[int], max_drafts: int, cache: Sequence[Any] = ()
     ) -> list[list[int]]:
-        """Return drafts for each row: what may follow ``pending``, which the model reads next.
-
-        ``cache`` is the model's own, which an assistant looks at.
-        """
+        """Return drafts after ``pending`` for each row; an assistant looks at ``cache``."""
         chains = [
             self._chain(index, token, max_drafts, cache) if self.rows[index].count else []
             for index, token in enumerate(pending)
@@ -222,9 +219,7 @@ def without_head(cache: list[Any]) -> list[Any]:
 
 
 class OwnHead:
-    """The draft head of one loaded model, or the assistant beside it; one that raised an error
-    drafts nothing from then on.
-    """
+    """The draft head of one loaded model, or the assistant beside it; an error ends its drafts."""
 
     def __init__(self, origin: TokenOrigin = TokenOrigin.HEAD) -> None:
         self.origin = origin

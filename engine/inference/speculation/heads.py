@@ -160,11 +160,7 @@ def _is_same(weight: mx.array | None, other: mx.array | None) -> bool:
 
 
 def read_head(folder: Path, layers: int) -> HeadWeights | None:
-    """Return the draft head in a file beside a model's weights; None where there is none.
-
-    Raises:
-        DrafterUnusable: The file cannot be read.
-    """
+    """Return the draft head in a file beside the weights, if any; raises ``DrafterUnusable``."""
     for path in sorted(folder.glob(HEAD_FILES)):
         try:
             weights: Any = mx.load(str(path))
@@ -199,10 +195,7 @@ class HeadKeeper:
         return rest
 
     def take(self, folder: Path) -> HeadWeights | DrafterUnusable | None:
-        """Return the head, or why it cannot be used.
-
-        Without one in the checkpoint it is that of a file in the folder.
-        """
+        """Return the head, of the checkpoint or a file in the folder, or why it is unusable."""
         del self._model.sanitize
         try:
             return self._head or read_head(folder, self._layers)
@@ -384,11 +377,7 @@ def output_of(model: Any) -> Callable[[mx.array], mx.array]:
 
 
 def build_head(head: HeadWeights, model: Any, config: Mapping[str, Any]) -> DraftHead:
-    """Build the head of a model, which is loaded.
-
-    Raises:
-        DrafterUnusable: It does not fit the model, or cannot be used here.
-    """
+    """Build the head of a loaded model; raises ``DrafterUnusable``."""
     own = frozenset(part for part in ("embedding", "output") if f"{part}.weight" in head.weights)
     has_experts = any(name.startswith(_EXPERTS) for name in head.weights)
     try:

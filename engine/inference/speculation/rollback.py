@@ -219,11 +219,7 @@ class Rollback:
         mx.async_eval(states)  # type: ignore[no-untyped-call]
 
     def shorten(self, cache: Sequence[Any], row: int, surplus: int, kept: int) -> bool:
-        """Remove the last tokens from the cache of a sequence that has unused after a pass.
-
-        ``row`` is its index in the pass, of which ``kept`` tokens are kept. Returns whether that
-        could be done.
-        """
+        """Remove the last tokens of a row of the last pass from its own cache, if possible."""
         for part in parts_of(cache):
             if isinstance(part, RotatingKVCache):
                 if not cut_window(part, surplus):

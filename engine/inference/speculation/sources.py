@@ -30,10 +30,7 @@ _STRUCTURE = frozenset('"{}[],:\n')
 
 
 class HitRate:
-    """A moving average of hits and misses: ``value``, from 0 to 1.
-
-    At first ``expected`` counts for ``expected_weight`` drafts.
-    """
+    """A moving average of hits, 0 to 1; ``expected`` counts for ``expected_weight`` drafts."""
 
     def __init__(self, expected: float, expected_weight: float = 3.0) -> None:
         self.value = self._expected = expected

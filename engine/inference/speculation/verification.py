@@ -43,9 +43,7 @@ class Rounding:
         self._max = max(self._max, float(difference.item()))  # type: ignore[arg-type]
 
     def are_close(self, logprobs: mx.array) -> mx.array | None:
-        """Return for each position whether rounding could change the choice of the
-        likeliest token.
-        """
+        """Return for each position whether rounding could change the likeliest token."""
         if not self._max:
             return None
         best = mx.argmax(logprobs, axis=-1, keepdims=True)
