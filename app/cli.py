@@ -99,7 +99,6 @@ def _run(arguments: list[str]) -> int:
 
 
 def _import(target: str) -> Callable[..., int]:
-    """Import ``module:function``."""
     module, _, function = target.partition(":")
     with collector_paused():
         work: Callable[..., int] = getattr(importlib.import_module(module), function)
@@ -282,7 +281,6 @@ def _argument_details(
 
 
 def _help_text(option: Declared) -> str:
-    """Return the help, with the default if there is one."""
     text, default = option.setting.help, option.default
     is_shown = isinstance(default, int | float | str) and not isinstance(default, bool)
     if not (is_shown and default) or "(default" in text:

@@ -109,14 +109,12 @@ class Printer:
         self._last_err = text[-1:] or self._last_err
 
     def remark(self, line: str) -> None:
-        """Write a line about what happened."""
         self._finish_line_of_thinking()
         text = harmless(line)
         text = f"{_DIM}{text}{_PLAIN}" if self._err_is_terminal else text
         print(text, file=self._err, flush=True)
 
     def end_line(self) -> None:
-        """End the answer's last line if it is open."""
         if self._last_out != "\n":
             self._out.write("\n")
             self._out.flush()

@@ -56,7 +56,6 @@ class RecordedEngine:
 
     @property
     def status(self) -> ModelStatus:
-        """Ready."""
         return self.models[0]
 
     @property
@@ -66,11 +65,9 @@ class RecordedEngine:
 
     @property
     def is_choosing(self) -> bool:
-        """Return False: there is one model."""
         return False
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return the model that was recorded, whatever the name."""
         return self.models[0]
 
     async def generate_together(
@@ -79,27 +76,21 @@ class RecordedEngine:
         return [RecordedAnswer(request, self._events, self._vocabulary) for request in requests]
 
     async def count_tokens(self, request: GenerationRequest) -> int:
-        """Refuse: a recording cannot read another prompt."""
         raise NoModel("a recorded answer has no model that counts tokens")
 
     async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        """Refuse: a recording cannot read another text."""
         raise NoModel("a recorded answer has no model that reads text")
 
     async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
-        """Refuse: a recording cannot read another prompt."""
         raise NoModel("a recorded answer has no model that reads prompts")
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
-        """Refuse: a recording knows only its own ids."""
         raise NoModel("a recorded answer has no model that writes text")
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
-        """Refuse: a recording cannot read texts."""
         raise NoModel("a recorded answer has no model that reads texts")
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
-        """Do nothing, because nothing is cached."""
         return 0, 0
 
     def unload_when_idle(self, name: str | None = None) -> None:
@@ -138,7 +129,6 @@ class RecordedAnswer:
         self._listener = listener
 
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """Yield each event by itself."""
         for event in self._events:
             if self._listener is not None:
                 self._listener([event])
@@ -148,7 +138,6 @@ class RecordedAnswer:
             yield [event]
 
     async def ended(self) -> Finished:
-        """Wait until the end has been read, and return it."""
         await self._has_ended.wait()
         assert self.finished is not None
         return self.finished

@@ -99,6 +99,5 @@ def _arguments(body: dict[str, Any], own: frozenset[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a Python literal of a JSON value, on one line."""
     assert json.dumps(value)
     return repr(value)

@@ -71,7 +71,6 @@ class EndingSignals:
             loop.remove_reader(self._reading.fileno())
 
     def close(self) -> None:
-        """Restore the previous signal handlers."""
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._old_descriptor)

@@ -185,7 +185,6 @@ class ChatSession:
         return fit.request, fit.left_out
 
     def withdraw(self, turn: ConversationMessage) -> None:
-        """Remove a question that was not answered; its files go with the next one."""
         if turn.run is None:
             self.conversation.tree.remove(turn)
 
@@ -422,7 +421,6 @@ def unquoted(typed: str) -> str:
 
 
 def _field(name: str) -> str:
-    """Return the field of ``ConversationSettings`` that a name of ``/set`` changes."""
     field = _SETTINGS[name]
     return field if isinstance(field, str) else name
 

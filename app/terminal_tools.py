@@ -103,7 +103,6 @@ class ChatTools:
         return len(run.tool_calls) <= allowed_calls
 
     async def finish(self) -> None:
-        """End the servers."""
         await self._host.finish()
 
     async def _result(self, conversation: Conversation, call: ToolCall) -> CallResult:

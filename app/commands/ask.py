@@ -107,7 +107,6 @@ async def _ask(options: AskOptions, prompt: str) -> int:
 
 
 def _keeper(path: Path | None, prompt: str) -> Callable[[RunTrace], None] | None:
-    """Return the function that saves a run to a file, if one is given."""
     if path is None:
         return None
 

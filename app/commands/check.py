@@ -133,7 +133,6 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """One or two sentences."""
         if not self.is_right:
             return (
                 f"{self.model.id} does not answer here as mlx-lm's plain loop does. Please report "
@@ -204,7 +203,6 @@ async def _report(options: Namespace, printer: Printer) -> Report:
 async def _measure(
     engine: Engine, model: ModelInfo, tokens: int, printer: Printer
 ) -> tuple[Measurement, ...]:
-    """Measure each draft source on each text, the sources alternated."""
     sources = [TokenOrigin.LOOKUP]
     sources += [TokenOrigin.DRAFT] if model.draft is not None else []
     sources += [TokenOrigin.HEAD] if _has_head(model) else []

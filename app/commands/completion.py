@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _actions(root: argparse.ArgumentParser) -> Iterator[Any]:
-    """Yield the options and arguments of a parser and of the commands below it."""
     for action in root._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():

@@ -74,7 +74,6 @@ def run(options: Namespace) -> int:
 
 
 def _running(options: Namespace, settings: ServeOptions) -> RunningServer | None:
-    """Return the server to use; None if one has to be started."""
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
         return required_server(_server_at(url, settings), url)
@@ -175,7 +174,6 @@ def _environment(variables: dict[str, str]) -> dict[str, str]:
 
 
 def _print(agent: AgentProgram, options: Namespace, settings: ServeOptions) -> int:
-    """Print the shell commands; start nothing."""
     server = _running(options, settings)
     if server is not None:
         served = _model(server, options)

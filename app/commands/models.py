@@ -288,7 +288,6 @@ def _printed(text: str | dict[str, Any]) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON supports it."""
     kinds: dict[type, Callable[[Any], Any]] = {Path: str, date: date.isoformat}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

@@ -123,7 +123,6 @@ async def _serve(
     meeting: Meeting | None,
     signals: EndingSignals,
 ) -> None:
-    """Serve until a signal."""
     is_ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))

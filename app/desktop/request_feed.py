@@ -35,7 +35,6 @@ class RequestFeed(RequestObserver):
         self._waiting: list[_Note] = []
 
     def requested_trace(self) -> tuple[TraceLevel, int]:
-        """Return the level of detail to record for each token."""
         return (TraceLevel.OFF, 0) if self.traces is None else self.traces.requested_level
 
     def requested_content(self) -> Content:

@@ -167,7 +167,6 @@ class LocalServer:
 
 
 def _port_taken_error(error: OSError, config: ServerConfig) -> OSError:
-    """Return an error with a message for a port that another program has taken."""
     if error.errno != errno.EADDRINUSE:
         return error
     taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")

@@ -70,7 +70,8 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
     tray.quit_requested.connect(window.quit)
     window.runs_in_background = goes_on
     tray.show()
-    window.notices.deliver = tray.notify
+    window.notices.notified.connect(tray.notify)
+    tray.notice_chosen.connect(window.notices.show)
 
     def show_waiting() -> None:
         tray.show_waiting(len(window.notices.waiting))
@@ -80,7 +81,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         yield
     finally:
         window.notices.waiting_changed.disconnect(show_waiting)
-        window.notices.deliver = None
+        window.notices.notified.disconnect(tray.notify)
         tray.close()
 
 

@@ -122,7 +122,6 @@ class _Browser:
     async def answer_redirect(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answer the browser's request to the redirect address."""
         with contextlib.suppress(OSError, ValueError):
             line = (await reader.readline()).decode("latin-1")
             page = _PAGE.format(self._take_code(line)).encode()

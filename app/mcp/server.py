@@ -115,7 +115,6 @@ class ToolServer:
         return self._stage
 
     async def wait_settled(self) -> None:
-        """Wait until it is ready or has failed."""
         await self._settled.wait()
 
     async def stop(self) -> None:
@@ -400,7 +399,6 @@ class ToolServer:
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return an error, or the first one of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

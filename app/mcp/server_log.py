@@ -15,14 +15,12 @@ class ServerLog:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines, oldest first."""
         return tuple(self._lines)
 
     def add(self, line: str) -> None:
         self._lines.append(printable(line, MAX_LINE_CHARS))
 
     def feed(self, data: bytes) -> None:
-        """Add the complete lines of a piece of output."""
         *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines[-MAX_LINES:]:
             self.add(line.decode("utf-8", "replace").rstrip("\r"))
@@ -30,7 +28,6 @@ class ServerLog:
             self.flush()
 
     def flush(self) -> None:
-        """Add the incomplete line."""
         if self._partial:
             self.add(self._partial.decode("utf-8", "replace"))
         self._partial = b""

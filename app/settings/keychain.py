@@ -182,7 +182,6 @@ class KeyStore:
         return key
 
     async def forget(self) -> None:
-        """Delete the key; raise ``OSError`` if it cannot be removed."""
         why = await asyncio.to_thread(self._secrets.delete, _KEY)
         if why is not None:
             raise OSError(f"The key could not be removed: {why}.") from why
@@ -197,7 +196,6 @@ class ToolSecrets:
         self.storage_notice = ""
 
     def look(self) -> None:
-        """Set the notice if earlier secrets are in the file."""
         if self._secrets.has_file():
             self.storage_notice = (
                 "Secrets are in a private file, because there was no keychain when they were kept."
@@ -214,7 +212,6 @@ class ToolSecrets:
         return self._secrets.find(_of_server(server, name))[0]
 
     def forget(self, server: str, name: str) -> None:
-        """Delete a value."""
         had_file = self._secrets.has_file()
         why = self._secrets.delete(_of_server(server, name))
         if had_file and not self._secrets.has_file():

@@ -126,22 +126,18 @@ class StoredPreferences:
         self._is_unsaved = False
 
     def preferences(self) -> Preferences:
-        """Return the saved preferences."""
         return Preferences(**_preference_values(self._settings))
 
     def keep(self, preferences: Preferences) -> None:
-        """Save preferences; raise ``OSError`` if they cannot be written."""
         self._save(**_preference_values(preferences))
 
     @property
     def last_model(self) -> Path | None:
-        """The folder of the model that was used last; None if it does not exist."""
         path = self._settings.last_model
         # Unlike ``Path.is_dir``, this does not raise for an invalid path.
         return Path(path) if path and os.path.isdir(path) else None
 
     def keep_last_model(self, path: Path | None) -> None:
-        """Save the folder of the model that is used; None for the demo model."""
         self._save(last_model="" if path is None else str(path))
 
     @property
@@ -153,7 +149,6 @@ class StoredPreferences:
             return b""
 
     def keep_window_layout(self, layout: bytes) -> None:
-        """Save size, position and columns of the window."""
         self._save(window_layout=base64.b64encode(layout).decode())
 
     def _save(self, **changes: Any) -> None:

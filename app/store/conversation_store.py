@@ -84,7 +84,6 @@ class SqliteConversationStore:
             self._backup = asyncio.ensure_future(asyncio.to_thread(make_backup, self._path))
 
     async def close(self) -> None:
-        """Write pending changes and close the file."""
         self._report = lambda _: None
         await self.flush()
         self._writer.close()
@@ -97,12 +96,10 @@ class SqliteConversationStore:
 
     @property
     def pictures_folder(self) -> Path | None:
-        """The folder of the pictures of imported messages, beside the file."""
         return None if self._path is None else _pictures_folder(self._path)
 
     @property
     def backups_folder(self) -> Path | None:
-        """The folder of the daily backups."""
         return None if self._path is None else backups_folder(self._path)
 
     @property
@@ -126,7 +123,6 @@ class SqliteConversationStore:
         return self._writer.failure
 
     def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None:
-        """Call ``report`` with problems of saving; with None once everything is saved."""
         self._report = report
 
     def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None:
@@ -134,11 +130,9 @@ class SqliteConversationStore:
         self._on_found = show
 
     def is_kept(self, conversation: Conversation) -> bool:
-        """Return whether all changes of a conversation are in the file."""
         return not self._writer.has_pending(conversation.id)
 
     def load_all(self) -> list[Conversation]:
-        """Return all conversations as they were when the file was opened."""
         for conversation in self._database.conversations:
             if conversation.attachments or conversation.queue:
                 unsent = conversation.attachments, conversation.queue
@@ -146,11 +140,9 @@ class SqliteConversationStore:
         return self._database.conversations
 
     def load_presets(self) -> list[Preset]:
-        """Return all presets as they were when the file was opened."""
         return self._database.presets
 
     def load_folders(self) -> list[ConversationFolder]:
-        """Return all folders as they were when the file was opened."""
         return self._database.folders
 
     async def fill(self, conversation: Conversation) -> None:
@@ -182,7 +174,6 @@ class SqliteConversationStore:
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """Save messages as they are now."""
         for message in messages:
             self._save_message(conversation, rows.message_snapshot(conversation, message))
 
@@ -198,7 +189,6 @@ class SqliteConversationStore:
         self._mark_deleted(conversation.id, True)
 
     def restore(self, conversation: Conversation) -> None:
-        """Bring back a deleted conversation."""
         self._mark_deleted(conversation.id, False)
 
     async def search(
@@ -212,7 +202,6 @@ class SqliteConversationStore:
         return await self._read(lambda database: statements.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:
-        """Save a preset; one of the same name is replaced."""
         row = rows.preset_row(preset)
         self._put(("preset", preset.name), "", lambda db: statements.save_preset(db, row))
 

@@ -104,13 +104,11 @@ class Database:
             self._connection = self._connect(path)
 
     def close(self) -> None:
-        """Close the file, if it is open."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def read_all(self) -> None:
-        """Read all conversations, presets and folders."""
         self.conversations = statements.summaries(self.connection)
         self.presets = statements.presets(self.connection)
         self.folders = statements.folders(self.connection)

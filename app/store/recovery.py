@@ -176,7 +176,6 @@ class _Reader:
         self.unreadable += 1  # how many follow is unknown
 
     def _query(self, query: str, *values: int) -> list[Row] | None:
-        """Return the rows of a query; None if they cannot be read."""
         try:
             return self._connection.execute(query, values).fetchall()
         except _ERRORS:

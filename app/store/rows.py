@@ -122,7 +122,6 @@ class MessageSnapshot:
     run: dict[str, Any] | None
 
     def values(self) -> MessageRow:
-        """Return the row to write."""
         run = None if self.run is None else json.dumps(self.run, ensure_ascii=True)
         return self.row._replace(run=run, text=storable(self.row.text))
 

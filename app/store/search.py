@@ -95,7 +95,6 @@ def _narrowed(filter_: SearchFilter, created_at: str) -> tuple[str, list[Any]]:
 def _named(
     connection: sqlite3.Connection, terms: Sequence[str], filter_: SearchFilter, limit: int
 ) -> list[Hit]:
-    """Return the conversations that have the terms in their titles."""
     condition, values = _all_like("c.title", terms)
     narrowed, more = _narrowed(filter_, "c.updated_at")
     cursor = connection.execute(

@@ -88,7 +88,6 @@ class TraceFiles:
             self._prune()
 
     async def load(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run; None if there is none, or it cannot be read."""
         content = await asyncio.wrap_future(self.content(run_id))
         try:
             return None if content is None else await asyncio.to_thread(unpacked, content)
@@ -99,7 +98,6 @@ class TraceFiles:
 
     @_on_thread
     def limit_to(self, max_bytes: int) -> None:
-        """Change the size of all files."""
         self._max_bytes = max_bytes
         self._prune()
 
@@ -112,19 +110,16 @@ class TraceFiles:
 
     @_on_thread
     def forget_all(self) -> None:
-        """Delete all traces, those for undo as well."""
         self._deleted.clear()
         for run_id in list(self._files()):
             self._delete(run_id)
 
     @_on_thread
     def measured(self) -> int:
-        """Return the size of all files in bytes."""
         return sum(file.size_bytes for file in self._files().values())
 
     @_on_thread
     def kept(self) -> list[KeptTrace]:
-        """Return the runs with a trace, oldest first."""
         traces = [
             KeptTrace(run_id, file.conversation_id, file.written_at)
             for run_id, file in self._files().items()

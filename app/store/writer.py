@@ -89,7 +89,6 @@ class Writer:
             self.flush()
 
     def close(self) -> None:
-        """Stop retrying."""
         if self._retry is not None:
             self._retry.cancel()
         if self._pending:
@@ -163,7 +162,6 @@ class Writer:
                     self._failed.add(write.conversation_id)
 
     def _remove(self, written: Iterable[Write]) -> None:
-        """Remove written changes, unless a newer change has replaced them."""
         with self._lock:
             for write in written:
                 if self._pending.get(write.key) is write:

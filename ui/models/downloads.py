@@ -50,12 +50,10 @@ class Download(QObject):
 
     @property
     def progress(self) -> DownloadProgress:
-        """How much has been downloaded."""
         return self._latest
 
     @property
     def bytes_per_s(self) -> float:
-        """Bytes per second over the last seconds; 0 while the rate is not known."""
         if len(self._marks) < 2 or self.progress.phase != "fetching":
             return 0.0
         (first_s, first), (last_s, last) = self._marks[0], self._marks[-1]
@@ -253,7 +251,6 @@ class DownloadRow(QFrame):
         return self._download
 
     def refresh(self) -> None:
-        """Show the present progress."""
         download = self._download
         progress = download.progress
         is_running = download.stage == "running"

@@ -90,7 +90,6 @@ class HubResultModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._finder.offers)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return an offer, or its words."""
         if not index.isValid() or index.row() >= len(self._finder.offers):
             return None
         offer = self._finder.offers[index.row()]
@@ -102,12 +101,10 @@ class HubResultModel(QAbstractListModel):
         return offer if role == _OFFER else None
 
     def row_of(self, name: str) -> int:
-        """Return the row of a name; -1 if it is not in the list."""
         names = [offer.name for offer in self._finder.offers]
         return names.index(name) if name in names else -1
 
     def state(self, offer: HubResult) -> str:
-        """Return what is here of an offer, in short."""
         return self._library.availability(offer.name)
 
     def _spoken(self, offer: HubResult) -> str:
@@ -151,16 +148,13 @@ class HubResultList(QListView):
 
     @property
     def current(self) -> HubResult | None:
-        """The offer that is shown beside the list."""
         offer = self.currentIndex().data(_OFFER)
         return offer if isinstance(offer, HubResult) else None
 
     def pick(self, row: int) -> None:
-        """Make an offer the current one."""
         self.setCurrentIndex(self.offers.index(row))
 
     def currentChanged(self, now: Index, before: Index) -> None:
-        """Tell which offer is the current one."""
         super().currentChanged(now, before)
         offer = now.data(_OFFER)
         name = offer.name if isinstance(offer, HubResult) else ""
@@ -169,7 +163,6 @@ class HubResultList(QListView):
             self.picked.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Choose the current offer with Enter."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.current is not None:
             self.activated_by_key.emit()
             event.accept()
@@ -250,7 +243,6 @@ class HubResultDetails(QFrame):
         self.show_offer(None)
 
     def show_offer(self, offer: HubResult | None) -> None:
-        """Show an offer, or nothing."""
         self._offer = offer
         self._inner.setVisible(offer is not None)
         self._refresh()
@@ -267,7 +259,6 @@ class HubResultDetails(QFrame):
             self.load_requested.emit(here)
 
     def set_left_margin(self, margin_px: int) -> None:
-        """Set the left margin, which depends on whether the list is at the left."""
         self._outer.setContentsMargins(margin_px, 4, 20, 18)
 
     # -- building --------------------------------------------------------------------------
@@ -471,7 +462,6 @@ class FindView(QWidget):
             self.details.set_left_margin(12 if is_wide else 20)
 
     def focus_search(self) -> None:
-        """Focus the search field and select its text."""
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
 
@@ -483,7 +473,6 @@ class FindView(QWidget):
         return True
 
     async def finish(self) -> None:
-        """Cancel the requests to the hub, and wait for their end."""
         self._typing.stop()
         self._walking.stop()
         await self.finder.finish()
@@ -632,7 +621,6 @@ class _SearchField(SearchLineEdit):
         super().__init__("Search for models", "Clear Search")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Emit ``left`` for the Down key."""
         if event.key() == Qt.Key.Key_Down:
             self.left.emit()
             event.accept()

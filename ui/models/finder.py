@@ -73,12 +73,10 @@ class HubResult:
 
     @property
     def name(self) -> str:
-        """``owner/name``."""
         return self.model.name
 
     @property
     def spoken(self) -> str:
-        """Its facts as a screen reader reads them."""
         text = (self.purpose, *_facts(self.model), self.model.problem)
         return ", ".join(word for word in text if word)
 
@@ -235,7 +233,6 @@ class Cards(QObject):
             start_task(self, self._read(name, self._hub), "read a model card")
 
     def try_again(self) -> None:
-        """Retry a card that could not be read."""
         if self.card.stage == "missing":
             self.show(self.name)
 
@@ -281,7 +278,6 @@ class SortAndFilter:
     fits_only: bool = False
 
     def arranged(self, offers: Sequence[HubResult], memory: Memory) -> list[HubResult]:
-        """Return the offers to list, in their order."""
         kept = [
             offer
             for offer in offers
@@ -336,7 +332,6 @@ class Finder(QObject):
 
     @property
     def is_offline(self) -> bool:
-        """Whether the list has the models of this computer, because the hub was not reached."""
         return self.stage == "failed"
 
     @property
@@ -356,14 +351,12 @@ class Finder(QObject):
         self._ask(text.strip())
 
     def arrange(self, arrangement: SortAndFilter) -> None:
-        """List the results in another order, or others of them."""
         if arrangement != self.arrangement:
             self.arrangement = arrangement
             self._arrange()
 
     @property
     def left_out(self) -> int:
-        """How many results are not listed, because of what was chosen."""
         return len(self._results) - len(self.offers) if self.query else 0
 
     @property
@@ -372,13 +365,11 @@ class Finder(QObject):
         return sorted({offer.model.bits or 0 for offer in self._results})
 
     def show_more(self) -> None:
-        """Ask for more results of the same query."""
         if self.can_show_more:
             self._limit = min(self._limit + USUAL_RESULTS, MAX_RESULTS)
             self._ask(self.query)
 
     def try_again(self) -> None:
-        """Repeat the query."""
         self._ask(self.query)
         self.cards.try_again()
 
@@ -524,7 +515,6 @@ class Finder(QObject):
         self.changed.emit()
 
     def _local(self) -> list[HubResult]:
-        """Return the models on this computer whose names have all words of the query."""
         text = self.query.casefold().split()
         return [
             local_offer(model)

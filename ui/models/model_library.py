@@ -77,7 +77,6 @@ class ModelLibrary(QObject):
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders that the user added."""
         return tuple(Path(folder) for folder in self._preferences.now.models.folders)
 
     @property
@@ -103,7 +102,6 @@ class ModelLibrary(QObject):
         self.models.pin(folder, is_pinned, self._idle_s)
 
     def refresh(self) -> None:
-        """Scan the disks again."""
         if self.is_looking:
             self._is_stale = True
             return
@@ -159,12 +157,10 @@ class ModelLibrary(QObject):
         ]
 
     def mark_waiting(self, folders: frozenset[Path]) -> None:
-        """Mark the models whose answers wait for the user, by their folders."""
         self.waiting = folders
         self.changed.emit()
 
     def is_bundled(self, folder: Path) -> bool:
-        """Whether a folder has the model that comes with the program."""
         bundled = self._model_folders.bundled
         return bundled is not None and folder.resolve() == bundled.resolve()
 
@@ -274,7 +270,6 @@ class ModelLibrary(QObject):
         return Memory(now.usable, now.available + freed)
 
     def folder_named(self, name: str) -> Path | None:
-        """Return the folder of the complete model with a name; None if none was found."""
         return next(
             (
                 model.found.folder
@@ -287,7 +282,6 @@ class ModelLibrary(QObject):
     # -- by name, as the hub names a model ---------------------------------------------------
 
     def named(self, name: str) -> LibraryModel | None:
-        """Return the complete model of a name; None if it is not on this computer."""
         return next(
             (
                 model

@@ -86,7 +86,6 @@ class Models(QObject):
 
     @property
     def info(self) -> ModelInfo | None:
-        """The default model, if it is ready."""
         return self._default if self.stage == "ready" else None
 
     @property
@@ -96,7 +95,6 @@ class Models(QObject):
 
     @property
     def loading_s(self) -> float:
-        """Seconds since loading began."""
         return time.monotonic() - self._began_s
 
     @property
@@ -106,17 +104,14 @@ class Models(QObject):
 
     @property
     def is_loading_again(self) -> bool:
-        """Whether the model, which was unloaded while idle, is being loaded for a request."""
         return self.stage == "ready" and self._engine.status.state == "loading"
 
     @property
     def is_unloaded(self) -> bool:
-        """Whether the model is unloaded until the next request."""
         return self._engine.status.is_unloaded
 
     @property
     def failure(self) -> str:
-        """A sentence about the model that could not be loaded while the previous one stays."""
         if not self.failed_name:
             return ""
         return f"Could not load {self.failed_name}. {self.name} stays loaded."
@@ -130,7 +125,6 @@ class Models(QObject):
 
     @property
     def in_memory(self) -> list[ModelStatus]:
-        """All models that are in memory, one or several."""
         return [model for model in self._engine.models if model.is_loaded]
 
     def status(self, choice: ChosenModel | None, *, is_missing: bool = False) -> ModelState:
@@ -176,7 +170,6 @@ class Models(QObject):
         return self.info if folder is None or self.is_at(folder) else None
 
     def is_at(self, folder: Path | None) -> bool:
-        """Return whether the loaded, loading or failed model is that of a folder."""
         if folder is None or self.stage == "none":
             return False
         path = self.path if self.info is None else self.info.path
@@ -281,7 +274,6 @@ class Models(QObject):
             yield self.info_of(folder)
 
     def cancel_load(self) -> None:
-        """Cancel loading, if a model is being loaded."""
         if self.stage == "loading":
             self._cancelled_number = self._load_number
             self._engine.cancel_load()
@@ -306,7 +298,6 @@ class Models(QObject):
         self._engine.unload_after(idle_s)
 
     async def finish(self) -> None:
-        """Wait until nothing is loading."""
         self.cancel_load()
         self._poll_timer.stop()
         await finish_tasks(self)

@@ -125,18 +125,15 @@ class MemoryPanel(QFrame):
         self.refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Follow the engine while the panel can be seen."""
         super().showEvent(event)
         self._look.start()
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Ask nothing while nobody looks."""
         super().hideEvent(event)
         self._look.stop()
 
     def refresh(self) -> None:
-        """Show what is in memory now."""
         models = {model.folder: model for model in self._library.models.in_memory}
         for folder in self.lines.keys() - models.keys():
             line = self.lines.pop(folder)
@@ -350,7 +347,6 @@ class LoadingAfter(QObject):
         self._path_before = self._library.models.path
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         self._repository = ""
         await finish_tasks(self)
 
@@ -417,18 +413,15 @@ class ModelsWindow(OwnWindow):
         self.local.find_button.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Scan the disks again: another program may have downloaded a model."""
         super().showEvent(event)
         if not event.spontaneous():
             self._library.refresh()
 
     def show_finding(self) -> None:
-        """Show the view that finds models, ready to type in."""
         self.tabs.setCurrentWidget(self.finding)
         self.finding.focus_search()
 
     async def finish(self) -> None:
-        """Cancel the requests to the hub, and wait for their end."""
         await self.finding.finish()
         await self._loading_after.finish()
         await self._upkeep.finish()
@@ -571,7 +564,6 @@ class ModelsWindow(OwnWindow):
         )
 
     def _unload_at(self, folder: Path) -> None:
-        """Unload a model, even if another one answers in this window."""
         state = self._library.models
         self._wait_or_end(
             lambda: state.unload(folder),

@@ -73,7 +73,6 @@ class Upkeep(QObject):
         start_task(self, self._measure(model), "measure a model")
 
     def delete(self, model: FoundModel, removal: Removal) -> None:
-        """Delete a model's files."""
         start_task(self, self._delete(model, removal), "delete a model")
 
     async def _measure(self, model: FoundModel) -> None:
@@ -118,12 +117,10 @@ class Upkeep(QObject):
             self.check(is_requested=False)
 
     def update(self, model: FoundModel) -> None:
-        """Download the newest revision of a model; the present one is deleted afterwards."""
         self._replaced[model.name] = model.folder
         self._library.downloads.start(model.name)
 
     async def finish(self) -> None:
-        """Cancel the requests to the hub, and wait for the work on the disk."""
         self._hub.gives_up.set()
         await finish_tasks(self)
 

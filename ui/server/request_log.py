@@ -137,7 +137,6 @@ class RequestTable(QAbstractTableModel):
         log.cleared.connect(self.refresh)
 
     def set_shown(self, is_shown: bool) -> None:
-        """Follow the log only while the table can be seen."""
         if is_shown == self._is_shown:
             return
         self._is_shown = is_shown
@@ -160,7 +159,6 @@ class RequestTable(QAbstractTableModel):
         return tuple(self._rows)
 
     def row_of(self, request_id: str) -> int:
-        """Return the row of an entry, or -1 if it is not shown."""
         return next((n for n, entry in enumerate(self._rows) if entry.id == request_id), -1)
 
     def refresh(self) -> None:
@@ -228,7 +226,6 @@ class RequestTable(QAbstractTableModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _refresh_live(self) -> None:
-        """Show the present figures of requests that are being answered."""
         running = {entry.id for entry in self.log.open if entry.running}
         if not running:
             self._live.stop()
@@ -380,12 +377,10 @@ class RequestLogPanel(QWidget):
         await finish_tasks(self)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Follow the log while it is visible."""
         super().showEvent(event)
         self.table.set_shown(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Stop following the log while it is hidden."""
         super().hideEvent(event)
         self.table.set_shown(False)
 

@@ -217,11 +217,9 @@ class RequestLog(QObject):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[RequestEntry]:
-        """Yield the entries, oldest first."""
         return iter(self._entries.values())
 
     def get(self, request_id: str) -> RequestEntry | None:
-        """Return an entry by its id, or None if it is no longer kept."""
         return self._entries.get(request_id)
 
     def take(self, entries: Iterable[RequestEntry]) -> None:
@@ -255,7 +253,6 @@ class RequestLog(QObject):
         return pace.per_s
 
     def stop(self, entry: RequestEntry) -> None:
-        """End the answers to a request, because the user wants it."""
         for answer in entry.running:
             answer.cancel()
 

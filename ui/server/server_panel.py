@@ -138,7 +138,6 @@ class ServerPanel(QObject):
 
     @property
     def url(self) -> str:
-        """The server's address, or the one that it will have."""
         return self.switch.url or f"http://127.0.0.1:{self.preferences.now.server.port}"
 
     def start(self) -> None:

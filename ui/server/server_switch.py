@@ -89,7 +89,6 @@ class ServerSwitch(QObject):
             self._start_following()
 
     def show_reach(self, is_on_network: bool) -> None:
-        """Set whether other computers can reach the server while it is on."""
         if is_on_network != self.is_on_network:
             self.is_on_network = is_on_network
             self.changed.emit()

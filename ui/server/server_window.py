@@ -126,7 +126,6 @@ class RequestDetail(QFrame):
         self.response_body.show_message(entry.answer_headers, entry.response_body)
 
     def curl_command(self) -> str | None:
-        """Return the shown request as a command for a shell; None if its body was cut."""
         entry = self.entry
         return (
             as_curl(entry, self._panel.url)
@@ -253,7 +252,6 @@ class ListEditor(QWidget):
 
     @property
     def problem(self) -> str:
-        """What is wrong with the typed text; empty if it is valid."""
         return "" if self._problem.isHidden() else self._problem.text()
 
     def show_texts(self, texts: tuple[str, ...]) -> None:

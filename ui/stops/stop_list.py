@@ -116,13 +116,11 @@ class StopListModel(StopRows):
     # -- intents ---------------------------------------------------------------------------
 
     def set_with_escapes(self, with_escapes: bool) -> None:
-        """Choose whether input is read with escapes or as typed."""
         if with_escapes != self._with_escapes:
             self._with_escapes = with_escapes
             self.mode_changed.emit(with_escapes)
 
     def add(self, typed: str) -> bool:
-        """Append the typed sequence; return whether it was accepted."""
         sequence = self._read(typed, self._with_escapes)
         if sequence is None:
             return False
@@ -211,7 +209,6 @@ class StopListModel(StopRows):
             self._push(what, list(entries), len(entries) - 1)
 
     def move(self, row: int, to_row: int) -> None:
-        """Move a row to the place of ``to_row``; does nothing beyond the ends."""
         if row == to_row or not 0 <= to_row < len(self._entries):
             return
         after = self.entries()
@@ -233,12 +230,10 @@ class StopListModel(StopRows):
         self.row_changed.emit(row)
 
     def _typed(self, row: int, sequence: str) -> StopEntry:
-        """Return a row with another text."""
         entry = self._entries[row]
         return replace(entry, stop=replace(entry.stop, text=sequence))
 
     def _change(self, row: int, what: str, entry: StopEntry) -> bool:
-        """Change a row; returns whether that was accepted."""
         after = self.entries()
         after[row] = entry
         if not self._accepts(after):

@@ -77,7 +77,6 @@ class StopDelegate(QStyledItemDelegate):
         self._table = table
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Set the look of a cell: fonts, colors, and the icons of scope and remarks."""
         super().initStyleOption(option, index)
         colors, kind = current_theme().colors, StopColumn(index.column())
         enabled = index.model().index(index.row(), StopColumn.ENABLED)
@@ -265,7 +264,6 @@ class EndTokens(QWidget):
         self._rows = column(spacing=5, on=self)
 
     def show_tokens(self, info: ModelInfo | None, added: Sequence[int], name: str = "") -> None:
-        """List the end tokens: the model's, and those that the user added."""
         before = self._shown[1]
         if info is not None:
             name = info.id
@@ -321,7 +319,6 @@ class EndTokens(QWidget):
 
 
 def _end_token(text: str, caption: str) -> QWidget:
-    """Return a line that shows a token and says where it comes from."""
     line = QWidget()
     chip = label(text, "chip")
     chip.setFont(fixed_font(chip.font(), 0.92))
@@ -571,7 +568,6 @@ class StopListEditor(QWidget):
 
     @property
     def _selected(self) -> int:
-        """The selected row; -1 for none."""
         return self.table.currentIndex().row()
 
     def _set_mode(self, with_escapes: bool) -> None:

@@ -65,7 +65,6 @@ class StopHistory:
     _uses: dict[Stop, StopUse] = field(default_factory=dict, compare=False, repr=False)
 
     def use_of(self, stop: Stop) -> StopUse:
-        """Return the counts of a stop; they are computed once for each stop."""
         use = self._uses.get(stop)
         if use is None:
             use = self._uses[stop] = self._look(stop)
@@ -117,14 +116,12 @@ class StopTokens(QObject):
         self._pieces: dict[str, Pieces] = {}
 
     def use(self, tokenize: Tokenize | None, sequences: Sequence[str]) -> None:
-        """Set the function that tokenizes; None while no model is loaded."""
         self._tokenize = tokenize
         self._pieces.clear()
         self.fetch(sequences)
         self.changed.emit()
 
     def fetch(self, sequences: Sequence[str]) -> None:
-        """Compute the tokens of these sequences, in the background."""
         if self._tokenize is not None and any(
             sequence not in self._pieces for sequence in sequences
         ):
@@ -132,12 +129,10 @@ class StopTokens(QObject):
             start_task(self, work, "tokens of stop sequences")
 
     def count(self, sequence: str) -> str:
-        """Return the number of tokens, or a dash while it is not known."""
         pieces = self._pieces.get(sequence)
         return "–" if pieces is None else str(len(pieces))
 
     def describe(self, sequence: str) -> str | None:
-        """Return the tokens, in words; None while they are not known."""
         pieces = self._pieces.get(sequence)
         if pieces is None:
             return None
@@ -415,7 +410,6 @@ class StopRows(QAbstractTableModel):
         return 0 if parent.isValid() else len(StopColumn)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return a cell: white space visible for display, the input text for editing."""
         if not index.isValid() or index.row() >= len(self._entries):
             return None
         row = index.row()
@@ -471,7 +465,6 @@ class StopRows(QAbstractTableModel):
     # -- model and history -----------------------------------------------------------------
 
     def set_tokenizer(self, tokenize: Tokenize | None) -> None:
-        """Set the function that counts tokens; None while no model is loaded."""
         self._tokens.use(tokenize, self._sequences())
 
     def set_special_tokens(self, texts: Iterable[str]) -> None:

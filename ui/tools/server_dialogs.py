@@ -123,7 +123,6 @@ class _KeptDialog(QDialog):
         self.finished.connect(lambda _: self.deleteLater())
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:

@@ -190,7 +190,6 @@ class ToolServersWindow(OwnWindow):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     # -- building --------------------------------------------------------------------------

@@ -40,7 +40,6 @@ class Toolbox(QObject):
         return self._preferences.now.tools.most_result_kb * 1_000
 
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
-        """Return the tools that a conversation's model may call: those of running servers."""
         return engine_tools(enabled_tools(self.servers, conversation.tools))
 
     def is_in_new_conversations(self, server: str) -> bool:
@@ -59,7 +58,6 @@ class Toolbox(QObject):
             await self.host.restart(server)
 
     def is_allowed(self, tool: ToolInfo) -> bool:
-        """Return whether a tool may run in every conversation without asking."""
         return approval_of(tool) in self._preferences.now.tools.allowed
 
     def allow(self, tool: ToolInfo) -> None:

@@ -1,19 +1,20 @@
 """Notifications of answers that end, or wait for the user, while another program is in front."""
 
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QMainWindow
+from PySide6.QtWidgets import QApplication
 
 from engine import StopKind, counted
-from ui.chat.session.workspace import Workspace
 from ui.kit.windows import bring_forward
-from ui.models.model_library import ModelLibrary
-from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
+
 
 # In less time than this, the user has hardly turned to something else.
 LONG_S = 10.0
@@ -22,27 +23,18 @@ _SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
 
 _PLAIN = str.maketrans("<>", "‹›")
 
-Deliver = Callable[[str, str, Callable[[], None]], None]
-
 
 class AnswerNotices(QObject):
     """Watches the answers of all conversations."""
 
     waiting_changed = Signal()
+    notified = Signal(str, str, object)  # title, text, Conversation
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        preferences: PreferencesState,
-        library: ModelLibrary,
-        window: QMainWindow,
-    ) -> None:
+    def __init__(self, window: "MainWindow") -> None:
         super().__init__(window)
-        self._workspace = workspace
-        self._library = library
-        self._preferences = preferences
-        self._window = window
-        self.deliver: Deliver | None = None
+        workspace = window.workspace
+        self._workspace, self._library = workspace, window.model_library
+        self._preferences, self._window = window.preferences, window
         self.waiting: list[Conversation] = []
         workspace.in_memory.answer_ended.connect(self._consider)
         workspace.in_memory.need_changed.connect(self._note_need)
@@ -54,9 +46,7 @@ class AnswerNotices(QObject):
         if time.time() - run.started_at < LONG_S or _is_silent(run):
             return
         QApplication.alert(self._window)
-        if self.deliver is not None:
-            text = notice_text(run)
-            self.deliver(conversation.short_title, text, lambda: self._show(conversation))
+        self.notified.emit(conversation.short_title, notice_text(run), conversation)
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         """Mark the app's icon while answers wait for the user, and tell who is elsewhere."""
@@ -78,11 +68,9 @@ class AnswerNotices(QObject):
         is_seen = QApplication.activeWindow() is not None
         if conversation.needs_person and not is_seen and self._preferences.now.tells_of_answers:
             QApplication.alert(self._window)
-            if self.deliver is not None:
-                text = need_text(run)
-                self.deliver(conversation.short_title, text, lambda: self._show(conversation))
+            self.notified.emit(conversation.short_title, need_text(run), conversation)
 
-    def _show(self, conversation: Conversation) -> None:
+    def show(self, conversation: Conversation) -> None:
         """Bring the window to the front, with the conversation if it still exists."""
         bring_forward(self._window)
         if self._workspace.conversations.row_of(conversation) >= 0:

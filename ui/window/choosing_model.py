@@ -2,36 +2,28 @@
 
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint
-from PySide6.QtWidgets import QWidget
 
-from ui.chat.chat_panel import ChatPanel
 from ui.chat.model_switcher import ModelSwitcher
-from ui.chat.session.workspace import Workspace
 from ui.kit.dialogs import choose_folder
 from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
-from ui.models.model_library import ModelLibrary
-from ui.window.other_windows import OtherWindows
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
 
 
 class ChoosingModel(QObject):
     """Opens the list of models, or a dialog for a folder."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        library: ModelLibrary,
-        chat: ChatPanel,
-        others: OtherWindows,
-        parent: QWidget,
-    ) -> None:
-        super().__init__(parent)
-        self._workspace = workspace
-        self._chat = chat
-        self._parent = parent
-        workspace.model.library = library
+    def __init__(self, window: "MainWindow") -> None:
+        super().__init__(window)
+        workspace, chat = window.workspace, window.chat
+        library, others = window.model_library, window.others
+        self._workspace, self._chat, self._parent = workspace, chat, window
         self._library, self._others = library, others
+        workspace.model.library = library
         library.changed.connect(workspace.model.refresh)
         chat.switch_requested.connect(self.pop_up)
         chat.header.badge.menu_requested.connect(self._show_menu)
@@ -42,14 +34,12 @@ class ChoosingModel(QObject):
 
     @cached_property
     def switcher(self) -> ModelSwitcher:
-        """The list of models."""
         switcher = ModelSwitcher(self._workspace.model, self._library, self._parent)
         switcher.more_requested.connect(self._others.show_models)
         switcher.closed.connect(self._chat.focus_composer)
         return switcher
 
     def pop_up(self) -> None:
-        """Show the list of models below the model's name."""
         self.switcher.pop_up(self._chat.header.badge)
 
     def _use_first(self) -> None:
@@ -79,7 +69,6 @@ class ChoosingModel(QObject):
         menu.popup(position)
 
     def choose_folder(self) -> None:
-        """Ask for a folder and load the model in it."""
         choose_folder(self._parent, "Open a Model Folder", self.open_folder)
 
     def open_folder(self, folder: Path) -> None:

@@ -1,40 +1,31 @@
 """Comparing two answers of one question. Main thread."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QWidget
 
-from ui.chat.chat_panel import ChatPanel
 from ui.chat.session.conversation_controller import ConversationController
-from ui.chat.session.workspace import Workspace
 from ui.chat.sides import CompareDialog
 from ui.kit.dialogs import show_message
-from ui.models.model_library import ModelLibrary
 from ui.records.conversations import Variant
-from ui.window.other_windows import OtherWindows
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
 
 
 class ComparingAnswers(QObject):
     """Asks what two answers differ in, begins both, and keeps one of them."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        library: ModelLibrary,
-        chat: ChatPanel,
-        others: OtherWindows,
-        parent: QWidget,
-    ) -> None:
-        super().__init__(parent)
-        self._workspace = workspace
-        self._library = library
-        self._chat = chat
-        self._parent = parent
+    def __init__(self, window: "MainWindow") -> None:
+        super().__init__(window)
+        self._workspace, self._chat, self._parent = window.workspace, window.chat, window
+        self._library = window.model_library
         self.dialog: CompareDialog | None = None
-        chat.sides.kept.connect(self._keep)
-        chat.sides.compare_requested.connect(others.show_comparison)
-        chat.sides.run_requested.connect(workspace.show_run)
+        sides = window.chat.sides
+        sides.kept.connect(self._keep)
+        sides.compare_requested.connect(window.others.show_comparison)
+        sides.run_requested.connect(window.workspace.show_run)
 
     def ask(self) -> None:
         """Ask what differs; the question is the draft, or else the last one."""

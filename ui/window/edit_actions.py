@@ -53,12 +53,10 @@ class EditActions(QObject):
 
     @property
     def text(self) -> TextWidget | None:
-        """The text that has the focus."""
         return text_widget_of(self._focused)
 
     @property
     def undo_title(self) -> str:
-        """The label of Undo, which names the change."""
         if self.text is not None and can_undo(self.text):
             return "&Undo Typing"
         name = "Sidebar Change" if self._undoes_list else self._group.undoText()
@@ -66,22 +64,18 @@ class EditActions(QObject):
 
     @property
     def redo_title(self) -> str:
-        """The label of Redo, which names the change."""
         if self.text is not None and can_redo(self.text):
             return "&Redo Typing"
         return f"&Redo {self._group.redoText().replace('&', '&&')}".rstrip()
 
     def can_undo(self) -> bool:
-        """Return whether there is a change to undo."""
         types = self.text is not None and can_undo(self.text)
         return types or self._undoes_list or self._group.canUndo()
 
     def can_redo(self) -> bool:
-        """Return whether there is a change to redo."""
         return (self.text is not None and can_redo(self.text)) or self._group.canRedo()
 
     def has_selection(self) -> bool:
-        """Return whether text is selected."""
         return self.text is not None and bool(selected_text(self.text))
 
     def can_cut(self) -> bool:
@@ -93,7 +87,6 @@ class EditActions(QObject):
         return self.has_selection() or isinstance(self._focused, QAbstractItemView)
 
     def can_select_all(self) -> bool:
-        """Return whether a text or a list has the focus."""
         return self.text is not None or isinstance(self._focused, QAbstractItemView)
 
     def can_paste(self) -> bool:
@@ -103,13 +96,11 @@ class EditActions(QObject):
         return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
 
     def can_paste_plain(self) -> bool:
-        """Return whether there is text on the clipboard."""
         return bool(copied_text())
 
     # -- actions -------------------------------------------------------------------------------
 
     def undo(self) -> None:
-        """Undo typing, a change of the list of conversations, or one of the conversation."""
         text = self.text
         if text is not None and can_undo(text):
             text.undo()
@@ -119,7 +110,6 @@ class EditActions(QObject):
             self._group.undo()
 
     def redo(self) -> None:
-        """Redo typing, or a change of the conversation."""
         text = self.text
         if text is not None and can_redo(text):
             text.redo()
@@ -127,7 +117,6 @@ class EditActions(QObject):
             self._group.redo()
 
     def cut(self) -> None:
-        """Cut the selected text."""
         if self.text is not None:
             self.text.cut()
 
@@ -141,27 +130,22 @@ class EditActions(QObject):
                 copy_text(str(row))
 
     def paste(self) -> None:
-        """Paste into the field."""
         self._field().paste()
 
     def paste_plain(self) -> None:
-        """Paste text without its style."""
         insert_plain(self._field(), copied_text())
 
     def delete(self) -> None:
-        """Delete the selected text."""
         if self.text is not None and can_write(self.text):
             delete_selected(self.text)
 
     def select_all(self) -> None:
-        """Select the whole text, or all rows."""
         if isinstance(self._focused, QAbstractItemView):
             self._focused.selectAll()
         elif self.text is not None:
             self.text.selectAll()
 
     def selection(self) -> str:
-        """Return the selected text; empty for none."""
         return "" if self.text is None else selected_text(self.text)
 
     # -- inside --------------------------------------------------------------------------------
@@ -193,7 +177,6 @@ class EditActions(QObject):
         self._focused = None
 
     def _field(self) -> TextWidget:
-        """Return the field that text is pasted into."""
         text = self.text
         if text is not None and can_write(text):
             return text

@@ -2,30 +2,23 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
-from ui.chat.chat_panel import ChatPanel
 from ui.chat.file_dialogs import FileDialogs
 from ui.chat.session.conversation_controller import ConversationController
-from ui.chat.session.workspace import Workspace
-from ui.chat.sidebar import Sidebar
-from ui.chat.stop_panel import StopPanel
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.menus import add_entry, escape_mnemonics
 from ui.kit.windows import bring_forward
-from ui.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
+from ui.server.server_panel import AgentLines, AgentMenu
 from ui.server.server_switch import WINDOW_TITLE
-from ui.window.choosing_model import ChoosingModel
-from ui.window.comparing import ComparingAnswers
 from ui.window.edit_actions import EditActions
 from ui.window.navigation import (
     Navigation,
@@ -35,8 +28,10 @@ from ui.window.navigation import (
     open_windows,
     zoom_front,
 )
-from ui.window.other_windows import OtherWindows
 from ui.window.preferences_dialog import AppearanceMenu
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
 
 ORDERS = {
     ListOrder.RECENT: "By &Last Message",
@@ -51,53 +46,33 @@ _CONTROL = "Meta" if sys.platform == "darwin" else "Ctrl"
 _ZOOM = "&Zoom" if sys.platform == "darwin" else "Ma&ximize"  # the desktop's own word
 
 
-@dataclass(frozen=True, slots=True)
-class WindowParts:
-    """The parts of the main window that its commands act on."""
-
-    workspace: Workspace
-    sidebar: Sidebar
-    chat: ChatPanel
-    stop_panel: StopPanel
-    others: OtherWindows
-    choosing_model: ChoosingModel
-    comparing: ComparingAnswers
-    server_panel: ServerPanel
-    agents: AgentLines
-    preferences: PreferencesState
-
-
 class MainMenus(QObject):
     """The menu bar of a window."""
 
     quit_requested = Signal()
 
-    def __init__(self, window: QMainWindow, parts: WindowParts) -> None:
+    def __init__(self, window: "MainWindow", agents: AgentLines) -> None:
         super().__init__(window)
         self._window = window
-        self._parts = parts
-        self._workspace = parts.workspace
-        self._chat = parts.chat
-        self._sidebar = parts.sidebar
-        self.files = FileDialogs(parts.workspace, window)
-        self._edit = EditActions(parts.workspace, parts.chat.composer.input, self)
-        self._navigation = Navigation(parts.workspace, parts.sidebar, parts.chat, parts.stop_panel)
+        self._workspace = window.workspace
+        self._chat = window.chat
+        self._sidebar = window.sidebar
+        self.files = FileDialogs(window.workspace, window)
+        self._edit = EditActions(window.workspace, window.chat.composer.input, self)
+        self._navigation = Navigation(window)
         self._agents = AgentMenu(
-            parts.server_panel,
-            parts.agents,
-            lambda: parts.workspace.model.state.info,
-            window,
+            window.server_panel, agents, lambda: window.workspace.model.state.info, window
         )
-        parts.sidebar.export_requested.connect(self.files.export)
+        window.sidebar.export_requested.connect(self.files.export)
         bar = window.menuBar()
         bar.setAccessibleName("Menus")
         fill_menu(bar.addMenu("&File"), self._file())
         fill_menu(bar.addMenu("&Edit"), self._edit_entries())
         view = bar.addMenu("&View")
         fill_menu(view, self._view())
-        AppearanceMenu(view.addMenu("&Appearance"), parts.preferences)
+        AppearanceMenu(view.addMenu("&Appearance"), window.preferences)
         actions = fill_menu(bar.addMenu("&Conversation"), self._conversation())
-        send = parts.chat.composer.action
+        send = window.chat.composer.action
         send.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         send.addAction(next(action for action in actions if action.text() == _ADD_MESSAGE))
         server = bar.addMenu("&Server")
@@ -109,10 +84,10 @@ class MainMenus(QObject):
     # -- the table -----------------------------------------------------------------------------
 
     def _file(self) -> list[Entry]:
-        parts, others, files = self._parts, self._parts.others, self.files
+        window, others, files = self._window, self._window.others, self.files
         return [
             Command("&New Conversation", self._new_conversation, (_KEYS.New,)),
-            Command("&Open Model Folder…", parts.choosing_model.choose_folder, (_KEYS.Open,)),
+            Command("&Open Model Folder…", window.choosing_model.choose_folder, (_KEYS.Open,)),
             Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
             Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),
             None,
@@ -135,7 +110,7 @@ class MainMenus(QObject):
                 works_everywhere=True,
                 role=QAction.MenuRole.PreferencesRole,
             ),
-            Command("&Close Window", self._window.close, ("Ctrl+W",)),
+            Command("&Close Window", window.close, ("Ctrl+W",)),
             Command(
                 "&Quit",
                 self.quit_requested.emit,
@@ -192,7 +167,7 @@ class MainMenus(QObject):
         ]
 
     def _view(self) -> list[Entry]:
-        panel, rows = self._parts.stop_panel, self._sidebar.rows
+        panel, rows = self._window.stop_panel, self._sidebar.rows
         return [
             Command(
                 "Hide Side&bar",
@@ -212,7 +187,7 @@ class MainMenus(QObject):
                 [
                     Command(
                         label,
-                        partial(self._parts.preferences.change, list_order=order.value),
+                        partial(self._window.preferences.change, list_order=order.value),
                         checked=partial(self._is_sorted_by, order),
                     )
                     for order, label in ORDERS.items()
@@ -244,8 +219,8 @@ class MainMenus(QObject):
             Command("&Delete", sidebar.delete_current, ("Ctrl+Shift+Backspace",)),
             Command("Conversation Se&ttings…", chat.show_settings, ("Ctrl+Shift+S",)),
             Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
-            Command("Switch &Model…", self._parts.choosing_model.pop_up, ("Ctrl+K",)),
-            Command("Compare Ans&wers…", self._parts.comparing.ask, ("Ctrl+Shift+K",)),
+            Command("Switch &Model…", self._window.choosing_model.pop_up, ("Ctrl+K",)),
+            Command("Compare Ans&wers…", self._window.comparing.ask, ("Ctrl+Shift+K",)),
             Command(
                 "&Pin",
                 self._toggle_pin,
@@ -304,7 +279,7 @@ class MainMenus(QObject):
         ]
 
     def _server(self) -> list[Entry]:
-        switch = self._parts.server_panel.switch
+        switch = self._window.server_panel.switch
         return [
             Command(
                 "Star&t Local Server",
@@ -313,7 +288,7 @@ class MainMenus(QObject):
             ),
             Command(
                 WINDOW_TITLE.replace("Server", "&Server"),
-                self._parts.others.show_server,
+                self._window.others.show_server,
                 ("Ctrl+Shift+R",),
                 works_everywhere=True,
             ),
@@ -321,7 +296,7 @@ class MainMenus(QObject):
         ]
 
     def _fill_window(self, menu: QMenu) -> None:
-        others, navigation = self._parts.others, self._navigation
+        others, navigation = self._window.others, self._navigation
         windows = (
             ("Stop &Inspector", others.show_inspector, "Ctrl+Shift+I"),
             ("&Captured Answer", others.show_capture, "Ctrl+Shift+A"),
@@ -406,7 +381,7 @@ class MainMenus(QObject):
         )
 
     def _help(self) -> list[Entry]:
-        others = self._parts.others
+        others = self._window.others
         pages: list[Entry] = []
         if others.help_files.guide is not None:
             pages.append(Command("Fullstop &Guide", others.show_guide))

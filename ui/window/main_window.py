@@ -45,8 +45,8 @@ from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
-from ui.window.main_menus import MainMenus, WindowParts
-from ui.window.other_windows import NO_HELP_FILES, HelpFiles, OtherWindows
+from ui.window.main_menus import MainMenus
+from ui.window.other_windows import HelpFiles, OtherWindows
 
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
 
@@ -70,7 +70,7 @@ class MainWindow(QMainWindow):
         agents: AgentLines,
         tool_host: ToolHost,
         kept_traces: TraceKeeper | None = None,
-        help_files: HelpFiles = NO_HELP_FILES,
+        help_files: HelpFiles | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -89,18 +89,8 @@ class MainWindow(QMainWindow):
             self.workspace.server, preferences, ApiKeyState(key), log, server
         )
         self.inspector = Inspector(engine, self.workspace, self)
-        self.others = OtherWindows(
-            self,
-            preferences=preferences,
-            inspector=self.inspector,
-            models=self.model_library,
-            server_panel=self.server_panel,
-            make_tools=tools,
-            kept_prompts=engine.disk,
-            toolbox=self.toolbox,
-            kept_traces=None if kept_traces is None else self.workspace.traces,
-            help_files=help_files,
-        )
+        traces = None if kept_traces is None else self.workspace.traces
+        self.others = OtherWindows(self, tools, engine.disk, traces, help_files or HelpFiles())
         # In its place before it holds anything: a part that moves is styled again with all that it
         # holds. And before the stop panel: what the window shows last has precedence.
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
@@ -108,27 +98,11 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(self.workspace)
         self.chat = ChatPanel(self.workspace)
         self.stop_panel = StopPanel(self.workspace, self)
-        self.choosing_model = ChoosingModel(
-            self.workspace, self.model_library, self.chat, self.others, self
-        )
-        self.comparing = ComparingAnswers(
-            self.workspace, self.model_library, self.chat, self.others, self
-        )
+        self.choosing_model = ChoosingModel(self)
+        self.comparing = ComparingAnswers(self)
         self._lay_out()
-        self.notices = AnswerNotices(self.workspace, preferences, self.model_library, self)
-        parts = WindowParts(
-            self.workspace,
-            self.sidebar,
-            self.chat,
-            self.stop_panel,
-            self.others,
-            self.choosing_model,
-            self.comparing,
-            self.server_panel,
-            agents,
-            preferences,
-        )
-        self._menus = MainMenus(self, parts)
+        self.notices = AnswerNotices(self)
+        self._menus = MainMenus(self, agents)
         self._menus.quit_requested.connect(self.quit)
         self._unsaved = UnsavedText(self, store)
         self._unsaved.export_requested.connect(self._menus.files.export_all)
@@ -140,7 +114,6 @@ class MainWindow(QMainWindow):
         self.chat.focus_composer()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus in reading order."""
         return move_focus(self, is_next)
 
     def start(self, model_path: Path | None = None, draft: Path | None = None) -> None:
@@ -161,7 +134,6 @@ class MainWindow(QMainWindow):
         self.close()
 
     def come_forward(self) -> None:
-        """Bring the window to the front."""
         bring_forward(self)
 
     async def finish(self) -> None:
@@ -180,7 +152,6 @@ class MainWindow(QMainWindow):
         await self.toolbox.host.finish()
 
     def new_conversation(self) -> None:
-        """Show an empty conversation, to write in at once."""
         self.workspace.new_conversation()
         self.chat.focus_composer()
 
@@ -318,7 +289,6 @@ class MainWindow(QMainWindow):
     # -- intents ---------------------------------------------------------------------------
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the conversations."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
 
     def _start_chat(self) -> None:

@@ -2,32 +2,27 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
-from ui.chat.chat_panel import ChatPanel
-from ui.chat.session.workspace import Workspace
-from ui.chat.sidebar import Sidebar
-from ui.chat.stop_panel import StopPanel
 from ui.kit.windows import bring_forward
 from ui.records.conversations import Conversation
+
+if TYPE_CHECKING:
+    from ui.window.main_window import MainWindow
 
 
 class Navigation:
     """Goes to other conversations in the order of the list, and through the panes of the window."""
 
-    def __init__(
-        self, workspace: Workspace, sidebar: Sidebar, chat: ChatPanel, stop_panel: StopPanel
-    ) -> None:
-        self._workspace = workspace
-        self._sidebar = sidebar
-        self._chat = chat
-        self._stop_panel = stop_panel
+    def __init__(self, window: "MainWindow") -> None:
+        self._window = window
+        self._workspace = window.workspace
 
     def listed(self) -> list[Conversation]:
-        """Return the conversations in the order of the list."""
-        rows = self._sidebar.rows
+        rows = self._window.sidebar.rows
         listed = (rows.at(row) for row in range(rows.rowCount()))
         return [row for row in listed if isinstance(row, Conversation)]
 
@@ -64,7 +59,8 @@ class Navigation:
 
     def _panes(self) -> list[tuple[QWidget, Callable[[], object]]]:
         """Return the panes that are shown, from left to right, each with how it is entered."""
-        sidebar, chat, panel = self._sidebar, self._chat, self._stop_panel
+        window = self._window
+        sidebar, chat, panel = window.sidebar, window.chat, window.stop_panel
         reason = Qt.FocusReason.OtherFocusReason
         conversations = sidebar.list if sidebar.list.isVisible() else sidebar.results.list
         panes: list[tuple[QWidget, Callable[[], object]]] = [

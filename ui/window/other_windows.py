@@ -20,14 +20,12 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
-    QMainWindow,
     QMenu,
     QMenuBar,
     QMessageBox,
     QWidget,
 )
 
-from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import BoxButton, confirm, confirm_link, show_in_files, show_message
 from ui.kit.labels import label
@@ -35,14 +33,18 @@ from ui.kit.layouts import column, scrolling
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.menus import copy_text
 from ui.kit.windows import OwnWindow, bring_forward, move_focus
-from ui.models.model_library import ModelLibrary
-from ui.preferences_state import PreferencesState
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
-from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
-from ui.tools.toolbox import Toolbox
 from ui.window.preferences_dialog import KeptPrompts, PreferencesDialog
+
+if TYPE_CHECKING:
+    from ui.inspector.capture_window import CaptureWindow
+    from ui.inspector.inspector_window import InspectorWindow
+    from ui.inspector.probe_window import ProbeWindow
+    from ui.models.models_window import ModelsWindow
+    from ui.tools.servers_window import ToolServersWindow
+    from ui.window.main_window import MainWindow
 
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
 # A link to another page, which is not shown here.
@@ -155,7 +157,6 @@ class ShortcutsDialog(QDialog):
         self.resize(430, 560)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus in reading order."""
         return move_focus(self, is_next)
 
 
@@ -189,16 +190,6 @@ def plain(text: str) -> str:
     return text.replace("&", "").removesuffix("…")
 
 
-NO_HELP_FILES = HelpFiles()
-
-if TYPE_CHECKING:
-    from ui.inspector.capture_window import CaptureWindow
-    from ui.inspector.inspector_window import InspectorWindow
-    from ui.inspector.probe_window import ProbeWindow
-    from ui.models.models_window import ModelsWindow
-    from ui.tools.servers_window import ToolServersWindow
-
-
 class OtherWindows(QObject):
     """Shows the windows and dialogs of the program that are not the main window."""
 
@@ -206,29 +197,18 @@ class OtherWindows(QObject):
 
     def __init__(
         self,
-        main: QMainWindow,
-        *,
-        preferences: PreferencesState,
-        inspector: Inspector,
-        models: ModelLibrary,
-        server_panel: ServerPanel,
+        main: MainWindow,
         make_tools: Callable[[], InspectorTools],
         kept_prompts: KeptPrompts | None,
-        toolbox: Toolbox,
-        kept_traces: KeptPrompts | None = None,
-        help_files: HelpFiles = NO_HELP_FILES,
+        kept_traces: KeptPrompts | None,
+        help_files: HelpFiles,
     ) -> None:
         super().__init__(main)
         self.help_files = help_files
         self.pages: dict[str, PageWindow] = {}
         self._main = main
-        self._preferences = preferences
-        self._inspected = inspector
-        self._model_library = models
-        self._server_panel = server_panel
         self._make_tools = make_tools
         self._kept_prompts, self._kept_traces = kept_prompts, kept_traces
-        self._toolbox = toolbox
         self.inspector: InspectorWindow | None = None
         self.capture: CaptureWindow | None = None
         self.probe: ProbeWindow | None = None
@@ -245,22 +225,19 @@ class OtherWindows(QObject):
     # not wait for windows that few users open at the start.
 
     def show_inspector(self) -> None:
-        """Show the Stop Inspector at the run that the main window shows."""
         if self.inspector is None:
             from ui.inspector.inspector_window import InspectorWindow
 
-            self.inspector = InspectorWindow(self._inspected, self.tools, self._main)
+            self.inspector = InspectorWindow(self._main.inspector, self.tools, self._main)
         bring_forward(self.inspector)
 
     def show_comparison(self, run: Run, other: Run) -> None:
-        """Show the inspector's comparison of two runs of the open conversation."""
-        self._inspected.workspace.show_run(run)
+        self._main.inspector.workspace.show_run(run)
         self.show_inspector()
         if self.inspector is not None:
             self.inspector.compare_with(other)
 
     def show_capture(self) -> None:
-        """Show the window for captured answers."""
         if self.capture is None:
             from ui.inspector.capture_window import CaptureWindow
 
@@ -268,7 +245,6 @@ class OtherWindows(QObject):
         bring_forward(self.capture)
 
     def show_probe(self) -> None:
-        """Show the window that probes servers."""
         if self.probe is None:
             from ui.inspector.probe_window import ProbeWindow
 
@@ -276,11 +252,10 @@ class OtherWindows(QObject):
         bring_forward(self.probe)
 
     def show_models(self) -> None:
-        """Show the models on this computer."""
         if self.models is None:
             from ui.models.models_window import ModelsWindow
 
-            self.models = ModelsWindow(self._model_library, self._main)
+            self.models = ModelsWindow(self._main.model_library, self._main)
             self.models.chat_requested.connect(self.chat_requested)
         bring_forward(self.models)
 
@@ -291,34 +266,29 @@ class OtherWindows(QObject):
         self.models.show_finding()
 
     def show_server(self) -> None:
-        """Show the server's own window."""
         if self.server is None:
-            self.server = ServerWindow(self._server_panel, self._main)
+            self.server = ServerWindow(self._main.server_panel, self._main)
             self.server.detail.inspector_requested.connect(self._inspect_request)
         bring_forward(self.server)
 
     def show_tool_servers(self) -> None:
-        """Show the tool servers: their tools, their state, and how they are started or reached."""
         if self.tool_servers is None:
             from ui.tools.servers_window import ToolServersWindow
 
-            self.tool_servers = ToolServersWindow(self._toolbox, self._main)
+            self.tool_servers = ToolServersWindow(self._main.toolbox, self._main)
         bring_forward(self.tool_servers)
 
     def show_preferences(self) -> None:
-        """Show the dialog of preferences."""
         kept = (self._kept_prompts, self._kept_traces)
-        PreferencesDialog(self._preferences, self._main, *kept).open()
+        PreferencesDialog(self._main.preferences, self._main, *kept).open()
 
     def show_shortcuts(self) -> None:
-        """Show the list of keyboard shortcuts."""
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
     def show_guide(self) -> None:
         self._show_page("Fullstop Guide", self.help_files.guide)
 
     def show_changes(self) -> None:
-        """Show what is new."""
         self._show_page("What’s New in Fullstop", self.help_files.changes)
 
     def _show_page(self, title: str, path: Path | None) -> None:
@@ -330,25 +300,22 @@ class OtherWindows(QObject):
 
     def report_problem(self) -> None:
         """Say how to report a problem, with what belongs into a report."""
-        workspace = self._inspected.workspace
+        workspace = self._main.inspector.workspace
         run = workspace.current.shown_run
         verdict = "" if run is None or run.verdict is None else run.verdict.text.label
         details = report_details(_version(), workspace.model.state.name, verdict)
         ask_what_to_report(self._main, details, self.help_files.log_folder)
 
     def show_about(self) -> None:
-        """Show the About box."""
         show_about(self._main)
 
     def close_all(self) -> None:
-        """Close the windows that were shown."""
         windows = (self.server, self.models, self.inspector, self.capture, self.probe)
         for window in (*windows, self.tool_servers, *self.pages.values()):
             if window is not None:
                 window.close()
 
     async def finish(self) -> None:
-        """Wait for the background work of all of them."""
         windows = (self.inspector, self.capture, self.probe, self.server, self.models)
         for window in (*windows, self.tool_servers):
             if window is not None:
@@ -356,4 +323,4 @@ class OtherWindows(QObject):
 
     def _inspect_request(self, entry: RequestEntry) -> None:
         self.show_inspector()
-        self._inspected.show_request(entry)
+        self._main.inspector.show_request(entry)

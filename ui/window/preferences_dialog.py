@@ -236,7 +236,6 @@ class PreferencesDialog(QDialog):
         return page
 
     def _control(self, preference: Declared) -> QWidget:
-        """Return a control for a preference, chosen by its type, with its value."""
         now = self._preferences.value_of(preference.path)
         if preference.setting.choices:
             return self._choice(preference, now)

@@ -3,8 +3,6 @@
 Main thread. Knows no window.
 """
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
@@ -26,6 +24,7 @@ class Tray(QObject):
     show_requested = Signal()
     server_requested = Signal()
     quit_requested = Signal()
+    notice_chosen = Signal(object)  # Conversation
 
     def __init__(self, switch: ServerSwitch, parent: QObject) -> None:
         super().__init__(parent)
@@ -44,28 +43,25 @@ class Tray(QObject):
         self.icon = QSystemTrayIcon(self)
         self.icon.setContextMenu(self.menu)
         self.icon.activated.connect(self._activate)
-        self._chosen: Callable[[], None] | None = None
-        self.icon.messageClicked.connect(self._choose)
+        self._notified: object = None
+        self.icon.messageClicked.connect(lambda: self.notice_chosen.emit(self._notified))
         switch.changed.connect(self._refresh)
         current_theme().changed.connect(self._refresh)
         self._refresh()
 
     def show(self) -> None:
-        """Show the icon in the tray."""
         self.icon.show()
 
-    def notify(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification of the system; ``chosen`` is called when the user clicks it."""
-        self._chosen = chosen
+    def notify(self, title: str, text: str, conversation: object) -> None:
+        """Show a notification of the system; a click on it emits ``notice_chosen``."""
+        self._notified = conversation
         self.icon.showMessage(title, text, self.icon.icon())
 
     def show_waiting(self, count: int) -> None:
-        """Say how many conversations wait for the user."""
         self._waiting = count
         self._refresh()
 
     def close(self) -> None:
-        """Remove the icon from the tray."""
         self._switch.changed.disconnect(self._refresh)
         current_theme().changed.disconnect(self._refresh)
         self.icon.hide()
@@ -74,12 +70,6 @@ class Tray(QObject):
     def _activate(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason == QSystemTrayIcon.ActivationReason.Trigger:
             self.show_requested.emit()
-
-    def _choose(self) -> None:
-        """Call ``chosen`` of the notification that was shown last."""
-        chosen, self._chosen = self._chosen, None
-        if chosen is not None:
-            chosen()
 
     def _refresh(self) -> None:
         word = pill_of(self._switch)[0].lower()

@@ -1,6 +1,5 @@
 """While a call waits for a person, list, models, icon and a notification say so."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -94,8 +93,8 @@ async def test_who_works_elsewhere_is_told_what_is_asked(
     question: ServerQuestion | None,
     words: str,
 ) -> None:
-    told: list[tuple[str, str, Callable[[], None]]] = []
-    window.notices.deliver = lambda *notice: told.append(notice)
+    told: list[tuple[str, str, Conversation]] = []
+    window.notices.notified.connect(lambda *notice: told.append(notice))
     window.hide()
     await eventually(lambda: not window.isActiveWindow())
     host.question = question
@@ -106,7 +105,7 @@ async def test_who_works_elsewhere_is_told_what_is_asked(
     title, text, chosen = told[-1]
     assert title == window.workspace.current.conversation.title
     assert text == words
-    chosen()
+    window.notices.show(chosen)
     assert window.isVisible()
 
 

@@ -1,7 +1,5 @@
 """The Window menu, and notifications of answers that end in the background."""
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu
@@ -14,6 +12,7 @@ from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.kit.theme import Theme
 from ui.preferences import Preferences
 from ui.preferences_state import PreferencesState
+from ui.records.conversations import Conversation
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
 
@@ -84,8 +83,8 @@ async def answered_in_background(
 async def test_a_long_answer_in_the_background_is_told_and_a_click_shows_it(
     window: MainWindow, scripted: ScriptedEngine, preferences: PreferencesState
 ) -> None:
-    told: list[tuple[str, str, Callable[[], None]]] = []
-    window.notices.deliver = lambda *notice: told.append(notice)
+    told: list[tuple[str, str, Conversation]] = []
+    window.notices.notified.connect(lambda *notice: told.append(notice))
     await answered_in_background(window, scripted, seconds=3600)
     assert told == [], "whoever sees the window needs no notification"
     answered = window.workspace.current.conversation
@@ -98,7 +97,7 @@ async def test_a_long_answer_in_the_background_is_told_and_a_click_shows_it(
     assert title == answered.title
     assert text == "Stopped by “‹/s›” · 12 tokens"
     window.workspace.new_conversation()
-    chosen()
+    window.notices.show(chosen)
     assert window.isVisible()
     assert window.workspace.current.conversation is answered
     window.hide()
