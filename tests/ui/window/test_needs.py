@@ -13,6 +13,7 @@ from tests.ui.chat.calling.talking import adding, ended
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.chat.session.conversation_controller import ConversationController
 from ui.kit.theme import Theme
+from ui.records.conversations import Conversation
 from ui.records.tool_calls import Decision
 from ui.records.tool_servers import ServerQuestion
 from ui.server.server_switch import ServerSwitch
