@@ -1,7 +1,6 @@
 """Notifications of answers that end, or wait for the user, while another program is in front."""
 
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
@@ -11,10 +10,7 @@ from engine import StopKind, counted
 from ui.kit.windows import bring_forward
 from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
-
+from ui.window.window_parts import WindowParts
 
 # In less time than this, the user has hardly turned to something else.
 LONG_S = 10.0
@@ -30,7 +26,7 @@ class AnswerNotices(QObject):
     waiting_changed = Signal()
     notified = Signal(str, str, object)  # title, text, Conversation
 
-    def __init__(self, window: "MainWindow") -> None:
+    def __init__(self, window: WindowParts) -> None:
         super().__init__(window)
         workspace = window.workspace
         self._workspace, self._library = workspace, window.model_library

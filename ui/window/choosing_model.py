@@ -2,22 +2,19 @@
 
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint
 
 from ui.chat.model_switcher import ModelSwitcher
 from ui.kit.dialogs import choose_folder
 from ui.kit.menus import add_entry, context_menu, empty_menu, escape_mnemonics
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
+from ui.window.window_parts import WindowParts
 
 
 class ChoosingModel(QObject):
     """Opens the list of models, or a dialog for a folder."""
 
-    def __init__(self, window: "MainWindow") -> None:
+    def __init__(self, window: WindowParts) -> None:
         super().__init__(window)
         workspace, chat = window.workspace, window.chat
         library, others = window.model_library, window.others

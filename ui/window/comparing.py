@@ -1,7 +1,6 @@
 """Comparing two answers of one question. Main thread."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
@@ -9,15 +8,13 @@ from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sides import CompareDialog
 from ui.kit.dialogs import show_message
 from ui.records.conversations import Variant
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
+from ui.window.window_parts import WindowParts
 
 
 class ComparingAnswers(QObject):
     """Asks what two answers differ in, begins both, and keeps one of them."""
 
-    def __init__(self, window: "MainWindow") -> None:
+    def __init__(self, window: WindowParts) -> None:
         super().__init__(window)
         self._workspace, self._chat, self._parent = window.workspace, window.chat, window
         self._library = window.model_library

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
@@ -19,6 +18,8 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.server_panel import AgentLines, AgentMenu
 from ui.server.server_switch import WINDOW_TITLE
+from ui.window.choosing_model import ChoosingModel
+from ui.window.comparing import ComparingAnswers
 from ui.window.edit_actions import EditActions
 from ui.window.navigation import (
     Navigation,
@@ -29,9 +30,7 @@ from ui.window.navigation import (
     zoom_front,
 )
 from ui.window.preferences_dialog import AppearanceMenu
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
+from ui.window.window_parts import WindowParts
 
 ORDERS = {
     ListOrder.RECENT: "By &Last Message",
@@ -51,9 +50,16 @@ class MainMenus(QObject):
 
     quit_requested = Signal()
 
-    def __init__(self, window: "MainWindow", agents: AgentLines) -> None:
+    def __init__(
+        self,
+        window: WindowParts,
+        choosing_model: ChoosingModel,
+        comparing: ComparingAnswers,
+        agents: AgentLines,
+    ) -> None:
         super().__init__(window)
         self._window = window
+        self._choosing_model, self._comparing = choosing_model, comparing
         self._workspace = window.workspace
         self._chat = window.chat
         self._sidebar = window.sidebar
@@ -87,7 +93,7 @@ class MainMenus(QObject):
         window, others, files = self._window, self._window.others, self.files
         return [
             Command("&New Conversation", self._new_conversation, (_KEYS.New,)),
-            Command("&Open Model Folder…", window.choosing_model.choose_folder, (_KEYS.Open,)),
+            Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
             Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
             Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),
             None,
@@ -219,8 +225,8 @@ class MainMenus(QObject):
             Command("&Delete", sidebar.delete_current, ("Ctrl+Shift+Backspace",)),
             Command("Conversation Se&ttings…", chat.show_settings, ("Ctrl+Shift+S",)),
             Command("T&ools…", chat.tools.pop_up, ("Ctrl+T",)),
-            Command("Switch &Model…", self._window.choosing_model.pop_up, ("Ctrl+K",)),
-            Command("Compare Ans&wers…", self._window.comparing.ask, ("Ctrl+Shift+K",)),
+            Command("Switch &Model…", self._choosing_model.pop_up, ("Ctrl+K",)),
+            Command("Compare Ans&wers…", self._comparing.ask, ("Ctrl+Shift+K",)),
             Command(
                 "&Pin",
                 self._toggle_pin,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter
+from PySide6.QtWidgets import QSplitter
 
 from engine import Engine
 from engine.library.local_models import ModelFolders
@@ -47,11 +47,12 @@ from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import HelpFiles, OtherWindows
+from ui.window.window_parts import WindowParts
 
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
 
 
-class MainWindow(QMainWindow):
+class MainWindow(WindowParts):
     """Conversations, chat and stop panel."""
 
     closed = Signal()
@@ -90,7 +91,17 @@ class MainWindow(QMainWindow):
         )
         self.inspector = Inspector(engine, self.workspace, self)
         traces = None if kept_traces is None else self.workspace.traces
-        self.others = OtherWindows(self, tools, engine.disk, traces, help_files or HelpFiles())
+        self.others = OtherWindows(
+            self,
+            preferences,
+            self.inspector,
+            self.model_library,
+            self.server_panel,
+            self.toolbox,
+            make_tools=tools,
+            kept=(engine.disk, traces),
+            help_files=help_files or HelpFiles(),
+        )
         # In its place before it holds anything: a part that moves is styled again with all that it
         # holds. And before the stop panel: what the window shows last has precedence.
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
@@ -102,7 +113,7 @@ class MainWindow(QMainWindow):
         self.comparing = ComparingAnswers(self)
         self._lay_out()
         self.notices = AnswerNotices(self)
-        self._menus = MainMenus(self, agents)
+        self._menus = MainMenus(self, self.choosing_model, self.comparing, agents)
         self._menus.quit_requested.connect(self.quit)
         self._unsaved = UnsavedText(self, store)
         self._unsaved.export_requested.connect(self._menus.files.export_all)

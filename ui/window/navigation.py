@@ -2,22 +2,19 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 
 from ui.kit.windows import bring_forward
 from ui.records.conversations import Conversation
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
+from ui.window.window_parts import WindowParts
 
 
 class Navigation:
     """Goes to other conversations in the order of the list, and through the panes of the window."""
 
-    def __init__(self, window: "MainWindow") -> None:
+    def __init__(self, window: WindowParts) -> None:
         self._window = window
         self._workspace = window.workspace
 

@@ -20,12 +20,14 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
+    QMainWindow,
     QMenu,
     QMenuBar,
     QMessageBox,
     QWidget,
 )
 
+from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import BoxButton, confirm, confirm_link, show_in_files, show_message
 from ui.kit.labels import label
@@ -33,9 +35,13 @@ from ui.kit.layouts import column, scrolling
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.menus import copy_text
 from ui.kit.windows import OwnWindow, bring_forward, move_focus
+from ui.models.model_library import ModelLibrary
+from ui.preferences_state import PreferencesState
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
+from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
+from ui.tools.toolbox import Toolbox
 from ui.window.preferences_dialog import KeptPrompts, PreferencesDialog
 
 if TYPE_CHECKING:
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
     from ui.inspector.probe_window import ProbeWindow
     from ui.models.models_window import ModelsWindow
     from ui.tools.servers_window import ToolServersWindow
-    from ui.window.main_window import MainWindow
 
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n?")
 # A link to another page, which is not shown here.
@@ -197,10 +202,15 @@ class OtherWindows(QObject):
 
     def __init__(
         self,
-        main: MainWindow,
+        main: QMainWindow,
+        preferences: PreferencesState,
+        inspector: Inspector,
+        models: ModelLibrary,
+        server_panel: ServerPanel,
+        toolbox: Toolbox,
+        *,
         make_tools: Callable[[], InspectorTools],
-        kept_prompts: KeptPrompts | None,
-        kept_traces: KeptPrompts | None,
+        kept: tuple[KeptPrompts | None, KeptPrompts | None],
         help_files: HelpFiles,
     ) -> None:
         super().__init__(main)
@@ -208,7 +218,9 @@ class OtherWindows(QObject):
         self.pages: dict[str, PageWindow] = {}
         self._main = main
         self._make_tools = make_tools
-        self._kept_prompts, self._kept_traces = kept_prompts, kept_traces
+        self._preferences, self._inspected, self._models = preferences, inspector, models
+        self._server_panel, self._toolbox = server_panel, toolbox
+        self._kept = kept
         self.inspector: InspectorWindow | None = None
         self.capture: CaptureWindow | None = None
         self.probe: ProbeWindow | None = None
@@ -228,11 +240,11 @@ class OtherWindows(QObject):
         if self.inspector is None:
             from ui.inspector.inspector_window import InspectorWindow
 
-            self.inspector = InspectorWindow(self._main.inspector, self.tools, self._main)
+            self.inspector = InspectorWindow(self._inspected, self.tools, self._main)
         bring_forward(self.inspector)
 
     def show_comparison(self, run: Run, other: Run) -> None:
-        self._main.inspector.workspace.show_run(run)
+        self._inspected.workspace.show_run(run)
         self.show_inspector()
         if self.inspector is not None:
             self.inspector.compare_with(other)
@@ -255,7 +267,7 @@ class OtherWindows(QObject):
         if self.models is None:
             from ui.models.models_window import ModelsWindow
 
-            self.models = ModelsWindow(self._main.model_library, self._main)
+            self.models = ModelsWindow(self._models, self._main)
             self.models.chat_requested.connect(self.chat_requested)
         bring_forward(self.models)
 
@@ -267,7 +279,7 @@ class OtherWindows(QObject):
 
     def show_server(self) -> None:
         if self.server is None:
-            self.server = ServerWindow(self._main.server_panel, self._main)
+            self.server = ServerWindow(self._server_panel, self._main)
             self.server.detail.inspector_requested.connect(self._inspect_request)
         bring_forward(self.server)
 
@@ -275,12 +287,11 @@ class OtherWindows(QObject):
         if self.tool_servers is None:
             from ui.tools.servers_window import ToolServersWindow
 
-            self.tool_servers = ToolServersWindow(self._main.toolbox, self._main)
+            self.tool_servers = ToolServersWindow(self._toolbox, self._main)
         bring_forward(self.tool_servers)
 
     def show_preferences(self) -> None:
-        kept = (self._kept_prompts, self._kept_traces)
-        PreferencesDialog(self._main.preferences, self._main, *kept).open()
+        PreferencesDialog(self._preferences, self._main, *self._kept).open()
 
     def show_shortcuts(self) -> None:
         ShortcutsDialog(self._main.menuBar(), self._main).open()
@@ -300,7 +311,7 @@ class OtherWindows(QObject):
 
     def report_problem(self) -> None:
         """Say how to report a problem, with what belongs into a report."""
-        workspace = self._main.inspector.workspace
+        workspace = self._inspected.workspace
         run = workspace.current.shown_run
         verdict = "" if run is None or run.verdict is None else run.verdict.text.label
         details = report_details(_version(), workspace.model.state.name, verdict)
@@ -323,4 +334,4 @@ class OtherWindows(QObject):
 
     def _inspect_request(self, entry: RequestEntry) -> None:
         self.show_inspector()
-        self._main.inspector.show_request(entry)
+        self._inspected.show_request(entry)
