@@ -161,26 +161,21 @@ class TokenReader:
 
     def take(self, token_id: int) -> bool:
         """Take the next sampled id; return whether a stop or an EOS ends the answer."""
-        is_armed = self.count >= self._min_tokens
-        self.count += 1
         text = self.text
+        text.is_armed = self.count >= self._min_tokens
+        self.count += 1
         thinks = text.channel is _THINKING
         if token_id in self._marked:
-            self._take_marked(token_id, is_armed)
+            self._take_marked(token_id)
         elif self._spans is not None or self.splitter.scans_text:
-            self._take_text(self._detokenizer.add(token_id), is_armed)
+            self._take_text(self._detokenizer.add(token_id))
         else:  # the usual case
             self.piece = piece = self._detokenizer.add(token_id)
             if piece:
-                text.deliver(piece, is_armed)
+                text.deliver(piece)
         if thinks or text.channel is _THINKING:
             self.thinking_tokens += 1
         return text.match is not None or self.ending is not None
-
-    @property
-    def is_armed(self) -> bool:
-        """Whether a stop that completes on the last token counts."""
-        return self.count > self._min_tokens
 
     @property
     def held(self) -> str:
@@ -192,35 +187,35 @@ class TokenReader:
 
     # -- ids with a meaning ----------------------------------------------------------------
 
-    def _take_marked(self, token_id: int, is_armed: bool) -> None:
+    def _take_marked(self, token_id: int) -> None:
         """Take an id that can be an end, a tag, or a token whose text is skipped."""
         splitter = self.splitter
         ending = self._endings.ending(
-            token_id, self.text.channel, is_armed=is_armed, in_header=splitter.in_header
+            token_id, self.text.channel, is_armed=self.text.is_armed, in_header=splitter.in_header
         )
         is_tag = token_id in splitter.tags
         special = self._vocabulary.special.get(token_id)
         part = splitter.parts.get(token_id) if self.text.channel is not Channel.TOOL else None
         winner = None if ending is None else self._text_match_before(token_id, ending, part)
         if ending is not None and winner is None:
-            self._end_by(ending, token_id if is_tag else None, is_armed)
+            self._end_by(ending, token_id if is_tag else None)
         elif is_tag and not self._is_text(token_id):
             self.piece = ""
             truncated = self._detokenizer.cut(token_id)
             if truncated:
-                self._take_text("", is_armed, truncated=truncated)
-            self._split(splitter.take_tag(token_id), is_armed)
+                self._take_text("", truncated=truncated)
+            self._split(splitter.take_tag(token_id))
         elif part is not None:
             self.piece = ""
-            self._split(splitter.feed(part), is_armed)
+            self._split(splitter.feed(part))
         elif is_tag or (special and self._is_part_of_call(token_id)):
             truncated = self._detokenizer.cut(token_id)
-            self._take_text(self._name(token_id), is_armed, truncated=truncated)
+            self._take_text(self._name(token_id), truncated=truncated)
         elif special is not None:
             self.piece = self._detokenizer.add(token_id)
-            self._deliver(self.piece, is_armed)
+            self._deliver(self.piece)
         else:
-            self._take_text(self._detokenizer.add(token_id), is_armed)
+            self._take_text(self._detokenizer.add(token_id))
         if winner is StopKind.STOP_STRING and self.text.match is None:
             # The stop completes in text that was held back for a tag, which can no longer follow.
             self.release()
@@ -252,9 +247,7 @@ class TokenReader:
     def _text_match_before(
         self, token_id: int, ending: Ending, part: str | None
     ) -> StopKind | None:
-        """Return what the text of an ending token completes, and so takes precedence over
-        its id.
-        """
+        """Return what the text of an ending token completes: it wins over the token's id."""
         if ending.is_eos:
             return None
         if part is None:
@@ -270,7 +263,7 @@ class TokenReader:
                 return StopKind.TOOL_CALL
         return StopKind.STOP_STRING if self.text.would_match(text + splitter.held) else None
 
-    def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
+    def _end_by(self, ending: Ending, tag_id: int | None) -> None:
         """Note the end; first send the text that was held back before its token."""
         self.piece = ""
         opening = None if tag_id is None else self.splitter.opens(tag_id)
@@ -280,13 +273,13 @@ class TokenReader:
                 self._drop(opening)
             return
         if opening is not None:
-            self._switch(opening, is_armed)
+            self._switch(opening)
         self.is_closed_by_tag = tag_id is not None and opening is None
         self.ending = ending
 
     # -- text ------------------------------------------------------------------------------
 
-    def _take_text(self, text: str, is_armed: bool, *, truncated: str = "") -> None:
+    def _take_text(self, text: str, *, truncated: str = "") -> None:
         """Take the text that the last token completed."""
         self.piece = piece = truncated + text
         if self._spans is not None and not self.splitter.in_header:
@@ -294,22 +287,22 @@ class TokenReader:
                 self._spans.add_truncated(truncated)
             if text or not truncated:
                 self._spans.add(text)
-        self._deliver(piece, is_armed)
+        self._deliver(piece)
 
-    def _deliver(self, piece: str, is_armed: bool) -> None:
+    def _deliver(self, piece: str) -> None:
         if self.splitter.scans_text:
-            self._split(self.splitter.feed(piece), is_armed)
+            self._split(self.splitter.feed(piece))
         elif piece:
-            self.text.deliver(piece, is_armed)
+            self.text.deliver(piece)
 
-    def _split(self, parts: Iterable[Part], is_armed: bool) -> None:
+    def _split(self, parts: Iterable[Part]) -> None:
         for part in parts:
             if self._is_over():
                 self._drop(part)
             elif isinstance(part, Switch):
-                self._switch(part, is_armed)
+                self._switch(part)
             elif part:
-                self.text.deliver(part, is_armed)
+                self.text.deliver(part)
 
     def _drop(self, part: Part) -> None:
         """Drop a part that comes after the end."""
@@ -320,22 +313,22 @@ class TokenReader:
         if part.to is Channel.THINKING:
             self.thinking_tokens += part.tokens + 1
 
-    def _switch(self, switch: Switch, is_armed: bool) -> None:
+    def _switch(self, switch: Switch) -> None:
         if self._spans is not None:
             self._spans.skip(switch.visible)
         held = self.text.flush()
-        ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
+        ending = self._endings.by_tag(switch.tag) if switch.tag and self.text.is_armed else None
         if ending is not None:
             self._held = held
         if ending is None or switch.to is not Channel.TEXT:
             # If a closing tag ends the answer, the channel that it would close stays open.
-            self._change(switch, is_armed)
+            self._change(switch)
         if self.text.match is None:
             self.ending = ending
 
-    def _change(self, switch: Switch, is_armed: bool) -> None:
+    def _change(self, switch: Switch) -> None:
         is_call = self.text.channel is Channel.TOOL
-        is_text = is_call and self.text.close_call(is_armed, CallEnding.TAG) is not None
+        is_text = is_call and self.text.close_call(CallEnding.TAG) is not None
         if self.text.match is not None:
             return
         if not (is_text and switch.to is self.text.channel):
@@ -350,19 +343,18 @@ class TokenReader:
         """Send the text that is held back, in the same way as all text; return it."""
         if self._is_over():
             return self._held
-        is_armed = self.is_armed
         self.undecided = self.splitter.held
         held = self.text.held + self.undecided
         self.residue = self._detokenizer.finish()
         if self.residue:
             if self._spans is not None and not self.splitter.in_header:
                 self._spans.add_truncated(self.residue)
-            self._split(self.splitter.feed(self.residue), is_armed)
+            self._split(self.splitter.feed(self.residue))
         rest = self.splitter.finish()
         if self._is_over():
             self._rest.append(rest)
         elif rest:
-            self.text.deliver(rest, is_armed)
+            self.text.deliver(rest)
         if self._is_over():
             return ""
         self.text.flush()
@@ -524,9 +516,7 @@ class AnswerBuilder:
             by = CallEnding.TAG if self.reader.is_closed_by_tag else CallEnding.CUT
             self._calls.unfinished = self._text.parse_call(by, self._kept_stop(token_id))
         else:
-            text_held = self._text.close_call(
-                self.reader.is_armed, CallEnding.EOS, self.reader.undecided
-            )
+            text_held = self._text.close_call(CallEnding.EOS, self.reader.undecided)
             held = held if text_held is None else text_held
             if self._text.match is None:
                 self._text.flush()
@@ -542,8 +532,7 @@ class AnswerBuilder:
         return "" if ending is None else self._text_of_stop(ending, token_id)
 
     def _text_of_stop(self, ending: Ending, token_id: int) -> str:
-        is_string = ending.kind is StopKind.STOP_STRING
-        if is_string:
+        if ending.kind is StopKind.STOP_STRING:
             return self._rules.stops[ending.rule].text
         return self.vocabulary.text_of(token_id)
 

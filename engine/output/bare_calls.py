@@ -67,8 +67,6 @@ PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"
 class CallEnd:
     """Finds where the brackets of a call are closed; brackets in strings do not count."""
 
-    __slots__ = ("_depth", "_is_escaped", "_quote")
-
     def __init__(self) -> None:
         self._depth = 0
         self._quote = ""
@@ -133,17 +131,6 @@ class UntaggedCallSplitter(TagSplitter):
     def held(self) -> str:
         """The text that is held back because it could become a tag or a call."""
         return (self._prefix or "") + super().held
-
-    def _enter(
-        self,
-        channel: Channel,
-        tag: str = "",
-        visible: int = 0,
-        tokens: int = 0,
-        call_ends: tuple[str, ...] = (),
-    ) -> Switch:
-        self._follow(channel)
-        return super()._enter(channel, tag, visible, tokens, call_ends)
 
     def _scan(self, text: str) -> Iterator[Part]:
         if self._end is not None:

@@ -15,14 +15,16 @@ _TEXT = Channel.TEXT
 
 
 class ChannelText:
-    """The text that is written to the channels of one answer."""
+    """The text that is written to the channels of one answer.
 
-    __slots__ = ("_base", "_counting", "_lengths", "_matcher", "_matchers", "_outer", "_rules",
-                 "_strips_space", "calls", "channel", "events", "match", "spans")  # fmt: skip
+    Attributes:
+        is_armed: Whether a stop that completes in the next text counts.
+    """
 
     def __init__(self, rules: StopRules, calls: OpenCalls, spans: SpanTracker | None) -> None:
         self.events: list[Event] = []
         self.match: Match | None = None
+        self.is_armed = True
         self.calls = calls
         self.spans = spans
         self._rules = rules
@@ -61,7 +63,7 @@ class ChannelText:
         matcher.feed(text.lstrip() if self._strips_space else text)
         return matcher.match is not None
 
-    def deliver(self, text: str, is_armed: bool) -> None:
+    def deliver(self, text: str) -> None:
         """Take text of the open channel; the stop that completes in it becomes ``match``."""
         if self._strips_space:
             text = self._stripped(text)
@@ -73,7 +75,7 @@ class ChannelText:
         if matcher is None:
             self.emit(text)
             return
-        self.emit(matcher.feed(text, is_armed=is_armed))
+        self.emit(matcher.feed(text, is_armed=self.is_armed))
         match = matcher.match
         if match is not None:
             rule, offset = self._counting[match.rule], self._base + match.offset
@@ -123,11 +125,10 @@ class ChannelText:
         self.emit(held)
         return held
 
-    def close_call(self, is_armed: bool, ending: Ending, tail: str = "") -> str | None:
-        """Close the open call. Deliver other text to the channel around it, where stops count.
+    def close_call(self, ending: Ending, tail: str = "") -> str | None:
+        """Close the open call; other text goes to the channel around it, where stops count.
 
-        Returns:
-            The text that was held back up to here, as a possible stop or tag; None for a call.
+        Returns the text that was held back up to here, as a possible stop or tag; None for a call.
         """
         stray = self.parse_call(ending)
         if not stray:
@@ -137,10 +138,10 @@ class ChannelText:
         self.enter(self._outer)
         held = ""
         if tail and self._matcher is not None:
-            self._matcher.feed(stray.removesuffix(tail), is_armed=is_armed)
+            self._matcher.feed(stray.removesuffix(tail), is_armed=self.is_armed)
             held = self._matcher.held
             self._matcher.restart()
-        self.deliver(stray, is_armed)
+        self.deliver(stray)
         return held + tail if tail else self.held
 
     def parse_call(self, ending: Ending, kept_stop: str = "") -> str:

@@ -200,8 +200,12 @@ class TagSplitter:
             typed += tuple(text for text, tag in spellings if tag == self._think_end)
         self.channel = channel
         self._call_ends = call_ends
+        self._follow(channel)
         self._scanner = StopMatcher((*typed, *call_ends))
         return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
+
+    def _follow(self, channel: Channel) -> None:
+        """Note that a channel begins."""
 
     def finish(self) -> str:
         """Return the text that was held back; it can no longer become a tag."""

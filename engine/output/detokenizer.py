@@ -11,8 +11,7 @@ from typing import Protocol
 from engine.output.vocabulary import Vocabulary
 
 _REPLACEMENT = "\ufffd"
-# The most bytes of an incomplete character, and the pieces that can change the next one's text.
-_MAX_MISSING = 3
+# How many pieces can change the next one's text.
 _NEIGHBOURS = 4
 
 
@@ -21,25 +20,19 @@ class Detokenizer(Protocol):
 
     def add(self, token_id: int) -> str:
         """Take the next id and return the text that it completes."""
-        ...
 
     def peek(self, token_id: int) -> str:
         """Return what ``add`` would return, and change nothing."""
-        ...
 
     def cut(self, token_id: int) -> str:
         """Take a token without text, such as a tag; return U+FFFD if it truncates a character."""
-        ...
 
     def finish(self) -> str:
         """Return the text that is left after the last id."""
-        ...
 
 
 class ByteDetokenizer:
     """For vocabularies whose tokens are known byte strings; the common case."""
-
-    __slots__ = ("_at_start", "_decoder", "_is_partial", "_raw", "_special", "_text")
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         assert vocabulary.raw is not None, "needs the bytes of every token"
@@ -88,8 +81,6 @@ class TokenizerDetokenizer:
     A piece adds its text to that of the pieces before it; only the last few are kept.
     """
 
-    __slots__ = ("_decode", "_ids", "_special", "_text")
-
     def __init__(
         self,
         decode: Callable[[list[int]], str],
@@ -113,7 +104,7 @@ class TokenizerDetokenizer:
         if is_partial:
             # The end may be a character that is not complete yet; wrong bytes may be before it.
             known = len(whole.rstrip(_REPLACEMENT))
-            whole = whole[: max(known, len(whole) - _MAX_MISSING)]
+            whole = whole[: max(known, len(whole) - 3)]
         text = whole[len(self._text) :]
         self._text += text
         if len(self._ids) > 2 * _NEIGHBOURS and not is_partial:

@@ -14,8 +14,6 @@ from engine.values.tokens import TokenSpan, TokenStats
 class _Token:
     """A sampled token, and the spans of it that were sent."""
 
-    __slots__ = ("index", "raw", "spans", "stats", "token_id")
-
     def __init__(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
         self.index = index
         self.token_id = token_id
@@ -40,8 +38,6 @@ _Shares = tuple[tuple[_Token, bytes], ...]
 class _Run:
     """Text that the detokenizer returned for a token."""
 
-    __slots__ = ("shares", "text")
-
     def __init__(self, text: str, shares: _Shares) -> None:
         self.text = text
         self.shares = shares
@@ -56,8 +52,6 @@ class _Run:
 
 class SpanTracker:
     """The tokens of one answer's text."""
-
-    __slots__ = ("_incoming", "_incomplete", "_lengths", "_token", "_tokens", "_written")
 
     def __init__(self) -> None:
         self._tokens: deque[_Token] = deque()

@@ -5,7 +5,7 @@ turn the ids of an answer into text. No MLX.
 """
 
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,7 @@ _SPM_SPACE = "\u2581"
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The printable stand-ins of byte-level BPE: printable Latin-1 stands for itself, the
-    remaining bytes, in order, for the characters from U+0100 on.
-    """
+    """The stand-ins of byte-level BPE: printable Latin-1 for itself, other bytes from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     table = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if chr(byte) not in table]
@@ -48,20 +46,12 @@ def sentence_piece(token: str) -> bytes:
     return token.replace(_SPM_SPACE, " ").encode("utf-8", "replace")
 
 
-def _has(decoder: Any, kind: str) -> bool:
-    if not isinstance(decoder, dict):
-        return False
-    if decoder.get("type") == kind:
-        return True
-    return any(_has(part, kind) for part in decoder.get("decoders") or ())
-
-
-def _strips_first_space(decoder: Any) -> bool:
-    if not isinstance(decoder, dict):
-        return False
-    if decoder.get("type") == "Strip" and decoder.get("content") == " ":
-        return bool(decoder.get("start"))
-    return any(_strips_first_space(part) for part in decoder.get("decoders") or ())
+def _decoders(decoder: Any) -> Iterator[dict[str, Any]]:
+    """Yield a decoder and the decoders that it consists of."""
+    if isinstance(decoder, dict):
+        yield decoder
+        for part in decoder.get("decoders") or ():
+            yield from _decoders(part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,13 +159,16 @@ def read_vocabulary(
     for token_id in tokenizer.all_special_ids:
         special.setdefault(token_id, str(tokenizer.convert_ids_to_tokens(token_id)))
     names = tokenizer.convert_ids_to_tokens(list(range(count)))
+    decoders = list(_decoders(decoder))
+    kinds = {part.get("type") for part in decoders}
+    strips = [part for part in decoders if part.get("type") == "Strip"]
     raw: list[bytes] | None = None
-    if _has(decoder, "ByteLevel"):
+    if "ByteLevel" in kinds:
         raw = [byte_level(name or "") for name in names]
-    elif _has(decoder, "ByteFallback"):
+    elif "ByteFallback" in kinds:
         raw = [sentence_piece(name or "") for name in names]
     # Decoders see added tokens, too. Gemma's vocabularies have runs of spaces among them.
-    has_spaces = _has(decoder, "ByteFallback") or _has(decoder, "Metaspace")
+    has_spaces = bool(kinds & {"ByteFallback", "Metaspace"})
     added_texts = {
         token_id: str(token.content).replace(_SPM_SPACE, " ")
         if has_spaces and not token.special
@@ -197,7 +190,7 @@ def read_vocabulary(
         text=text,
         special=special,
         eos=frozenset(i for i in eos if type(i) is int and 0 <= i < size),
-        strips_first_space=_strips_first_space(decoder),
+        strips_first_space=any(part.get("content") == " " and part.get("start") for part in strips),
         size=size,
         eos_sources=eos_sources or {},
     )

@@ -11,6 +11,7 @@ from typing import TypeVar
 from engine.output.answer import AnswerBuilder, traced
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.call_text import (
+    ENDINGS,
     CallReader,
     CallWriter,
     IrregularCall,
@@ -177,7 +178,7 @@ class _CallLookup:
 
     def __call__(self, name: str | None) -> CallReader:
         def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-            whole = yield from text.rest()
+            whole = yield from text.text_before(ENDINGS)
             # The prompt's part of a call is not in the recording, and a stop may have removed white
             # space at a call's end.
             matching = (

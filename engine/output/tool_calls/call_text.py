@@ -11,13 +11,12 @@ from typing import Any, NoReturn, TypeVar
 
 # Clients' own parsers give up at about this depth (Rust's serde_json at 128).
 MAX_DEPTH = 128
-# Beyond this, Python refuses to read an integer from text.
-MAX_DIGITS = 4_300
-
 
 _T = TypeVar("_T")
 Waiting = Generator[None, None, _T]
-"""A part of a reader; yields wherever more text is needed."""
+"""A part of a reader: takes characters, yields where it needs more, and continues when they have
+arrived. So it reads the text only once, however the text is cut.
+"""
 
 
 def arguments_object(text: str) -> dict[str, Any]:
@@ -64,10 +63,6 @@ def _is_deeper(value: object, limit: int) -> bool:
     return True
 
 
-# A reader is a generator: it takes characters, yields where it needs more, and continues when
-# they have arrived. So it reads the text only once, however the text is cut.
-
-
 class IrregularCall(ValueError):
     """The text leaves the form of its format: it is not a call."""
 
@@ -102,8 +97,6 @@ CallPart = CallStart | str
 
 class StreamBuffer:
     """Text that arrives piece by piece and is taken from the front."""
-
-    __slots__ = ("_before", "_index", "_text", "repairs")
 
     def __init__(self) -> None:
         self._text = ""
@@ -166,7 +159,7 @@ class StreamBuffer:
 
     def find_mark(self, marks: Sequence[str], offset: int = 0) -> Waiting[str]:
         """Return the longest mark that begins at an offset, without taking it; empty if none."""
-        longest = max(map(len, marks))
+        longest = max(map(len, marks), default=0)
         while True:
             start = self._index + offset
             rest = self._text[start : start + longest]
@@ -195,7 +188,7 @@ class StreamBuffer:
         """Take white space and marks; return the character after them without taking it."""
         while True:
             char = yield from self.skip_space()
-            mark = yield from self.find_mark(marks) if marks else _no_mark()
+            mark = yield from self.find_mark(marks)
             if not mark:
                 return char
             self.skip(len(mark))
@@ -224,23 +217,17 @@ class StreamBuffer:
                 return mark
             yield
 
-    def until(self, *marks: str) -> Waiting[str]:
-        """Return the text before the first of some marks, and take the mark."""
+    def text_before(self, marks: Sequence[str]) -> Waiting[str]:
+        """Return the text before the first of some marks, which is not taken."""
         parts: list[str] = []
-        mark = yield from self.pass_until(marks, parts.append)
+        yield from self.pass_until(marks, parts.append)
+        return "".join(parts)
+
+    def until(self, mark: str) -> Waiting[str]:
+        """Return the text before a mark, and take the mark."""
+        text = yield from self.text_before((mark,))
         self._index += len(mark)
-        return "".join(parts)
-
-    def rest(self) -> Waiting[str]:
-        """Return the whole text once it has ended."""
-        parts: list[str] = []
-        yield from self.pass_until(ENDINGS, parts.append)
-        return "".join(parts)
-
-
-def _no_mark() -> Waiting[str]:
-    yield from ()
-    return ""
+        return text
 
 
 @lru_cache(maxsize=256)
@@ -260,8 +247,6 @@ def _end_before_mark(text: str, start: int, marks: Sequence[str]) -> int:
 
 class CallWriter:
     """Collects the parts that a reader finds, until they are taken."""
-
-    __slots__ = ("_parts", "_pending", "_texts", "count", "end", "nested", "whole")
 
     def __init__(self) -> None:
         self._parts: list[CallPart] = []
@@ -286,11 +271,7 @@ class CallWriter:
             self._texts.append(text)
 
     def defer(self, text: str) -> None:
-        """Note the text that completes the arguments.
-
-        It is written when another call begins or the text has ended, so arguments of a text that
-        turns out not to be a call never become complete JSON.
-        """
+        """Note the text that completes the arguments; it is written once the call is certain."""
         self._pending = text
 
     def close(self) -> None:
@@ -316,8 +297,6 @@ Format = Callable[[StreamBuffer, CallWriter], Waiting[None]]
 
 class CallReader:
     """Reads the calls of one text while it is written."""
-
-    __slots__ = ("_buffer", "_is_over", "_reading", "_writer", "count", "end")
 
     def __init__(self, read: Format) -> None:
         self._buffer = StreamBuffer()
@@ -374,7 +353,7 @@ def not_a_call(name: str | None = None) -> CallReader:
     """Return a reader to which no text is a call."""
 
     def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
-        yield from text.rest()
+        yield from text.text_before(ENDINGS)
         raise IrregularCall("the model's calls have no known format")
 
     return CallReader(read)

@@ -82,8 +82,6 @@ def readers(call_style: str, tools: Sequence[Tool], marks: Sequence[str | None] 
 class _Call:
     """A call that is being read."""
 
-    __slots__ = ("_parts", "_sent", "id", "is_started", "name")
-
     def __init__(self, name: str) -> None:
         self.id = uuid4().hex[:24]
         self.name = name
@@ -109,9 +107,6 @@ class _Call:
 
 class OpenCalls:
     """The tool calls of one answer."""
-
-    __slots__ = ("_begun", "_calls", "_fed", "_guard", "_is_guarded", "_new_reader", "_reader",
-                 "_text", "count", "has_stop", "is_fresh", "name", "unfinished")  # fmt: skip
 
     def __init__(self, new_reader: NewReader, guard: StopMatcher | None = None) -> None:
         self._new_reader = new_reader

@@ -111,8 +111,6 @@ def _list(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
 class _JsonCall:
     """Reads one object that is a call."""
 
-    __slots__ = ("_early", "_has_arguments", "_is_started", "_name", "_other", "_out", "_text")
-
     def __init__(self, text: StreamBuffer, out: CallWriter) -> None:
         self._text = text
         self._out = out
@@ -179,7 +177,7 @@ class _JsonCall:
     def _read_name(self) -> Waiting[None]:
         parts: list[str] = []
         yield from read_string(self._text, parts.append, is_raw=True)
-        if self._name or not "".join(parts):
+        if self._name or not any(parts):
             raise IrregularCall("a call has one name")
         self._name = "".join(parts)
         if self._early:
@@ -200,30 +198,14 @@ class _JsonCall:
     def _read_quoted(self) -> Waiting[bool]:
         """Read arguments that are JSON in a string; return whether the string is empty."""
         inner = StreamBuffer()
-        reading = self._object_in(inner)
-        is_empty = True
-
-        def feed(part: str) -> None:
-            nonlocal is_empty
-            is_empty = is_empty and not part.strip()
-            inner.append(part)
-            next(reading)
-
-        yield from read_string(self._text, feed, is_raw=True)
-        if not is_empty:
-            inner.append(Ending.CUT.value)
-            try:
-                next(reading)
-            except StopIteration:
-                return False
-            raise IrregularCall("the arguments are not complete")
-        return True
-
-    def _object_in(self, text: StreamBuffer) -> Waiting[None]:
-        yield from text.skip_space()
-        yield from JsonReader(text, self._write, keeps_space=True).read_object()
-        if (yield from text.skip_space()) not in ENDINGS:
+        yield from read_string(self._text, inner.append, is_raw=True)
+        inner.append(Ending.CUT.value)
+        if (yield from inner.skip_space()) in ENDINGS:
+            return True
+        yield from JsonReader(inner, self._write, keeps_space=True).read_object()
+        if (yield from inner.skip_space()) not in ENDINGS:
             raise IrregularCall("text follows the arguments")
+        return False
 
     def _write(self, text: str) -> None:
         """Write arguments; the call begins with the first, once its name is known."""
@@ -280,10 +262,9 @@ def mistral(types: ToolTypes, marks: Sequence[str]) -> Format:
     as_json = json_format(types, marks)
 
     def read_head(text: StreamBuffer) -> Waiting[str]:
-        parts: list[str] = []
-        mark = yield from text.pass_until(("[ARGS]", "{"), parts.append)
-        text.skip(len(mark) if mark == "[ARGS]" else 0)
-        return _MISTRAL_ID.sub("", "".join(parts)).strip()
+        head = yield from text.text_before(("[ARGS]", "{"))
+        text.skip(len((yield from text.find_mark(("[ARGS]",)))))
+        return _MISTRAL_ID.sub("", head).strip()
 
     as_named = _named_format(read_head, marks)
 
@@ -322,8 +303,6 @@ def gemma(types: ToolTypes, marks: Sequence[str]) -> Format:
 
     def read_head(text: StreamBuffer) -> Waiting[str]:
         yield from text.expect("call:")
-        parts: list[str] = []
-        yield from text.pass_until(("{",), parts.append)
-        return "".join(parts)
+        return (yield from text.text_before(("{",)))
 
     return _named_format(read_head, marks)

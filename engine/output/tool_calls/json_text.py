@@ -13,7 +13,6 @@ from json.encoder import encode_basestring
 from engine.output.tool_calls.call_text import (
     ENDINGS,
     MAX_DEPTH,
-    MAX_DIGITS,
     Ending,
     IrregularCall,
     StreamBuffer,
@@ -49,15 +48,13 @@ def escaped(text: str) -> str:
 
 def is_number(text: str) -> bool:
     """Return whether a text is a JSON number that every reader of JSON can take."""
-    if not NUMBER.fullmatch(text) or len(text) > MAX_DIGITS:
+    if not NUMBER.fullmatch(text) or len(text) > 4_300:  # Python reads no more digits
         return False
     return text.lstrip("-").isdigit() or math.isfinite(float(text))
 
 
 class JsonReader:
     """Reads JSON and writes it while it arrives."""
-
-    __slots__ = ("_keeps_space", "_text", "_write")
 
     def __init__(self, text: StreamBuffer, write: Write, *, keeps_space: bool = False) -> None:
         self._text = text

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from engine.output.tool_calls.call_text import (
+    ENDINGS,
     CallWriter,
     Format,
     IrregularCall,
@@ -19,8 +20,6 @@ from engine.output.tool_calls.parameters import ToolTypes
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STRING = re.compile(r"""(?<![\w"'])("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""", re.DOTALL)
 _JSON_LITERALS = {"true": True, "false": False, "null": None}
-_WRAPPER = "print"
-_MODULE = "default_api."
 
 
 def pythonic(types: ToolTypes, marks: Sequence[str]) -> Format:
@@ -38,7 +37,7 @@ def pythonic(types: ToolTypes, marks: Sequence[str]) -> Format:
         if char == "{":
             yield from as_json(text, out)
             return
-        code = yield from text.rest()
+        code = yield from text.text_before(ENDINGS)
         for mark in marks:
             code = code.replace(mark, "\n")
         for name, arguments in _calls_in(code, types):
@@ -80,9 +79,9 @@ def _calls_of(node: object, types: ToolTypes) -> list[tuple[str, str]]:
     if not isinstance(node, ast.Call):
         raise IrregularCall("the code is more than calls")
     name = ast.unparse(node.func)
-    if name == _WRAPPER and name not in types.names and len(node.args) == 1 and not node.keywords:
+    if name == "print" and name not in types.names and len(node.args) == 1 and not node.keywords:
         return _calls_of(node.args[0], types)
-    name = name.removeprefix(_MODULE)
+    name = name.removeprefix("default_api.")
     if not all(map(_NAME.fullmatch, name.split("."))):
         raise IrregularCall("the code is more than calls")
     arguments = dict(zip(types.parameters_of(name), map(_value, node.args), strict=False))

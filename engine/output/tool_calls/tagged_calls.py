@@ -121,19 +121,6 @@ def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:
 class _TaggedCall:
     """Reads one call."""
 
-    __slots__ = (
-        "_ends",
-        "_given",
-        "_is_started",
-        "_marks",
-        "_name",
-        "_next",
-        "_out",
-        "_tags",
-        "_text",
-        "_types",
-    )
-
     def __init__(
         self,
         tags: Tags,
@@ -203,9 +190,7 @@ class _TaggedCall:
         if behind:
             head = yield from text.until(behind)
         else:
-            parts: list[str] = []
-            yield from text.pass_until((tags.parameter[0], *self._next), parts.append)
-            head = "".join(parts)
+            head = yield from text.text_before((tags.parameter[0], *self._next))
         self._name = _name_in(head, tags.call_name)
         char = yield from text.peek()
         if not behind and char in ENDINGS and self._name not in self._types.names:
