@@ -12,7 +12,6 @@ from api.dialects.anthropic.wire import (
     MessageAnswer,
     MessageCreateParams,
     MessageErrorAnswer,
-    TokenCount,
 )
 from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
@@ -43,7 +42,7 @@ def read_counted(params: CountTokensParams, *, strict: bool) -> Sequence[Generat
 
 async def count_tokens(
     service: Service, record: RequestRecord, body: ParsedRequest[CountTokensParams]
-) -> TokenCount:
+) -> dict[str, int]:
     """Return how many tokens the prompt of a request has."""
     check_model(service, body.params.model)
     [prompt] = addressed(service, body.requests(), body.params.model)
@@ -74,7 +73,7 @@ class Messages(Dialect):
             request=CountTokensParams,
             read=read_counted,
             reply=count_tokens,
-            answer=TokenCount,
+            answer=dict[str, int],
         ),
     )
     render_error = staticmethod(error_to_wire)

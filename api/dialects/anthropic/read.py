@@ -12,13 +12,11 @@ from api.dialects.anthropic.wire import (
     FOREIGN_TYPES,
     ContentBlock,
     CountTokensParams,
-    DocumentBlock,
     ForeignBlock,
-    ImageBlock,
+    MediaBlock,
     MessageCreateParams,
     MessageParam,
     MessageTool,
-    RedactedThinkingBlock,
     ResultBlock,
     SearchResultBlock,
     ThinkingBlock,
@@ -211,11 +209,7 @@ def _tools(params: CountTokensParams) -> tuple[list[Tool], dict[str, Tool]]:
 def _has_search(params: CountTokensParams, tools: Sequence[Tool], deferred: Sized) -> bool:
     """Whether one of the tools can find the deferred ones; that of the vendor does not run here."""
     kinds = (tool.type or "" for tool in params.tools or [])
-    return len(deferred) < len(tools) and not any(map(_is_vendors_search, kinds))
-
-
-def _is_vendors_search(kind: str) -> bool:
-    return kind.startswith(_VENDORS_SEARCH)
+    return len(deferred) < len(tools) and not any(k.startswith(_VENDORS_SEARCH) for k in kinds)
 
 
 def _tool(tool: MessageTool, path: FieldPath) -> Tool:
@@ -268,19 +262,16 @@ def wants_report(params: MessageCreateParams) -> bool:
 # -- blocks that are not plain text ------------------------------------------------------------
 
 
-def _block_text(
-    block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath, has_notes: bool
-) -> str:
-    """Return the text of a block in the prompt: its own text, or a note."""
-    if isinstance(block, SearchResultBlock):
-        text = "\n".join(part.text for part in block.content)
-        return f"Search result: {block.title} ({block.source})\n{text}"
-    if isinstance(block, DocumentBlock):
-        return _with_heading(block, _document_text(block, path, has_notes))
-    return _note(block, path, has_notes)
+def _media_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
+    """Return the text of a document below its title and its description, or a note."""
+    if block.type == "image":
+        return _note(block, path, has_notes)
+    heading = [f"Document: {block.title}"] if block.title else []
+    heading += [block.context] if block.context else []
+    return "\n".join([*heading, _document_text(block, path, has_notes)])
 
 
-def _document_text(block: DocumentBlock, path: FieldPath, has_notes: bool) -> str:
+def _document_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
     source = block.source if isinstance(block.source, dict) else {}
     kind, source_path = source.get("type"), (*path, "source")
     if kind == "text":
@@ -307,22 +298,16 @@ def _content_text(content: Any, path: FieldPath, has_notes: bool) -> str:
         if part.get("type") == "text" and isinstance(part.get("text"), str):
             texts.append(part["text"])
         elif part.get("type") == "image":
-            image = ImageBlock(type="image", source=part.get("source"))
+            image = MediaBlock(type="image", source=part.get("source"))
             texts.append(_note(image, (*path, index), has_notes))
         else:
             raise invalid((*path, index), "must be a block of text or an image")
     return "\n".join(texts)
 
 
-def _note(block: ImageBlock | DocumentBlock, path: FieldPath, has_notes: bool) -> str:
+def _note(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
     kind = block.source.get("media_type") if isinstance(block.source, dict) else None
     return note_of(path, kind, is_allowed=has_notes, what=block.type)
-
-
-def _with_heading(block: DocumentBlock, text: str) -> str:
-    """Return a document's text below its title and the client's description of it."""
-    heading = [f"Document: {block.title}"] if block.title else []
-    return "\n".join([*heading, *([block.context] if block.context else []), text])
 
 
 def _decoded(data: object, path: FieldPath) -> str:
@@ -397,7 +382,7 @@ class _History:
                         tool_call_id=block.tool_use_id,
                         name=self._called.get(block.tool_use_id),
                     )
-                case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
+                case ThinkingBlock() | ToolUseBlock():
                     raise invalid(block_path, f"{block.type} blocks belong in assistant turns")
                 case ForeignBlock() if block.type not in FOREIGN_TYPES:
                     raise invalid(
@@ -421,19 +406,19 @@ class _History:
                 case TextPart():
                     texts.append(block.text)
                 case ThinkingBlock():
-                    if (thought := _thought(block)) is None:
+                    # None if only another server can read it.
+                    thought = block.thinking or opened(block.signature or "", REASONING_MARK)
+                    if thought is None:
                         self._name_block(block.type, block_path)
                     else:
                         thoughts.append(thought)
-                case RedactedThinkingBlock():
-                    self._name_block(block.type, block_path)
                 case ToolUseBlock():
                     self._called[block.id] = block.name
                     calls.append(ToolCall(block.id, block.name, _arguments(block)))
                 case ForeignBlock() | ToolReferenceBlock() | ToolChangeBlock():
                     if text := self._block_text(block, block_path, has_notes=True):
                         texts.append(f"{text}\n\n")
-                case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
+                case ToolResultBlock() | MediaBlock() | SearchResultBlock():
                     raise invalid(block_path, f"{block.type} blocks belong in user turns")
                 case _:
                     assert_never(block)
@@ -464,10 +449,13 @@ class _History:
                 return self._change_text(block, (*path, "tool"))
             case ForeignBlock():
                 return self._foreign_text(block, path)
-            case ImageBlock() | DocumentBlock() | SearchResultBlock():
-                if not isinstance(block, ImageBlock) and _wants_citations(block.citations):
+            case MediaBlock() | SearchResultBlock():
+                if isinstance(block.citations, dict) and block.citations.get("enabled"):
                     self._name((*path, "citations"))
-                return _block_text(block, path, has_notes)
+                if isinstance(block, MediaBlock):
+                    return _media_text(block, path, has_notes)
+                text = "\n".join(part.text for part in block.content)
+                return f"Search result: {block.title} ({block.source})\n{text}"
             case _:
                 assert_never(block)
 
@@ -475,9 +463,11 @@ class _History:
         if block.id is not None and block.name is not None:
             self._called[block.id] = block.name
         texts = [self._description(name) for name in block.references]
-        if block.readable:
+        if block.readable and block.type == "compaction":
+            texts.insert(0, f"{_SUMMARY}\n{block.readable}")
+        elif block.readable:
             name = self._called.get(block.tool_use_id or "")
-            texts.insert(0, _foreign_text(block, name))
+            texts.insert(0, result_text(block.type, block.readable, name))
         if not texts:
             self._name_block(block.type, path)
             return None
@@ -524,21 +514,6 @@ class _History:
         function = {"description": tool.description, "parameters": tool.parameters}
         text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
         return f"This tool can be called now:\n{text}"
-
-
-def _thought(block: ThinkingBlock) -> str | None:
-    """Return the text of a thinking block; None if only another server can read it."""
-    return block.thinking or opened(block.signature or "", REASONING_MARK)
-
-
-def _wants_citations(citations: object) -> bool:
-    return isinstance(citations, dict) and bool(citations.get("enabled"))
-
-
-def _foreign_text(block: ForeignBlock, tool_name: str | None) -> str:
-    if block.type == "compaction":
-        return f"{_SUMMARY}\n{block.readable}"
-    return result_text(block.type, block.readable, tool_name)
 
 
 def _arguments(block: ToolUseBlock) -> str:

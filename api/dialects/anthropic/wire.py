@@ -5,7 +5,7 @@ Only the shapes: ``read`` converts requests, ``write`` makes the answers. Unknow
 ignored. Any thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
@@ -51,30 +51,33 @@ FOREIGN_TYPES = (
     "web_fetch_tool_result",
     "web_search_tool_result",
 )
-_CHANGE, _FOREIGN = "tool_change", "foreign"
-_RESULT_TYPES = ("document", "image", "search_result", "text", "tool_reference")
-_CHANGES = ("tool_addition", "tool_removal")
-_BLOCK_TYPES = (
-    *_RESULT_TYPES,
-    "redacted_thinking",
-    "thinking",
-    "tool_result",
-    "tool_use",
-    *_CHANGES,
-)
+_FOREIGN = "foreign"
+# The tags by which the models of blocks are found, by the types of the blocks.
+_RESULT_TAGS = {
+    "document": "media",
+    "image": "media",
+    "search_result": "search_result",
+    "text": "text",
+    "tool_reference": "tool_reference",
+}
+_BLOCK_TAGS = {
+    **_RESULT_TAGS,
+    "redacted_thinking": "thinking",
+    "thinking": "thinking",
+    "tool_result": "tool_result",
+    "tool_use": "tool_use",
+    "tool_addition": "tool_change",
+    "tool_removal": "tool_change",
+}
 
 
-class ImageBlock(WireModel):
-    """``{"type": "image"}``."""
+class MediaBlock(WireModel):
+    """``{"type": "image"}`` or ``{"type": "document"}``; a document that is text is read as text.
 
-    type: Literal["image"]
-    source: Any = None
+    All fields but the source are those of a document.
+    """
 
-
-class DocumentBlock(WireModel):
-    """``{"type": "document"}``; a document that is text is read as text."""
-
-    type: Literal["document"]
+    type: Literal["document", "image"]
     source: Any = None
     citations: Any = None
     title: str | None = None
@@ -92,17 +95,14 @@ class SearchResultBlock(WireModel):
 
 
 class ThinkingBlock(WireModel):
-    """``{"type": "thinking"}`` of an earlier answer; omitted text is in the signature."""
+    """``{"type": "thinking"}`` of an earlier answer; omitted text is in the signature.
 
-    type: Literal["thinking"]
+    Only the vendor can read ``{"type": "redacted_thinking"}``.
+    """
+
+    type: Literal["redacted_thinking", "thinking"]
     thinking: str | None = None
     signature: str | None = None
-
-
-class RedactedThinkingBlock(WireModel):
-    """``{"type": "redacted_thinking"}``: only the vendor can read it."""
-
-    type: Literal["redacted_thinking"]
 
 
 class ToolUseBlock(WireModel):
@@ -183,33 +183,20 @@ def _found_tools(result: Any) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _tag(value: Any, known: Sequence[str]) -> str:
+def _tag(value: Any, tags: Mapping[str, str]) -> str:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    if not isinstance(kind, str) or kind not in known:
-        return _FOREIGN
-    return _CHANGE if kind in _CHANGES else kind
-
-
-def _block_tag(value: Any) -> str:
-    """Return the tag of a turn's block, by which its model is found."""
-    return _tag(value, _BLOCK_TYPES)
-
-
-def _result_tag(value: Any) -> str:
-    """Return the tag of a block in the result of a call."""
-    return _tag(value, _RESULT_TYPES)
+    return tags.get(kind, _FOREIGN) if isinstance(kind, str) else _FOREIGN
 
 
 _Foreign = Annotated[ForeignBlock, Tag(_FOREIGN)]
 _Text = Annotated[TextPart, Tag("text")]
-_Image = Annotated[ImageBlock, Tag("image")]
-_Document = Annotated[DocumentBlock, Tag("document")]
+_Media = Annotated[MediaBlock, Tag("media")]
 _SearchResult = Annotated[SearchResultBlock, Tag("search_result")]
 _ToolReference = Annotated[ToolReferenceBlock, Tag("tool_reference")]
 
 ResultBlock = Annotated[
-    _Text | _Image | _Document | _SearchResult | _ToolReference | _Foreign,
-    Discriminator(_result_tag),
+    _Text | _Media | _SearchResult | _ToolReference | _Foreign,
+    Discriminator(lambda value: _tag(value, _RESULT_TAGS)),
 ]
 
 
@@ -224,17 +211,15 @@ class ToolResultBlock(WireModel):
 
 ContentBlock = Annotated[
     _Text
-    | _Image
-    | _Document
+    | _Media
     | _SearchResult
     | _ToolReference
     | Annotated[ThinkingBlock, Tag("thinking")]
-    | Annotated[RedactedThinkingBlock, Tag("redacted_thinking")]
     | Annotated[ToolUseBlock, Tag("tool_use")]
     | Annotated[ToolResultBlock, Tag("tool_result")]
-    | Annotated[ToolChangeBlock, Tag(_CHANGE)]
+    | Annotated[ToolChangeBlock, Tag("tool_change")]
     | _Foreign,
-    Discriminator(_block_tag),
+    Discriminator(lambda value: _tag(value, _BLOCK_TAGS)),
 ]
 TextContent = Annotated[list[TextPart], TEXT_OR_PARTS]
 
@@ -359,12 +344,6 @@ class MessageErrorAnswer(TypedDict):
     request_id: str
 
 
-class OutputTokensDetails(TypedDict):
-    """How many of the output tokens are reasoning."""
-
-    thinking_tokens: int
-
-
 class MessageUsage(TypedDict):
     """Token counts; ``input_tokens`` does not include cached tokens."""
 
@@ -372,35 +351,21 @@ class MessageUsage(TypedDict):
     cache_creation_input_tokens: int
     cache_read_input_tokens: int
     output_tokens: int
-    output_tokens_details: OutputTokensDetails
+    output_tokens_details: Annotated[
+        dict[str, int], Field(description="``thinking_tokens``: those of the reasoning")
+    ]
 
 
-class TextAnswer(TypedDict):
-    """Text."""
+class AnswerBlock(TypedDict):
+    """A block of text, of reasoning, or a call that the client is to make."""
 
-    type: Literal["text"]
-    text: str
-
-
-class ThinkingAnswer(TypedDict):
-    """The model's reasoning."""
-
-    type: Literal["thinking"]
-    thinking: str
-    signature: str
-
-
-class ToolUseAnswer(TypedDict):
-    """A call that the client is to make."""
-
-    type: Literal["tool_use"]
-    id: str
-    name: str
-    input: dict[str, Any]
-
-
-AnswerBlock = TextAnswer | ThinkingAnswer | ToolUseAnswer
-_Block = Annotated[AnswerBlock, Field(discriminator="type")]
+    type: Literal["text", "thinking", "tool_use"]
+    text: NotRequired[str]
+    thinking: NotRequired[str]
+    signature: NotRequired[str]
+    id: NotRequired[str]
+    name: NotRequired[str]
+    input: NotRequired[dict[str, Any]]
 
 
 class MessageAnswer(TypedDict):
@@ -410,14 +375,8 @@ class MessageAnswer(TypedDict):
     type: Literal["message"]
     role: Literal["assistant"]
     model: str
-    content: list[_Block]
+    content: list[AnswerBlock]
     stop_reason: StopReason | None
     stop_sequence: Annotated[str | None, Field(description="the one that matched")]
     usage: MessageUsage
     fullstop: NotRequired[FullstopReport]
-
-
-class TokenCount(TypedDict):
-    """The answer of ``POST /v1/messages/count_tokens``."""
-
-    input_tokens: int

@@ -22,7 +22,6 @@ from api.dialects.anthropic.wire import (
     MessageErrorType,
     MessageUsage,
     StopReason,
-    ToolUseAnswer,
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
@@ -149,7 +148,7 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
     return blocks or [{"type": "text", "text": ""}]
 
 
-def _call(call_id: str, name: str) -> ToolUseAnswer:
+def _call(call_id: str, name: str) -> AnswerBlock:
     """Return a call without its input."""
     return {"type": "tool_use", "id": f"{CALL_PREFIX}{call_id}", "name": name, "input": {}}
 
@@ -178,7 +177,6 @@ class MessageEncoder(AnswerEncoder):
         self._open: _BlockKind | None = None
         # The call whose block is open.
         self._call_id: str | None = None
-        self._delta_head = ""
 
     def keepalive(self) -> str:
         """Return a ping event."""
@@ -203,12 +201,13 @@ class MessageEncoder(AnswerEncoder):
         if self._open is not kind:
             self._open_block(kind)
         if kind == "text" or self._shows_thinking:
-            self._send_delta(text)
+            self._send_delta(text, f"{kind}_delta", kind)
         else:
             self._hidden.append(text)
 
-    def _send_delta(self, text: str) -> None:
-        self._send(sse_event(f"{self._delta_head}{json_text(text)}}}}}", "content_block_delta"))
+    def _send_delta(self, text: str, kind: str, field: str) -> None:
+        delta = {"type": kind, field: text}
+        self._event({"type": "content_block_delta", "index": self._index, "delta": delta})
 
     def _open_block(self, kind: Literal["text", "thinking"]) -> None:
         self._close_block()
@@ -217,11 +216,6 @@ class MessageEncoder(AnswerEncoder):
         if kind == "thinking":
             block = {"type": "thinking", "thinking": "", "signature": ""}
         self._event({"type": "content_block_start", "index": self._index, "content_block": block})
-        # The common part of this block's deltas is serialised once.
-        self._delta_head = (
-            f'{{"type":"content_block_delta","index":{self._index},'
-            f'"delta":{{"type":"{kind}_delta","{kind}":'
-        )
 
     def _close_block(self) -> None:
         if self._open is None:
@@ -230,19 +224,10 @@ class MessageEncoder(AnswerEncoder):
             hidden = "".join(self._hidden)
             self._hidden.clear()
             signature = sealed(hidden, REASONING_MARK) if hidden else SIGNATURE
-            self._event(
-                {
-                    "type": "content_block_delta",
-                    "index": self._index,
-                    "delta": {"type": "signature_delta", "signature": signature},
-                }
-            )
-        self._stop_block()
-        self._open = None
-
-    def _stop_block(self) -> None:
+            self._send_delta(signature, "signature_delta", "signature")
         self._event({"type": "content_block_stop", "index": self._index})
         self._index += 1
+        self._open = None
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
         self._call_id = None
@@ -252,14 +237,10 @@ class MessageEncoder(AnswerEncoder):
         self._call_id, self._open = call.call_id, "input_json"
         block = _call(call.call_id, call.name)
         self._event({"type": "content_block_start", "index": self._index, "content_block": block})
-        self._delta_head = (
-            f'{{"type":"content_block_delta","index":{self._index},'
-            f'"delta":{{"type":"input_json_delta","partial_json":'
-        )
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
         if self._call_id == more.call_id:
-            self._send_delta(more.text)
+            self._send_delta(more.text, "input_json_delta", "partial_json")
 
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
         self._end_call(call.call_id)
