@@ -1,9 +1,8 @@
 """The dock at the right: the stop list and why the shown answer ended. Main thread."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -43,15 +42,38 @@ from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.stops.stop_list_editor import StopListEditor
 from ui.words import Tone
 
-_TAIL_CHARS = 60
-_CUT_CHARS = 240
 # The figures that the tiles show.
 _IN_TILES = ("Speed", "First token")
 WIDTH_PX = 366
 
 
+def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
+    """Return icon, tone, sentence and detail for a run in any state, or for none."""
+    if run is None:
+        match models.stage:
+            case "loading":
+                detail = "Answers and their reasons appear here."
+                return "clock", Tone.BUSY, f"{models.name} is loading", detail
+            case "failed":
+                return "fault", Tone.FAULT, f"{models.name} could not be loaded", models.message
+            case "none":
+                return "chat", Tone.QUIET, "No model is loaded", "Open a model folder to begin."
+            case _:
+                detail = "When an answer ends, the reason appears here."
+                return "stop-match", Tone.QUIET, "No answer yet", detail
+    if run.state is RunState.REFUSED:
+        return "fault", Tone.FAULT, "This message was not sent to the model.", run.refusal
+    if (verdict := run.verdict) is not None:
+        return verdict.icon, verdict.tone, verdict.text.sentence, verdict.text.detail
+    watched = ", ".join(quoted(stop, 16) for stop in run.stops)
+    detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
+    if run.state is RunState.STREAMING:
+        detail = f"{counted(len(run.text), 'character')} so far. {detail}"
+    return "clock", Tone.BUSY, progress_words(run), detail
+
+
 class VerdictView(QWidget):
-    """Shows one run, live while it streams; every state has its own words."""
+    """Shows one run, live while it streams."""
 
     def __init__(self, model: Models) -> None:
         super().__init__()
@@ -109,64 +131,35 @@ class VerdictView(QWidget):
             part.hide()
         self.copy_report.setVisible(run is not None and run.is_over)
         self.inspect.setVisible(run is not None)
-        if run is None:
-            self._show_waiting_for_question()
-        elif run.state is RunState.REFUSED:
-            self._show_text(
-                "fault", Tone.FAULT, "This message was not sent to the model.", run.refusal
-            )
-        elif (verdict := run.verdict) is None:
-            self._show_progress(run)
-        else:
-            self._show_text(verdict.icon, verdict.tone, verdict.text.sentence, verdict.text.detail)
-            if finished is not None:
-                self._show_tail(run, finished)
-                self._show_figures(run, finished, facts)
-            elif run.state is not RunState.UNRECORDED:
-                self._show_circumstances(run, facts)
-            elif run.model_id:
-                facts.add("Model", run.model_id)
+        self._show_text(*verdict_text(run, self._model))
+        if run is None or run.state is RunState.REFUSED:
+            pass
+        elif run.verdict is None:
+            if run.state is RunState.PREFILL and run.prompt_total:
+                self._bar.setRange(0, run.prompt_total)
+                self._bar.setValue(run.prompt_processed)
+                self._bar.show()
+        elif finished is not None:
+            self._show_tail(run, finished)
+            self._show_figures(run, finished, facts)
+        elif run.state is not RunState.UNRECORDED:
+            self._show_circumstances(run, facts)
+        elif run.model_id:
+            facts.add("Model", run.model_id)
         self._arrange(facts)
-
-    # -- states ----------------------------------------------------------------------------
-
-    def _show_waiting_for_question(self) -> None:
-        model = self._model
-        if model.stage == "loading":
-            text = f"{model.name} is loading", "Answers and their reasons appear here."
-            self._show_text("clock", Tone.BUSY, *text)
-        elif model.stage == "failed":
-            self._show_text("fault", Tone.FAULT, f"{model.name} could not be loaded", model.message)
-        elif model.stage == "none":
-            text = "No model is loaded", "Open a model folder to begin."
-            self._show_text("chat", Tone.QUIET, *text)
-        else:
-            text = "No answer yet", "When an answer ends, the reason appears here."
-            self._show_text("stop-match", Tone.QUIET, *text)
-
-    def _show_progress(self, run: Run) -> None:
-        watched = ", ".join(quoted(stop, 16) for stop in run.stops)
-        detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
-        if run.state is RunState.STREAMING:
-            detail = f"{counted(len(run.text), 'character')} so far. {detail}"
-        self._show_text("clock", Tone.BUSY, progress_words(run), detail)
-        if run.state is RunState.PREFILL and run.prompt_total:
-            self._bar.setRange(0, run.prompt_total)
-            self._bar.setValue(run.prompt_processed)
-            self._bar.show()
 
     def _show_tail(self, run: Run, finished: Finished) -> None:
         stop = finished.stop
         source = run.thinking if stop.channel is Channel.THINKING else run.text
-        tail = source[-_TAIL_CHARS:]
+        tail = source[-60:]
         if not tail and not stop.dropped:
             return
         colors = current_theme().colors
-        dots = "…" if len(source) > _TAIL_CHARS else ""
+        dots = "…" if len(source) > 60 else ""
         html = [colored(f"{dots}{_wrappable(visible(tail))}", colors.text)]
         if stop.dropped:
-            more = "…" if len(stop.dropped) > _CUT_CHARS else ""
-            cut = _wrappable(visible(stop.dropped[:_CUT_CHARS])) + more
+            more = "…" if len(stop.dropped) > 240 else ""
+            cut = _wrappable(visible(stop.dropped[:240])) + more
             html.append(colored(element("s", cut), colors.fault, colors.fault_soft))
         self._tail.setText(joined(*html))
         cut_words = f", then cut off: {stop.dropped}" if stop.dropped else ""
@@ -284,11 +277,9 @@ class StopPanel(QDockWidget):
             Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
         )
         self.editor.apply_now.clicked.connect(self._apply)
-        self.editor.end_tokens.added.connect(
-            lambda token_id: self._change_tokens(lambda ids: tuple(dict.fromkeys((*ids, token_id))))
-        )
+        self.editor.end_tokens.added.connect(lambda token_id: self._set_end_token(token_id, True))
         self.editor.end_tokens.removed.connect(
-            lambda token_id: self._change_tokens(lambda ids: tuple(i for i in ids if i != token_id))
+            lambda token_id: self._set_end_token(token_id, False)
         )
         workspace.settings_changed.connect(self._show_model)
         workspace.settings_changed.connect(self._offer_to_apply)
@@ -318,7 +309,7 @@ class StopPanel(QDockWidget):
         self.verdict.follow()
 
     def _build_title(self) -> QWidget:
-        bar = _TitleBar()
+        bar = QFrame()
         bar.setObjectName("dock_title")
         detach = IconButton("detach", "Detach / Attach")
         close = IconButton("close", "Close the stop panel", keys="Ctrl+I")
@@ -397,10 +388,11 @@ class StopPanel(QDockWidget):
         model = self._workspace.model.state
         self.editor.end_tokens.show_tokens(model.info, added, model.name)
 
-    def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+    def _set_end_token(self, token_id: int, is_end: bool) -> None:
         settings = self._workspace.current.conversation.settings
-        ids = change(settings.stop_token_ids)
-        self._workspace.change_settings(replace(settings, stop_token_ids=ids))
+        ids = [known for known in settings.stop_token_ids if known != token_id]
+        ids += [token_id] if is_end else []
+        self._workspace.change_settings(replace(settings, stop_token_ids=tuple(ids)))
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace
@@ -413,10 +405,3 @@ class StopPanel(QDockWidget):
     def _follow(self, run: Run, _text: str = "") -> None:
         if run is self.verdict.run and self.isVisible():
             self.verdict.follow()
-
-
-class _TitleBar(QFrame):
-    """A title bar as high as the other heads: a dock asks for the hint alone."""
-
-    def sizeHint(self) -> QSize:
-        return QSize(WIDTH_PX, HEAD_PX)

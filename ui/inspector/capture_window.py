@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from api.conformance.captures.diagnosis import as_text, diagnose, has_faults
-from api.conformance.captures.sources import captures_of, decode
+from api.conformance.captures.sources import MAX_BYTES, captures_of, decode
 from api.conformance.captures.values import Capture, Finding, Severity, WireDialect
 from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
@@ -48,7 +48,7 @@ from ui.kit.windows import OwnWindow
 from ui.words import unescaped
 
 # Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
-FIRST_EVENTS, LAST_EVENTS, MAX_FAULTY_EVENTS = 24, 16, 16
+FIRST_EVENTS, LAST_EVENTS = 24, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
 _DIALECTS = {WireDialect.CHAT: "Chat Completions"}
@@ -57,8 +57,6 @@ _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 # A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
 SHOWN_CHARS = 60_000
-_LINE_CHARS = 4_000
-MAX_BYTES = 16 * 1024 * 1024
 _HINT = (
     "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
     "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
@@ -86,7 +84,7 @@ class CapturedAnswers:
 
     @property
     def title(self) -> str:
-        """What the answer is, in one line; why nothing was recognised is the first finding."""
+        """The format of the answer, in one line; the first finding says why there is none."""
         capture = self.capture
         if capture.dialect is None:
             return "The format was not recognized."
@@ -234,9 +232,7 @@ def _events(view: CapturedAnswers, colors: Colors) -> Html:
 
 def _shown_events(count: int, wrong: set[int | None]) -> list[int]:
     """Return the indexes of the first events, of the last, and of the first faulty ones."""
-    parts = sorted(index for index in wrong if index is not None and index < count)[
-        :MAX_FAULTY_EVENTS
-    ]
+    parts = sorted(index for index in wrong if index is not None and index < count)[:16]
     first = range(min(count, FIRST_EVENTS))
     last = range(max(0, count - LAST_EVENTS), count)
     return sorted({*first, *last, *parts})
@@ -263,18 +259,14 @@ class CaptureSource(QPlainTextEdit):
 
     def set_capture(self, text: str) -> None:
         """Show a text; a long one cannot be edited here."""
-        lines = text[:SHOWN_CHARS].split("\n")
-        is_short = len(text) <= SHOWN_CHARS and all(len(line) <= _LINE_CHARS for line in lines)
+        is_short = len(text) <= SHOWN_CHARS
         self._whole = None if is_short else text
         self.setReadOnly(not is_short)
         if is_short:
             self.setPlainText(text)
             return
-        shown = "\n".join(
-            line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} …" for line in lines
-        )
-        hidden = counted(len(text), "character")
-        self.setPlainText(f"{shown}\n\n… the beginning of {hidden}, all of which are read")
+        whole = counted(len(text), "character")
+        self.setPlainText(f"{text[:SHOWN_CHARS]}\n\n… the beginning of {whole}, which are all read")
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         """Paste; a long text replaces the present one."""

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from engine import StopKind, TraceLevel, figures, format_size, quoted, steps
 from ui.chat.session.conversation_controller import ConversationController
+from ui.chat.stop_panel import verdict_text
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
@@ -50,7 +51,7 @@ from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
 from ui.kit.windows import OwnWindow
-from ui.records.runs import Run, RunState, markdown_report, progress_words
+from ui.records.runs import Run, RunState, markdown_report
 from ui.words import TRACES_DELETED, Tone
 
 _LEVELS = (
@@ -166,7 +167,7 @@ class RunBar(QWidget):
 
 
 class VerdictHead(QWidget):
-    """Says why a run ended, or what it is doing; each state has its own text."""
+    """Says why a run ended, or its progress, and offers the next steps."""
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
@@ -191,39 +192,22 @@ class VerdictHead(QWidget):
         for action in self._actions:
             action.hide()
         self.figures.setText("")
-        if shown is None:
-            model = self._inspector.workspace.models
-            if model.stage == "loading":
-                self._show_text("clock", Tone.BUSY, f"{model.name} is loading", [])
-            elif model.stage in ("none", "failed"):
-                self._show_text(
-                    "chat", Tone.QUIET, "No model is loaded", ["Open a model to begin."]
-                )
-            else:
-                caption = "Send a message, or open a saved run, to see why an answer ends."
-                self._show_text("stop-match", Tone.QUIET, "No Answer Selected", [caption])
-            return
-        run, finished = shown.run, shown.run.finished
-        if run.state is RunState.REFUSED:
-            self._show_text(
-                "fault", Tone.FAULT, "This message was not sent to the model", [run.refusal]
-            )
-        elif (verdict := run.verdict) is None:
-            self._show_text("clock", Tone.BUSY, progress_words(run), [self._held_text(shown)])
-        elif finished is None:
-            self._show_text(
-                verdict.icon, verdict.tone, verdict.text.sentence, [verdict.text.detail]
-            )
-            is_known = run.state is not RunState.UNRECORDED
-            self.keep_on.setVisible(is_known and self._can_continue(shown))
-        else:
-            parts = why(run, None if shown.trace is None else Tape(shown.trace))
+        models = self._inspector.workspace.models
+        icon, tone, sentence, detail = verdict_text(None if shown is None else shown.run, models)
+        parts = [detail]
+        if shown is not None and (finished := shown.run.finished) is not None:
+            parts = why(shown.run, None if shown.trace is None else Tape(shown.trace))
             # A message that never reached the model has no tokens that could have been recorded.
             if shown.trace is None and shown.source is RunSource.CHAT and finished.timing.total_s:
                 parts.append("The tokens of this run were not recorded, or have been forgotten.")
-            self._show_text(verdict.icon, verdict.tone, verdict.text.sentence, parts)
             self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
+        elif shown is not None and shown.run.verdict is not None:
+            is_known = shown.run.state is not RunState.UNRECORDED
+            self.keep_on.setVisible(is_known and self._can_continue(shown))
+        elif shown is not None and (held := shown.run.held):
+            parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
+        self._show_text(icon, tone, sentence, parts)
 
     def refresh(self) -> None:
         self.show_run(self._inspector.shown)
@@ -263,15 +247,6 @@ class VerdictHead(QWidget):
             self._inspector.workspace.ask(ConversationController.answer_without_stop, message)
 
     # -- looks -----------------------------------------------------------------------------
-
-    @staticmethod
-    def _held_text(shown: ShownRun) -> str:
-        trace = shown.trace
-        if trace is not None and trace.tokens and trace.tokens[-1].held:
-            held = trace.tokens[-1].held
-            return f"Holding {quoted(held, 40)} back: it could still become a stop."
-        watched = ", ".join(quoted(stop, 16) for stop in shown.run.stops)
-        return f"Watching for {watched}." if watched else "This answer has no stop sequences."
 
     def _show_text(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
         self._badge.show_icon(icon, tone)
@@ -410,7 +385,7 @@ class InspectorWindow(OwnWindow):
         splitter.setMinimumHeight(400)
 
     def _lower(self) -> QWidget:
-        """Return the tabs, above what can be done where one of them lacks data: they stay there."""
+        """Return the tabs, with the offer to answer again below."""
         self._lacking_bar = QFrame()
         self._lacking_bar.setObjectName("hint_bar")
         row((self.lacking, 1), self.again, margins=(10, 6, 6, 6), on=self._lacking_bar)
@@ -469,7 +444,7 @@ class InspectorWindow(OwnWindow):
         self._area.verticalScrollBar().setValue(self.tabs.mapTo(inside, QPoint()).y())
 
     def _offer_more(self) -> None:
-        """Offer to answer again where the tab lacks what was not recorded."""
+        """Offer to answer again if the tab needs data that was not recorded."""
         text = self._lacking_text(self.inspector.shown)
         self.lacking.setText(text)
         self.again.setEnabled(self.inspector.can_answer_again)

@@ -25,8 +25,6 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.words import describe_error
 
-MAX_TOKENS = 20_000
-
 _MISSES = {
     CacheMiss.NOTHING_STORED: "no earlier prompt was stored",
     CacheMiss.OTHER_BEGINNING: "the stored prompts begin with other tokens",
@@ -38,8 +36,6 @@ _MISSES = {
     CacheMiss.SCORED: "the model had to read these tokens to score them",
 }
 
-# A text view lays this much out within a frame.
-MAX_SHOWN_CHARS = 300_000
 _NOTE = "API keys are left out. Ids differ each time a server answers."
 _CUT = "{} more are not shown here; the copy has them."
 PARTS = (
@@ -152,7 +148,7 @@ class PromptTab(InspectorTab):
         mark.setBackground(QColor(colors.tool_soft))
         cursor = QTextCursor(self.page.document())
         cursor.beginEditBlock()
-        first = max(0, len(pieces) - MAX_TOKENS)
+        first = max(0, len(pieces) - 20_000)
         if first:
             cursor.insertText(f"… {counted(first, 'token')} before these\n", old)
         looks = (
@@ -258,8 +254,9 @@ class ApiTab(InspectorTab):
             self.page.clear()
             return
         text = self._text()
-        cut = len(text) - MAX_SHOWN_CHARS
-        self.page.setPlainText(text[:MAX_SHOWN_CHARS])
+        shown = text[:300_000]  # a text view lays this much out within a frame
+        cut = len(text) - len(shown)
+        self.page.setPlainText(shown)
         self.note.setText(_CUT.format(counted(cut, "character")) if cut > 0 else _NOTE)
 
     def _text(self) -> str:

@@ -34,8 +34,6 @@ from ui.records.runs import Run
 from ui.words import draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
-
-_BAR_PERCENT = 99
 _AROUND_CHARS = 160
 
 
@@ -97,8 +95,8 @@ def phase_bars(run_phases: list[RunPhase]) -> Html:
     total_s = max((phase.begins_s + phase.took_s for phase in run_phases), default=0.0) or 1.0
     fills, rows = (colors.quiet, colors.tool, colors.match, colors.done), []
     for phase, fill in zip(run_phases, fills, strict=False):
-        before = round(phase.begins_s / total_s * _BAR_PERCENT)
-        width = max(1, round(phase.took_s / total_s * _BAR_PERCENT))
+        before = round(phase.begins_s / total_s * 99)
+        width = max(1, round(phase.took_s / total_s * 99))
         bar = table(
             [
                 [

@@ -47,10 +47,8 @@ from ui.stops.stop_list_editor import StopListEditor
 MAX_MISSES = 20
 _AROUND_CHARS = 24
 
-MAX_SHOWN_CHARS = 20_000
 _REPLAYING = "Replaying the run…"
 LIKELY = 0.2
-_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +240,6 @@ class MatcherTab(InspectorTab):
         await finish_tasks(self)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Compute what has changed while the tab was hidden."""
         super().showEvent(event)
         if self._is_stale:
             self._refresh()
@@ -262,10 +259,6 @@ class MatcherTab(InspectorTab):
             self.note.setText("This run had no stop sequences.")
         else:
             tape = Tape(trace)
-            # This much is searched within a few milliseconds.
-            if len(tape.tokens) * len(trace.rules.stops) <= 20_000:
-                self._fill(trace, rule_reports(tape))
-                return
             self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
             start_task(self, self._look_through(trace, tape, self._serial), "look for near misses")
 
@@ -316,7 +309,7 @@ class MatcherTab(InspectorTab):
 
 
 class WhatIfTab(InspectorTab):
-    """A copy of the list at the left, what it would have done at the right."""
+    """A copy of the list at the left, the answer that it would have left at the right."""
 
     title = "What If"
     without_trace = "The tokens of this run were not recorded."
@@ -393,9 +386,7 @@ class WhatIfTab(InspectorTab):
         plain.setForeground(QColor(theme.colors.text))
         cut.setForeground(QColor(theme.colors.fault))
         cut.setFontStrikeOut(True)
-        text = outcome.text
-        if len(text) > MAX_SHOWN_CHARS:
-            text = f"… {text[-MAX_SHOWN_CHARS:]}"
+        text = outcome.text if len(outcome.text) <= 20_000 else f"… {outcome.text[-20_000:]}"
         cursor.insertText(text, plain)
         cursor.insertText(outcome.cut, cut)
         self.kept.moveCursor(QTextCursor.MoveOperation.End)
@@ -479,8 +470,8 @@ def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | No
 
 def _named_tokens(indexes: Sequence[int]) -> str:
     """Return tokens by their numbers: ``token 4``, ``tokens 4, 9 and 3 more``."""
-    named = ", ".join(f"{index + 1:,}" for index in indexes[:_MAX_NAMED])
-    more = len(indexes) - _MAX_NAMED
+    named = ", ".join(f"{index + 1:,}" for index in indexes[:5])
+    more = len(indexes) - 5
     word = "token" if len(indexes) == 1 else "tokens"
     return f"{word} {named} and {more:,} more" if more > 0 else f"{word} {named}"
 
