@@ -27,7 +27,7 @@ from api.dialects.shared.parameters import (
     SignedSeed,
     Temperature,
 )
-from api.dialects.shared.requests import TEXT_OR_PARTS, TextPart
+from api.dialects.shared.requests import TextPart, text_or
 
 # -- requests ----------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class ToolResultBlock(WireModel):
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Annotated[list[ResultBlock], TEXT_OR_PARTS] | None = None
+    content: Annotated[list[ResultBlock], text_or(list[ResultBlock])] | None = None
     is_error: bool | None = None
 
 
@@ -221,14 +221,16 @@ ContentBlock = Annotated[
     | _Foreign,
     Discriminator(lambda value: _tag(value, _BLOCK_TAGS)),
 ]
-TextContent = Annotated[list[TextPart], TEXT_OR_PARTS]
+TextContent = Annotated[list[TextPart], text_or(list[TextPart])]
 
 
 class MessageParam(WireModel):
     """One turn."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[list[ContentBlock], TEXT_OR_PARTS] = Field(default_factory=list)
+    content: Annotated[list[ContentBlock], text_or(list[ContentBlock])] = Field(
+        default_factory=list
+    )
     # Of turns of the system: for how long they are shown, and settings of single turns.
     clear_at: str | None = None
     output_config: Any = None

@@ -7,7 +7,7 @@ ignored. Any thread.
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import TokenLogprob
@@ -25,7 +25,7 @@ from api.dialects.shared.parameters import (
     Seed,
     TopK,
 )
-from api.dialects.shared.requests import FunctionParam, TextOr
+from api.dialects.shared.requests import FunctionParam
 
 _FORMAT = WithJsonSchema(
     {
@@ -251,9 +251,9 @@ class EmbedOptions(WireModel):
 class EmbedParams(ModelParams):
     """``POST /api/embed``; without input it only loads the model."""
 
-    texts: Annotated[list[str], TextOr(_as_texts, accepts_null=True)] = Field(
-        default_factory=list, alias="input"
-    )
+    texts: Annotated[
+        list[str], BeforeValidator(_as_texts, json_schema_input_type=str | list[str] | None)
+    ] = Field(default_factory=list, alias="input")
     truncate: bool | None = None
     dimensions: int | None = Field(default=None, ge=0)
     options: EmbedOptions | None = None

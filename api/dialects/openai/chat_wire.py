@@ -25,10 +25,9 @@ from api.dialects.openai.wire import (
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import MaxTokens, ModelName
 from api.dialects.shared.requests import (
-    TEXT_OR_PARTS,
-    TEXT_OR_PARTS_OR_NULL,
     FunctionParam,
     TextPart,
+    text_or,
 )
 
 # What ``tool_choice`` was called before there were tools; ``read`` checks it.
@@ -46,6 +45,7 @@ class MediaPart(WireModel):
 
 
 InputPart = Annotated[TextPart | MediaPart, Field(discriminator="type")]
+PartsOrNull = Annotated[list[InputPart], text_or(list[InputPart], accepts_null=True)]
 
 
 class ReasoningPart(WireModel):
@@ -65,7 +65,7 @@ class TextMessage(WireModel):
 
     role: Literal["system", "developer", "user"]
     name: str | None = None
-    content: Annotated[list[InputPart], TEXT_OR_PARTS]
+    content: Annotated[list[InputPart], text_or(list[InputPart])]
 
 
 class CalledToolParam(WireModel):
@@ -91,7 +91,9 @@ class AssistantMessage(WireModel):
 
     role: Literal["assistant"]
     name: str | None = None
-    content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
+    content: Annotated[list[AnswerPart], text_or(list[AnswerPart], accepts_null=True)] = Field(
+        default_factory=list
+    )
     # Instead of the content.
     refusal: str | None = None
     # One text under the names of DeepSeek, vLLM, Ollama, OpenRouter and LiteLLM.
@@ -110,7 +112,7 @@ class ToolMessage(WireModel):
     role: Literal["tool"]
     tool_call_id: str
     name: str | None = None
-    content: Annotated[list[InputPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
+    content: PartsOrNull = Field(default_factory=list)
 
 
 class FunctionMessage(WireModel):
@@ -118,7 +120,7 @@ class FunctionMessage(WireModel):
 
     role: Literal["function"]
     name: str
-    content: Annotated[list[InputPart], TEXT_OR_PARTS_OR_NULL]
+    content: PartsOrNull
 
 
 ChatTurn = Annotated[
@@ -150,7 +152,7 @@ class Prediction(WireModel):
     """
 
     type: Literal["content"]
-    content: Annotated[list[TextPart], TEXT_OR_PARTS]
+    content: Annotated[list[TextPart], text_or(list[TextPart])]
 
 
 class GatewayReasoning(WireModel):

@@ -10,7 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import Discriminator, Field, PrivateAttr, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
@@ -27,7 +35,7 @@ from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.foreign_parts import readable_text
 from api.dialects.shared.parameters import MaxTokens
-from api.dialects.shared.requests import TextOr, TextPart
+from api.dialects.shared.requests import TextPart
 
 # -- items of tools that this server does not have ---------------------------------------------
 # Conversations that began with the vendor's service or other tools contain them. A call that the
@@ -179,7 +187,7 @@ def _as_parts(value: Any) -> Any:
     raise PydanticCustomError("content_type", "must be a string or a list of content parts")
 
 
-Parts = Annotated[list[Part], TextOr(_as_parts)]
+Parts = Annotated[list[Part], BeforeValidator(_as_parts, json_schema_input_type=str | list[Part])]
 
 
 class MessageItem(WireModel):
@@ -285,6 +293,9 @@ def _as_items(value: Any) -> Any:
     return [known for item in value for known in _known_items(item)]
 
 
+Items = Annotated[list[Item], BeforeValidator(_as_items, json_schema_input_type=str | list[Item])]
+
+
 class ResponseReasoning(WireModel):
     """Whether and how hard the model reasons, and how the answer shows it."""
 
@@ -322,7 +333,7 @@ class PromptCacheOptions(WireModel):
 class ResponseParams(ConversationParams):
     """``POST /v1/responses``."""
 
-    input: Annotated[list[Item], Field(min_length=1), TextOr(_as_items)]
+    input: Annotated[Items, Field(min_length=1)]
     instructions: str | None = None
     max_output_tokens: MaxTokens | None = None
     tools: list[ResponseTool] | None = None
@@ -396,7 +407,7 @@ class ResponseParams(ConversationParams):
 class CompactParams(ResponseParams):
     """``POST /v1/responses/compact``: a conversation, or an earlier response that ends one."""
 
-    input: Annotated[list[Item], TextOr(_as_items)] = Field(default_factory=list)
+    input: Items = Field(default_factory=list)
 
     def messages_of_user(self) -> list[dict[str, Any]]:
         """Return the user's messages, those of earlier responses first."""

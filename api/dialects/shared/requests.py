@@ -5,13 +5,12 @@ Pure; any thread, any process.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.body import WireModel
@@ -112,25 +111,14 @@ def parsed_request(
 # -- content -----------------------------------------------------------------------------------
 
 
-class TextOr:
-    """Accepts a text in place of the annotated list, and documents that in JSON schemas."""
-
-    def __init__(self, read: Callable[[Any], Any], *, accepts_null: bool = False) -> None:
-        self._validator = BeforeValidator(read)
-        self._forms = [{"type": "string"}, *([{"type": "null"}] if accepts_null else [])]
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return self._validator.__get_pydantic_core_schema__(source, handler)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {"anyOf": [*self._forms, handler(schema)]}
+def text_or(parts: Any, *, accepts_null: bool = False) -> BeforeValidator:
+    """Return the validator for ``Annotated[parts, …]`` that also accepts a text, and null."""
+    if accepts_null:
+        return BeforeValidator(_text_or_null_as_parts, json_schema_input_type=str | parts | None)
+    return BeforeValidator(_text_as_parts, json_schema_input_type=str | parts)
 
 
-def _as_parts(value: Any) -> Any:
+def _text_as_parts(value: Any) -> Any:
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     if isinstance(value, list):
@@ -138,13 +126,8 @@ def _as_parts(value: Any) -> Any:
     raise PydanticCustomError("content_type", "must be a string or a list of content blocks")
 
 
-def _as_parts_or_none(value: Any) -> Any:
-    return [] if value is None else _as_parts(value)
-
-
-# For annotations: Annotated[list[Part], TEXT_OR_PARTS].
-TEXT_OR_PARTS = TextOr(_as_parts)
-TEXT_OR_PARTS_OR_NULL = TextOr(_as_parts_or_none, accepts_null=True)
+def _text_or_null_as_parts(value: Any) -> Any:
+    return [] if value is None else _text_as_parts(value)
 
 
 class TextPart(WireModel):
