@@ -14,7 +14,6 @@ from api.conformance.captures.values import (
     CapturedCall,
     CapturedChoice,
     CapturedEnding,
-    CapturedEvent,
     CapturedUsage,
     Finding,
     Severity,
@@ -70,7 +69,9 @@ def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
         return [*findings, error]
     findings.extend(_diagnose_choice(capture, stops))
     for choice in capture.choices:
-        findings.extend(_diagnose_other(capture, choice, stops))
+        for finding in _diagnose_choice(capture.of_choice(choice), stops):
+            sentence = f"Choice {choice.index}: {finding.sentence}"
+            findings.append(replace(finding, sentence=sentence))
     findings.extend(diagnose_usage(capture))
     return findings
 
@@ -212,19 +213,6 @@ def _diagnose_choice(capture: Capture, stops: Sequence[str]) -> Iterator[Finding
     yield from _diagnose_text(capture, stops)
 
 
-def _diagnose_other(
-    capture: Capture, choice: CapturedChoice, stops: Sequence[str]
-) -> Iterator[Finding]:
-    """Judge another choice as the first one is judged."""
-    events, at = [], 0
-    for index, length in choice.pieces:
-        events.append(CapturedEvent(index, None, "", choice.text[at : at + length]))
-        at += length
-    as_first = replace(capture.of_choice(choice), events=tuple(events))
-    for finding in _diagnose_choice(as_first, stops):
-        yield replace(finding, sentence=f"Choice {choice.index}: {finding.sentence}")
-
-
 def _diagnose_text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     text, found = capture.text, first_occurrence(capture.text, stops)
     if found is None:
@@ -267,10 +255,10 @@ def _diagnose_end(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
 def _event_at(capture: Capture, offset: int) -> int | None:
     """Return the event with the character at ``offset``."""
     end = 0
-    for event in capture.events:
-        end += len(event.text)
+    for index, length in capture.pieces:
+        end += length
         if end > offset:
-            return event.index
+            return index
     return None
 
 
@@ -295,6 +283,7 @@ def as_json(answers: Iterable[tuple[Capture, Sequence[Finding]]]) -> Iterator[st
         values = {_JSON_NAMES.get(name, name): value for name, value in fields.items()}
         for choice in values["choices"]:
             choice["says_matched"] = choice.pop("reports_match")
+        del values["index"], values["pieces"]
         values["has_faults"] = has_faults(findings)
         values["findings"] = [dataclasses.asdict(finding) for finding in findings]
         yield (",\n" if number else "\n") + harmless_json(values)
@@ -322,9 +311,7 @@ def _capture_lines(capture: Capture) -> Iterator[str]:
         yield from _choice_lines(choice, f"choice {choice.index}")
 
 
-def _choice_lines(
-    choice: Capture | CapturedChoice, heading: str, usage: str | None = None
-) -> Iterator[str]:
+def _choice_lines(choice: CapturedChoice, heading: str, usage: str | None = None) -> Iterator[str]:
     named = f", stop {choice.matched!r}" if choice.matched is not None else ""
     yield f"{heading}  {on_one_line(choice.reason or 'none')}{named}"
     if usage is not None:

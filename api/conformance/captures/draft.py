@@ -138,7 +138,6 @@ class ChoiceDraft:
     def finish_choice(self) -> CapturedChoice:
         """Return the choice."""
         return CapturedChoice(
-            self.number,
             self.text,
             self.thinking,
             self.calls,
@@ -147,6 +146,7 @@ class ChoiceDraft:
             self.matched,
             self.reports_match,
             tuple((at, len(text)) for at, text in sorted(self.texts.items())),
+            self.number,
         )
 
 
@@ -235,14 +235,6 @@ class Draft(ChoiceDraft):
             elif self.is_complete:
                 self.find("field_missing", mismatch.sentence, index)
 
-    def check_content(self, name: str, holder: dict[str, Any]) -> None:
-        """Record that an answer of many tokens has an empty array of content."""
-        tokens = self.usage.output_tokens if self.usage is not None else None
-        # An answer with more tokens than an end token and a separator has visible content.
-        if holder.get(name) == [] and (tokens or 0) > 8:
-            message = f"{name} is an empty array, though {tokens} tokens are counted."
-            self.find("content_empty", message)
-
     def values(self, noun: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the JSON objects of a body, or of a stream that ends with ``data: [DONE]``.
 
@@ -271,19 +263,12 @@ class Draft(ChoiceDraft):
         if mark is not None and self.dialect in _TEMPLATE_DIALECTS:
             message = f"The text ends with {mark[0].strip()}, a mark of the model's chat template."
             self.find("template_mark", message)
-        return Capture(
+        capture = Capture(
             dialect=self.dialect,
             is_streamed=self.is_streamed,
             status=framed.status,
             headers=framed.headers,
             model=self.model if isinstance(self.model, str) else None,
-            text=self.text,
-            thinking=self.thinking,
-            tool_calls=self.calls,
-            reason=self.reason,
-            ending=self.ending,
-            matched=self.matched,
-            reports_match=self.reports_match,
             output_ids=tuple(self.output_ids),
             usage=self.usage,
             error=self.error,
@@ -304,6 +289,7 @@ class Draft(ChoiceDraft):
             findings=tuple(self._findings),
             answer_id=self.answer_id if isinstance(self.answer_id, str) else None,
         )
+        return capture.of_choice(self.finish_choice())
 
 
 def read_usage(

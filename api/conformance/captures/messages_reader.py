@@ -49,12 +49,6 @@ def read_messages(draft: Draft) -> None:
     draft.model, draft.answer_id = body.get("model"), body.get("id")
     for number, block in enumerate(objects(body.get("content"))):
         kind = block.get("type")
-        due = next((name for name in ("text", "thinking") if name in block), None)
-        if due is not None and isinstance(kind, str) and kind not in (due, "compaction"):
-            message = (
-                f"content[{number}].type is {kind}, but the block has {due}, as {due} blocks do."
-            )
-            draft.find("block_type", message, 0)
         if kind == "thinking":
             draft.add_thinking(0, block.get("thinking"))
         elif kind == "tool_use":
@@ -69,7 +63,6 @@ def read_messages(draft: Draft) -> None:
         draft.usage = _read_usage(body["usage"])
     else:
         draft.report_missing_usage("The message has no usage.", Severity.ERROR)
-    draft.check_content("content", body)
 
 
 class _MessagesStream:
@@ -194,11 +187,6 @@ class _MessagesStream:
         if due and block and not is_alike:
             draft.report_order(index, f"A {kind} belongs to block {number}, which is {block}.")
             return
-        if not due and isinstance(kind, str) and block in _DELTA_BLOCKS.values():
-            message = (
-                f"{kind} is no delta of this API, so clients lose what a {block} block gets by it."
-            )
-            draft.find("unknown_delta", message, index)
         draft.add_text(index, delta.get("text"))
         draft.add_thinking(index, delta.get("thinking"))
         if "partial_json" in delta and block == "tool_use":

@@ -4,7 +4,6 @@ Each reader takes a whole answer, or the objects of a stream. Pure; any thread.
 """
 
 import json
-import re
 from typing import Any
 
 from api.conformance.captures.draft import ChoiceDraft, Draft, read_usage
@@ -51,7 +50,6 @@ class _ChatReader:
         self._draft = draft
         self._first: dict[str, Any] = {}
         self._calls: dict[ChoiceDraft, _ChatCalls] = {}
-        self._indexes: list[object] = []
         self._announces_usage = self._is_chat = self._has_role = self._is_role_late = False
 
     def read(self, index: int, value: dict[str, Any]) -> None:
@@ -80,10 +78,7 @@ class _ChatReader:
 
     def _read_choice(self, index: int, choice: dict[str, Any]) -> None:
         draft = self._draft
-        number = choice.get("index")
-        if number not in self._indexes or not draft.is_streamed:
-            self._indexes.append(number)
-        into = draft.choice(number)
+        into = draft.choice(choice.get("index"))
         part = mapping(choice.get("delta" if draft.is_streamed else "message"))
         if draft.is_streamed:
             self._is_chat |= draft.dialect is WireDialect.CHAT and "delta" in choice
@@ -104,25 +99,15 @@ class _ChatReader:
         if isinstance(part.get("function_call"), dict):
             calls.add(index, "function_call", {"function": part["function_call"]})
         into.add_text(index, choice.get("text"))
-        _check_logprobs(into, index, mapping(choice.get("logprobs")))
         _read_finish_reason(into, index, choice)
 
     def check_end(self) -> None:
-        """Record the indexes, ids, roles and counts that the answer lacks."""
+        """Record the roles and counts that the answer lacks."""
         draft = self._draft
-        counts = [index for index in self._indexes if count(index) is not None]
-        is_numbered = sorted(map(str, counts)) == sorted(map(str, range(len(counts))))
-        is_all = draft.is_complete or not draft.is_streamed
-        if is_all and len(counts) == len(self._indexes) and not is_numbered:
-            numbers = ", ".join(map(str, counts))
-            message = f"The index of {len(counts)} choices is {numbers}, where they count from 0."
-            draft.find("choice_index", message)
         if not draft.is_streamed:
             if draft.usage is None:
                 draft.report_missing_usage("The answer has no usage.", Severity.NOTE)
             return
-        for calls in self._calls.values() if draft.is_complete else ():
-            calls.check_end()
         if self._is_chat and not draft.is_dump:
             if not self._has_role:
                 draft.report_missing_role("No chunk of the stream has the role.")
@@ -148,24 +133,10 @@ class _ChatCalls:
         self._into = into
         self._ids: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self._positions: list[object] = []
-
-    def check_end(self) -> None:
-        """Record the indexes and ids that the calls of a whole stream lack."""
-        numbers = [number for number in self._positions if isinstance(number, int)]
-        if sorted(numbers) != list(range(len(numbers))):
-            message = f"The index of {len(numbers)} calls is {numbers}, where they count from 0."
-            self._into.find("call_index", message)
-        for number in numbers:
-            if repr(number) not in self._ids:
-                message = f"No part of call {number} has its id, by which its result is sent."
-                self._into.find("call_id_missing", message)
 
     def add(self, index: int, number: object, call: dict[str, Any]) -> None:
         """Add a call, or a part of one."""
         into, key = self._into, repr(number)
-        if number not in self._positions:
-            self._positions.append(number)
         custom = mapping(call.get("custom"))
         if custom:
             # Custom tools take any text, not only JSON.
@@ -196,38 +167,6 @@ class _ChatCalls:
             message = f"The call {given} comes under more than one index; clients make two of it."
             self._into.find("call_id_repeated", message, index)
         return key
-
-
-def _check_logprobs(into: ChoiceDraft, index: int, logprobs: dict[str, Any]) -> None:
-    """Record lists of tokens, probabilities and offsets that do not belong together."""
-    names = ("tokens", "token_logprobs", "text_offset", "top_logprobs")
-    lengths = {name: len(logprobs[name]) for name in names if isinstance(logprobs.get(name), list)}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        message = f"The logprobs have {listed}, where each token has one of each."
-        into.find("logprobs_lengths", message, index)
-    for entry in objects(logprobs.get("content")):
-        token, spelled, logprob = (entry.get(name) for name in ("token", "bytes", "logprob"))
-        # Half a character has bytes of its own, whatever stands for it in the text.
-        if not isinstance(token, str) or re.search(r"\ufffd|\\x|^bytes:", token):
-            continue
-        if isinstance(spelled, list) and spelled != list(token.encode("utf-8", "replace")):
-            message = (
-                f"The bytes of the token {token!r} in the logprobs are not its bytes in UTF-8."
-            )
-            into.find("logprobs_bytes", message, index)
-        tops = objects(entry.get("top_logprobs"))
-        same = [top.get("logprob") for top in tops if top.get("token") == token]
-        if len(same) == 1 and not _is_near(logprob, same[0]):
-            message = f"The token {token!r} has another logprob among the alternatives: {same[0]}."
-            into.find("logprobs_unlike", message, index)
-
-
-def _is_near(one: object, other: object) -> bool:
-    if not isinstance(one, int | float) or not isinstance(other, int | float):
-        return True  # A finding about the form of the field names it.
-    # Servers round.
-    return abs(one - other) <= 0.01
 
 
 def _read_finish_reason(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
@@ -290,10 +229,6 @@ def _read_generate_reason(draft: Draft, index: int, meta: dict[str, Any]) -> Non
         "length": CapturedEnding.LIMIT,
         "abort": CapturedEnding.ERROR,
     }
-    length, tokens = count(reason.get("length")), count(meta.get("completion_tokens"))
-    if kind == "length" and None not in (length, tokens) and length != tokens:
-        message = f"The length of the finish_reason is {length}, but {tokens} tokens are counted."
-        draft.find("length_differs", message, index)
     draft.set_reason(index, str(kind), endings.get(str(kind), CapturedEnding.OTHER))
     if draft.usage is None:
         draft.report_missing_usage("meta_info has no completion_tokens.")
@@ -339,28 +274,10 @@ def _read_ollama_object(draft: Draft, index: int, value: dict[str, Any]) -> None
         draft.add_call((index, number), function.get("name"), arguments)
     reason = value.get("done_reason")
     if value.get("done") is not True:
-        if draft.is_streamed and reason:
-            text = f"done_reason is {reason} in an object that is not done."
-            draft.find("reason_early", text, index)
         return
     if isinstance(reason, str):
         draft.set_reason(index, reason, _OLLAMA_ENDINGS.get(reason, CapturedEnding.OTHER))
-    _check_durations(draft, index, value)
     if "eval_count" in value:
         draft.usage = read_usage(value, "prompt_eval_count", "eval_count")
     else:
         draft.report_missing_usage("The last object has no token counts (eval_count).")
-
-
-def _check_durations(draft: Draft, index: int, value: dict[str, Any]) -> None:
-    """Record times that are no nanoseconds, or less than those of their parts."""
-    total = count(value.get("total_duration"))
-    parts = sum(count(value.get(name)) or 0 for name in ("prompt_eval_duration", "eval_duration"))
-    if not total or total < 0:
-        return
-    # No model makes a token in a microsecond.
-    if total < 1_000 and value.get("eval_count"):
-        draft.find("duration", f"total_duration is {total}, where nanoseconds are due.", index)
-    elif parts > 1.01 * total:
-        message = f"total_duration is {total}, but the durations of its parts are {parts}."
-        draft.find("duration", message, index)

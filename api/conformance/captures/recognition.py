@@ -5,7 +5,6 @@ Pure; any thread.
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from api.conformance.captures.draft import Draft
@@ -121,8 +120,11 @@ def _read_unknown(parts: Framed) -> Capture:
     if first or not findings or code == "error_status":
         at = 0 if first else None
         findings += (Finding(code, Severity.ERROR, message, at, excerpt(first)),)
-    return replace(
-        Capture(None, status=parts.status, headers=parts.headers, findings=findings),
+    return Capture(
+        dialect=None,
+        status=parts.status,
+        headers=parts.headers,
+        findings=findings,
         request_stops=parts.stops,
         is_truncated=parts.is_truncated,
         label=parts.label,

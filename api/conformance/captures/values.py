@@ -4,7 +4,7 @@ Pure; any thread.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from http import HTTPStatus
 
@@ -86,9 +86,8 @@ class CapturedEvent:
 
 @dataclass(frozen=True, slots=True)
 class CapturedChoice:
-    """A further choice of an answer; ``pieces`` has the event and length of each text delta."""
+    """A choice of an answer; ``pieces`` has the event and length of each text delta."""
 
-    index: int
     text: str = ""
     thinking: str = ""
     tool_calls: tuple[CapturedCall, ...] = ()
@@ -97,24 +96,18 @@ class CapturedChoice:
     matched: str | int | None = None
     reports_match: bool = False
     pieces: tuple[tuple[int, int], ...] = ()
+    index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """An answer of some server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture(CapturedChoice):
+    """An answer of some server; its own content is that of the first choice."""
 
     dialect: WireDialect | None
     is_streamed: bool = False
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     model: str | None = None
-    text: str = ""
-    thinking: str = ""
-    tool_calls: tuple[CapturedCall, ...] = ()
-    reason: str | None = None
-    ending: CapturedEnding | None = None
-    matched: str | int | None = None
-    reports_match: bool = False
     output_ids: tuple[int, ...] = ()
     usage: CapturedUsage | None = None
     error: str | None = None
@@ -137,17 +130,15 @@ class Capture:
         codes = {finding.code for finding in self.findings}
         return self.dialect is not None or bool(codes - {"unknown_dialect"})
 
-    def of_choice(self, choice: "Capture | CapturedChoice") -> "Capture":
+    @property
+    def all_choices(self) -> "tuple[CapturedChoice, ...]":
+        """All choices; the first one is the answer itself."""
+        return (self, *self.choices)
+
+    def of_choice(self, choice: CapturedChoice) -> "Capture":
         """Return this answer with a choice in place of the first one."""
         return replace(
-            self,
-            text=choice.text,
-            thinking=choice.thinking,
-            tool_calls=choice.tool_calls,
-            reason=choice.reason,
-            ending=choice.ending,
-            matched=choice.matched,
-            reports_match=choice.reports_match,
+            self, **{each.name: getattr(choice, each.name) for each in fields(CapturedChoice)}
         )
 
 
@@ -187,12 +178,6 @@ def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
         if stop and (start := text.find(stop)) >= 0
     ]
     return min(found, key=lambda occurrence: (occurrence.end, occurrence.start), default=None)
-
-
-def text_before_stops(text: str, stops: Sequence[str]) -> str:
-    """Return the text up to the stop that is complete first; all of it if there is none."""
-    occurrence = first_occurrence(text, stops)
-    return text if occurrence is None else text[: occurrence.start]
 
 
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:

@@ -21,7 +21,8 @@ from ui.kit.colors import LIGHT
 def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
     said = "The stop 'END' stands in the text."
     finding = Finding("x", Severity.ERROR, said, event_index=2, excerpt="abc END")
-    page = capture_page(CapturedAnswers(Capture(WireDialect.CHAT), findings=(finding,)), LIGHT)
+    answers = CapturedAnswers(Capture(dialect=WireDialect.CHAT), findings=(finding,))
+    page = capture_page(answers, LIGHT)
     assert "The stop <code>END</code> stands in the text. (event 3)" in page
     assert "<code>abc·END</code>" in page
 
@@ -29,7 +30,7 @@ def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
 def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
     events = tuple(CapturedEvent(n, "delta", f"event-{n}") for n in range(500))
     finding = Finding("x", Severity.ERROR, "Out of order.", event_index=250)
-    capture = Capture(WireDialect.CHAT, text="y" * 9_000, events=events)
+    capture = Capture(dialect=WireDialect.CHAT, text="y" * 9_000, events=events)
     view = CapturedAnswers(capture, findings=(finding,) * (MAX_FINDINGS + 3))
     page = capture_page(view, LIGHT)
     assert "3 more findings; the report has them all" in page

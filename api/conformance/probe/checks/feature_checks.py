@@ -7,7 +7,7 @@ from typing import Any
 
 from api.conformance.captures.diagnosis import is_object
 from api.conformance.captures.frames import items, mapping, objects, parse_object
-from api.conformance.captures.values import Capture, CapturedChoice, CapturedEnding
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
     CheckContext,
     Evaluation,
@@ -75,10 +75,6 @@ async def _first_choices(ctx: CheckContext) -> Exchange:
     return several
 
 
-def _choices_of(run: Exchange) -> list[Capture | CapturedChoice]:
-    return [run.capture, *run.capture.choices]
-
-
 @check("choices.count")
 async def _count(ctx: CheckContext) -> Evaluation:
     """Each requested choice comes, with its own index, text and reason."""
@@ -95,7 +91,7 @@ async def _count(ctx: CheckContext) -> Evaluation:
 
 def _judge_thinking_each(run: Exchange) -> Iterator[Fault]:
     for name in ("thinking", "text"):
-        parts = [getattr(choice, name).strip() for choice in _choices_of(run)]
+        parts = [getattr(choice, name).strip() for choice in run.capture.all_choices]
         if any(parts) and not all(parts):
             sentence = f"Choice {parts.index('')} has no {name}, which another choice has."
             yield Fault("choice_empty", sentence, f"{name} in each", repr(parts))
@@ -103,7 +99,7 @@ def _judge_thinking_each(run: Exchange) -> Iterator[Fault]:
 
 
 def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
-    choices, tokens = _choices_of(run), run.capture.output_tokens
+    choices, tokens = run.capture.all_choices, run.capture.output_tokens
     expected = f"{_CHOICES} choices"
     silent = [at for at, one in enumerate(choices) if not one.text and not one.tool_calls]
     unended = [at for at, one in enumerate(choices) if one.reason is None]
@@ -127,7 +123,7 @@ def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
 async def _choices_stop(ctx: CheckContext) -> Evaluation:
     """Each of several choices ends at the stop, and at the limit."""
     whole = await _first_choices(ctx)
-    if whole.is_answer and len(_choices_of(whole)) < _CHOICES:
+    if whole.is_answer and len(whole.capture.all_choices) < _CHOICES:
         raise skipped("The server gives one choice only.")
     situation = Situation(
         "With several choices", _choices_body, views=_views, ignored="choice_not_stopped"
@@ -138,7 +134,8 @@ async def _choices_stop(ctx: CheckContext) -> Evaluation:
 def _views(run: Exchange) -> Sequence[Exchange]:
     """Return an answer as one answer for each of its choices; the counts are those of all."""
     views = (
-        replace(run.capture.of_choice(one), usage=None, choices=()) for one in _choices_of(run)
+        replace(run.capture.of_choice(one), usage=None, choices=())
+        for one in run.capture.all_choices
     )
     return [replace(run, capture=view) for view in views]
 

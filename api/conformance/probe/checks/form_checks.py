@@ -157,20 +157,13 @@ def _compare(whole: Exchange, streamed: Exchange) -> Iterator[Fault]:
     if first.model and other.model and first.model != other.model:
         sentence = "The stream names another model than the whole answer."
         yield Fault("model_differs", sentence, first.model, other.model)
-    pairs = zip(run_choices(first), run_choices(other), strict=False)
+    pairs = zip(first.all_choices, other.all_choices, strict=False)
     for one, same in pairs:
         if one.text == same.text:
             yield from _compare_choices(one, same)
 
 
-def run_choices(capture: Capture) -> list[Capture | CapturedChoice]:
-    """Return all choices of an answer; the first one is the answer itself."""
-    return [capture, *capture.choices]
-
-
-def _compare_choices(
-    whole: Capture | CapturedChoice, streamed: Capture | CapturedChoice
-) -> Iterator[Fault]:
+def _compare_choices(whole: CapturedChoice, streamed: CapturedChoice) -> Iterator[Fault]:
     if whole.reason is not None and streamed.reason is None:
         sentence = "The stream gives no reason for its end, which the whole answer gives."
         yield Fault("reason_missing", sentence, whole.reason, "none")

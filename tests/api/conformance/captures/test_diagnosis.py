@@ -185,11 +185,6 @@ DONE = "data: [DONE]\n\n"
 CALLED = chunk({"delta": {}, "finish_reason": "tool_calls"})
 
 
-def logged(**changes: Any) -> dict[str, Any]:
-    token = {"token": "ü", "logprob": -0.5, "bytes": [195, 188]}
-    return {"content": [token | {"top_logprobs": [token]} | changes]}
-
-
 def called(call_id: str, index: int, name: str = "note", arguments: str = "{}") -> str:
     function = {"name": name, "arguments": arguments}
     return chunk({"delta": {"tool_calls": [{"index": index, "id": call_id, "function": function}]}})
@@ -206,10 +201,6 @@ def called(call_id: str, index: int, name: str = "note", arguments: str = "{}") 
          "thinking_after_reason"),
         (chunk({}, created=1_767_225_600) + CONTENT + chunk({}, created=1_767_225_601) + REASON
          + USAGE + DONE, "created_changes"),
-        (chunk({"delta": {"content": "ü"}, "logprobs": logged(bytes=[252])}) + REASON + USAGE
-         + DONE, "logprobs_bytes"),
-        (chunk({"delta": {"content": "ü"}, "logprobs": logged(logprob=-2.0)}) + REASON + USAGE
-         + DONE, "logprobs_unlike"),
         (CONTENT + REASON + DONE + USAGE, "event_order"),
         (CONTENT + chunk({"delta": {}, "finish_reason": "stop"}, usage=None) + DONE,
          "usage_missing"),
