@@ -4,6 +4,7 @@ Imports a command only when it is called, so that help and version are fast. Mai
 """
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -102,6 +103,7 @@ def _import(target: str) -> Callable[..., int]:
     module, _, function = target.partition(":")
     with collector_paused():
         work: Callable[..., int] = getattr(importlib.import_module(module), function)
+        gc.freeze()  # the next collection would visit everything that was imported
     return work
 
 
