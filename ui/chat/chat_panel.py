@@ -116,7 +116,6 @@ class ToolsInChat(QObject):
 
     @cached_property
     def popover(self) -> ToolsPopover:
-        """The card with the tools."""
         popover = ToolsPopover(self._dialogs_on, self._toolbox, self)
         popover.edited.connect(self._workspace.change_tools)
         popover.servers_requested.connect(self.servers_requested)
@@ -125,14 +124,12 @@ class ToolsInChat(QObject):
         return popover
 
     def pop_up(self) -> None:
-        """Show the card above its button."""
         info = self._workspace.model.state.info
         can_call = info is None or info.can_call_tools
         self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
         self.popover.pop_up(self._composer.tools)
 
     def follow_view(self, view: AnswerView, session: ConversationController | None = None) -> None:
-        """Connect the cards of an answer's calls with their actions."""
         message = view.message
         session = session or self._workspace.current
         view.calls.replied.connect(partial(self._reply, session))
@@ -156,7 +153,6 @@ class ToolsInChat(QObject):
         self._composer.input.setFocus()
 
     async def finish(self) -> None:
-        """Wait until servers have started and resources are read."""
         await finish_tasks(self)
 
     def _restart(self, server: str) -> None:
@@ -272,7 +268,6 @@ class ChatPanel(QWidget):
         self._show(workspace.current)
 
     def focus_composer(self) -> None:
-        """Put the caret into the message field."""
         self.composer.input.setFocus()
 
     def focus_messages(self) -> None:
@@ -301,7 +296,6 @@ class ChatPanel(QWidget):
             super().keyPressEvent(event)
 
     def copy_last_answer(self) -> None:
-        """Copy the last answer as Markdown."""
         answers = [m.run.text for m in self._workspace.current.conversation.messages if m.run]
         if answers and answers[-1]:
             copy_text(answers[-1])
@@ -315,7 +309,6 @@ class ChatPanel(QWidget):
         return True
 
     def edit_last_question(self) -> None:
-        """Edit the last question in its place."""
         current = self._workspace.current
         if current.sides:
             self.composer.show_notice(_KEEP_ONE)
@@ -332,14 +325,12 @@ class ChatPanel(QWidget):
         self.composer.show_notice("There is no question to edit yet.")
 
     def show_settings(self) -> None:
-        """Show the conversation's settings above the composer."""
         self.settings.show_basis(self._settings_basis())
         self.settings.show_settings(self._workspace.current.conversation.settings)
         self.settings.pop_up(self.composer.settings)
 
     @cached_property
     def settings(self) -> SettingsPopover:
-        """The card with the conversation's settings."""
         workspace = self._workspace
         card = SettingsPopover(self, workspace.presets)
         card.show_settings(workspace.current.conversation.settings)
@@ -350,7 +341,6 @@ class ChatPanel(QWidget):
         return card
 
     def _settings_basis(self) -> SettingsBasis:
-        """Return what the settings of the open conversation stand on."""
         model, listed = self._workspace.model.state, self._workspace.conversations
         info, folder = model.info, model.folder
         saved = None
@@ -424,7 +414,6 @@ class ChatPanel(QWidget):
         workspace.search.changed.connect(self._forget_found)
 
     def _follow_view(self, view: QuestionView | AnswerView) -> None:
-        """Connect the buttons of a message with their actions."""
         message = view.message
         if isinstance(view, QuestionView):
             view.edited.connect(
@@ -516,7 +505,6 @@ class ChatPanel(QWidget):
         self._refresh()
 
     def stop_answer(self) -> None:
-        """Stop the running answer, and focus the composer."""
         self._workspace.current.cancel()
         self.focus_composer()
 

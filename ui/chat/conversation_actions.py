@@ -20,7 +20,6 @@ class ConversationActions:
         self._parent = parent
 
     def entries(self, chosen: Sequence[Conversation]) -> list[Entry]:
-        """Return the menu entries for some conversations."""
         folder_ids = {conversation.placement.folder_id for conversation in chosen}
         is_archived = all(conversation.placement.is_archived for conversation in chosen)
 
@@ -47,7 +46,6 @@ class ConversationActions:
         ]
 
     def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
-        """Put conversations into a folder, or into none."""
         target = "" if folder is None else folder.id
         where = "out of their folder" if folder is None else f"to “{folder.name}”"
         changes = [(one, replace(one.placement, folder_id=target)) for one in chosen]

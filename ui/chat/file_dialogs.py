@@ -35,7 +35,6 @@ class FileDialogs(QObject):
         workspace.files.imports.looked.connect(self._choose_imported)
 
     def export(self, conversations: Sequence[Conversation]) -> None:
-        """Ask for a file and write conversations to it."""
         single = conversations[0] if len(conversations) == 1 else None
         texts = [f"{name} (*{suffixes[0]})" for name, (suffixes, _) in TEXT_FORMATS.items()]
         choose_target(
@@ -47,17 +46,14 @@ class FileDialogs(QObject):
         )
 
     def export_all(self) -> None:
-        """Ask for a file and write all conversations to it."""
         start_task(self, self._export_all(), "measure an export")
 
     def import_file(self) -> None:
-        """Ask for a file of conversations."""
         choose_file(
             self._window, "Import Conversations", self._files.imports.look_into, [_IMPORTED]
         )
 
     def import_folder(self) -> None:
-        """Ask for a folder of conversations."""
         choose_folder(self._window, "Import from Folder", self._files.imports.look_into)
 
     def restore_backup(self) -> None:

@@ -36,14 +36,12 @@ class CheckedConversations(QAbstractListModel):
         self._unchecked: set[int] = set()
 
     def show(self, conversations: list[ListedConversation]) -> None:
-        """Show conversations, all of them checked."""
         self.beginResetModel()
         self._shown = conversations
         self._unchecked.clear()
         self.endResetModel()
 
     def check_all(self, are_checked: bool) -> None:
-        """Check all of them, or none."""
         self._unchecked = set() if are_checked else set(range(len(self._shown)))
         if self._shown:
             self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
@@ -63,7 +61,6 @@ class CheckedConversations(QAbstractListModel):
         return super().flags(index) | can_check
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return the text of a row, or whether it is checked."""
         if index.isValid() and role == DISPLAY:
             return _row_text(self._shown[index.row()])
         if index.isValid() and role == Qt.ItemDataRole.CheckStateRole:
@@ -72,7 +69,6 @@ class CheckedConversations(QAbstractListModel):
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
-        """Check or uncheck a row."""
         if role != Qt.ItemDataRole.CheckStateRole or not index.isValid():
             return False
         if Qt.CheckState(value) is Qt.CheckState.Checked:
@@ -135,13 +131,11 @@ class ImportDialog(QDialog):
         self._fill()
 
     def accept(self) -> None:
-        """Import the checked conversations."""
         program = self._preview.contents.program
         self._take(self.rows.checked(), program if self.folder.isChecked() else "")
         super().accept()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def _fill(self) -> None:
@@ -150,7 +144,6 @@ class ImportDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Show how many are checked, and whether there is anything to import."""
         count, shown = self.rows.checked_count, self.rows.rowCount()
         self.every.setChecked(count == shown)
         self.every.setVisible(shown > 1)

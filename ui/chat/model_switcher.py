@@ -153,7 +153,6 @@ class ModelBadge(QWidget):
         self._refresh()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the menu of the model."""
         self.menu_requested.emit(event.globalPos())
         event.accept()
 
@@ -214,7 +213,6 @@ class _Light(QWidget):
         self.setFixedSize(8, 8)
 
     def show_tone(self, tone: Tone) -> None:
-        """Show another tone."""
         self._tone = tone
         self.update()
 
@@ -239,7 +237,6 @@ class ModelRow:
 
     @property
     def facts(self) -> str:
-        """Its facts, in short."""
         found = self.model.found
         if found.problem:
             return "Incomplete" if found.is_partial else "Damaged"
@@ -254,7 +251,6 @@ class ModelRow:
 
     @property
     def size(self) -> str:
-        """The size of its weights."""
         size = self.model.found.size_bytes
         return format_size(size) if size else ""
 
@@ -273,7 +269,6 @@ class ModelRow:
 
     @property
     def spoken(self) -> str:
-        """The row for a screen reader."""
         chosen = "answers this conversation" if self.is_chosen else ""
         parts = (self.model.found.name, self.size, self.state[0], self.facts, chosen)
         return ", ".join(part for part in parts if part)
@@ -291,7 +286,6 @@ class ModelRows(QAbstractListModel):
         self._terms: tuple[str, ...] = ()
 
     def show(self, rows: list[ModelRow]) -> None:
-        """Show other models, with the same filter."""
         self._every = sorted(rows, key=_order)
         self._narrow()
 
@@ -302,7 +296,6 @@ class ModelRows(QAbstractListModel):
 
     @property
     def total(self) -> int:
-        """The number of all models, shown or not."""
         return len(self._every)
 
     def at(self, row: int) -> ModelRow:
@@ -319,7 +312,6 @@ class ModelRows(QAbstractListModel):
         return 0 if parent.isValid() else len(self._shown)
 
     def data(self, index: Index, role: int = DISPLAY) -> object:
-        """Return a name, the row itself, or what a screen reader says."""
         if not index.isValid() or index.row() >= len(self._shown):
             return None
         row = self._shown[index.row()]
@@ -386,7 +378,6 @@ class ModelDelegate(RowDelegate):
     """Two lines per model; that of the open conversation has a tick."""
 
     def content(self, index: Index) -> RowContent | None:
-        """Return the content of a row."""
         row = index.data(ModelRows.row_role)
         if not isinstance(row, ModelRow):
             return None
@@ -446,7 +437,6 @@ class ModelSwitcher(Popover):
         model.changed.connect(self._refill)
 
     def pop_up(self, anchor: QWidget) -> None:
-        """Appear below a widget, with the models that are known."""
         self.field.clear()
         self._ask(None)
         self._fill()
@@ -459,7 +449,6 @@ class ModelSwitcher(Popover):
         self._library.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Emit ``closed``."""
         super().hideEvent(event)
         self.closed.emit()
 
@@ -586,7 +575,6 @@ class _FindField(SearchLineEdit):
         self.setPlaceholderText("Find a model")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Move, choose, or close; all other keys type."""
         key = event.key()
         if key in _STEPS:
             self.step_requested.emit(_STEPS[Qt.Key(key)])

@@ -61,7 +61,6 @@ class UnsavedText(QObject):
             self.quit_requested.emit(False)
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     async def _close_once_saved(self) -> None:
@@ -125,7 +124,6 @@ class ProblemBar(QFrame):
         self.hide()
 
     def show_problem(self, problem: StoreProblem | None) -> None:
-        """Show a problem; None shows nothing."""
         self._problem = problem
         self.setVisible(problem is not None)
         if problem is None:

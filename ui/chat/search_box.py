@@ -40,7 +40,6 @@ class SearchField(SearchLineEdit):
         self.textChanged.connect(search.look_for)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Go to the list with Down or Enter, clear with Escape."""
         if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.entered.emit()
         elif event.key() == Qt.Key.Key_Escape and self.text():
@@ -117,7 +116,6 @@ class SearchFilters(QWidget):
             chip.narrowed.connect(self._narrow)
 
     def refresh(self) -> None:
-        """Offer the folders that there are now."""
         for chip in self._chips:
             chip.refresh()
 
@@ -166,7 +164,6 @@ class SearchResults(QWidget):
         self._refresh()
 
     def enter(self) -> None:
-        """Take the focus and show the first hit, or the chosen one."""
         first = self._search.first_hit()
         if first >= 0:
             if not self.list.currentIndex().isValid():
@@ -177,7 +174,6 @@ class SearchResults(QWidget):
 
     @property
     def is_walked(self) -> bool:
-        """Whether the user moves through the list with the keyboard."""
         return self._is_entered and self.list.hasFocus()
 
     def _take(self, index: QModelIndex) -> None:
@@ -215,7 +211,6 @@ class _ResultList(QListView):
     left = Signal()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Move through the rows."""
         before = self.currentIndex()
         if is_typed_text(event):
             event.ignore()
@@ -235,7 +230,6 @@ class _ResultDelegate(RowDelegate):
         return "bubble" if current_theme().colors.is_dark else "raised"
 
     def content(self, index: Index) -> RowContent | None:
-        """Return the content of a row."""
         row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):
             return RowContent(

@@ -130,7 +130,6 @@ class FolderDialog(QDialog):
         self.name.selectAll()
 
     def accept(self) -> None:
-        """Save the edited folder."""
         # A stop sequence that was typed but not added yet belongs to the list.
         if self.editor.input.text():
             self.editor.add.click()
@@ -149,7 +148,6 @@ class FolderDialog(QDialog):
         super().accept()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def _fit(self) -> None:
@@ -194,7 +192,6 @@ class ConversationView(QListView):
         return (self._was_key and self.hasFocus()) or len(self.chosen()) > 1
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the current row in sight when what is below the list takes room from it."""
         current = self.currentIndex()
         was_seen = QRect(QPoint(), event.oldSize()).contains(self.visualRect(current))
         super().resizeEvent(event)
@@ -202,11 +199,9 @@ class ConversationView(QListView):
             self.scrollTo(current)
 
     def chosen(self) -> list[Conversation]:
-        """Return the selected conversations, in the order of the list."""
         return self._rows.conversations_at(self.selectionModel().selectedIndexes())
 
     def current_folder(self) -> ConversationFolder | None:
-        """Return the folder whose row is the current one."""
         index = self.currentIndex()
         row = self._rows.at(index.row()) if index.isValid() else None
         return row.folder if isinstance(row, FolderHead) else None
@@ -227,7 +222,6 @@ class ConversationView(QListView):
         self._follows_model = False
 
     def currentChanged(self, current: Index, previous: Index) -> None:
-        """Open the conversation of the current row."""
         super().currentChanged(current, previous)
         if not current.isValid() or self._follows_model or self._chooses_several():
             return
@@ -251,7 +245,6 @@ class ConversationView(QListView):
         self._modifiers = Qt.KeyboardModifier.NoModifier
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete rows and fold folders by keyboard; leave letters to the composer."""
         self._was_key = True
         folder = self.current_folder()
         closes = event.key() == _KEYS.Key_Left
@@ -272,7 +265,6 @@ class ConversationView(QListView):
     # -- dragging --------------------------------------------------------------------------
 
     def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N802,N803 - Qt's names
-        """Drag the selected conversations."""
         if chosen := self.chosen():
             drag = QDrag(self)
             drag.setMimeData(self._rows.carried(chosen))
@@ -280,13 +272,11 @@ class ConversationView(QListView):
             self._mark(None)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Accept conversations only."""
         if event.mimeData().hasFormat(MIME):
             event.setDropAction(Qt.DropAction.MoveAction)
             event.accept()
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        """Mark the folder below the mouse."""
         super().dragMoveEvent(event)  # this scrolls at the edges
         if event.mimeData().hasFormat(MIME):
             self._mark(self._rows.folder_at(self.indexAt(event.position().toPoint())))
@@ -294,12 +284,10 @@ class ConversationView(QListView):
             event.accept()
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        """Remove the mark from the folder."""
         super().dragLeaveEvent(event)
         self._mark(None)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Put the conversations into the folder below the mouse, or out of their folder."""
         if event.mimeData().hasFormat(MIME):
             folder = self._rows.folder_at(self.indexAt(event.position().toPoint()))
             event.setDropAction(Qt.DropAction.MoveAction)
@@ -378,7 +366,6 @@ class Sidebar(QFrame):
         self._fit_server()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the list its room in a low window, or with large text."""
         super().resizeEvent(event)
         self._fit_server()
 
@@ -389,13 +376,11 @@ class Sidebar(QFrame):
         return super().minimumSizeHint().expandedTo(QSize(190, 0))
 
     def search(self) -> None:
-        """Begin a search: put the caret into the search field."""
         self.show()
         self.search_field.setFocus()
         self.search_field.selectAll()
 
     def rename_current(self) -> None:
-        """Edit the selected conversation's title in place."""
         self.show()
         self.search_field.clear()
         conversation = self._workspace.selected
@@ -411,7 +396,6 @@ class Sidebar(QFrame):
         return several if len(several) > 1 else [self._workspace.selected]
 
     def delete_current(self) -> None:
-        """Delete the selected conversations, even while one is still being loaded."""
         self._workspace.delete(*self.chosen())
 
     def _delete_at_keyboard(self) -> None:
@@ -421,7 +405,6 @@ class Sidebar(QFrame):
             self.delete_current()
 
     def edit_folder(self, folder: ConversationFolder) -> None:
-        """Show the dialog of a folder."""
         FolderDialog(folder, self._workspace.conversations.folders, self.window()).open()
 
     def _connect_signals(self) -> None:

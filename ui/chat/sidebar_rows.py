@@ -63,7 +63,6 @@ class SidebarRows(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return the value of a role for a row."""
         if not index.isValid() or index.row() >= len(self._rows):
             return None
         row = self._rows[index.row()]
@@ -76,7 +75,6 @@ class SidebarRows(QAbstractListModel):
         return _spoken(row) if role == roles.AccessibleTextRole else None
 
     def is_inside_folder(self, conversation: Conversation) -> bool:
-        """Return whether a conversation is listed below its folder."""
         return self._conversations.folders.of(conversation) is not None
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
@@ -116,24 +114,20 @@ class SidebarRows(QAbstractListModel):
     # -- intents ---------------------------------------------------------------------------
 
     def show_archive(self, shows_archive: bool) -> None:
-        """List the archived conversations, or the others."""
         if self.shows_archive != shows_archive:
             self.shows_archive = shows_archive
             self._refresh()
             self.filtered.emit()
 
     def toggle(self, folder: ConversationFolder) -> None:
-        """Open or close a folder."""
         self._conversations.folders.keep(replace(folder, is_open=not folder.is_open))
 
     def carried(self, conversations: Sequence[Conversation]) -> QMimeData:
-        """Return the drag data for conversations."""
         data = QMimeData()
         data.setData(MIME, "\n".join(conversation.id for conversation in conversations).encode())
         return data
 
     def dropped(self, data: QMimeData) -> list[Conversation]:
-        """Return the conversations in drag data."""
         named = bytes(data.data(MIME).data()).decode("utf-8", "replace").split("\n")
         conversations = map(self._conversations.with_id, named)
         return [conversation for conversation in conversations if conversation is not None]
@@ -151,7 +145,6 @@ class SidebarRows(QAbstractListModel):
         return conversation.placement.is_archived == self.shows_archive
 
     def _arranged(self) -> Iterator[Row]:
-        """Yield the rows as they should be."""
         folders = self._conversations.folders.all()
         inside: dict[str, list[Conversation]] = {folder.id: [] for folder in folders}
         loose: list[Conversation] = []
@@ -220,7 +213,6 @@ class ConversationDelegate(RowDelegate):
         return QSize(120, self.height_px(1 if is_folder else 2))
 
     def content(self, index: Index) -> RowContent | None:
-        """Return the content of a row."""
         colors, model = current_theme().colors, index.model()
         if not isinstance(model, SidebarRows):
             return None
@@ -253,7 +245,6 @@ class ConversationDelegate(RowDelegate):
         option: QStyleOptionViewItem,
         index: Index,
     ) -> None:
-        """Put the title's editor over the row."""
         area: QRect = option.rect
         editor.setAccessibleName("Conversation title")
         editor.setGeometry(area.adjusted(10, 6, -10, -6))

@@ -128,11 +128,9 @@ class SideColumn(QFrame):
 
     @property
     def shown_text(self) -> str:
-        """The text of the answer as it is shown."""
         return self.view.text_view.toPlainText()
 
     def show_differences(self, spans: Spans) -> None:
-        """Mark the parts of the shown text that the other answer does not have."""
         self._spans = spans
         self._mark()
 
@@ -249,7 +247,6 @@ class SidesPage(QWidget):
         self.keep_both.clicked.connect(lambda: self.kept.emit(None))
 
     def show_sides(self, opened: ConversationController) -> None:
-        """Show the compared answers of a conversation, or nothing if it has none."""
         if opened.sides == self._sides:
             return
         for side in self._sides:
@@ -275,11 +272,9 @@ class SidesPage(QWidget):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the answers below one another if they would be too narrow side by side."""
         super().resizeEvent(event)
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         is_narrow = self.width() < 2 * _MIN_COLUMN_PX
@@ -500,11 +495,9 @@ class CompareDialog(QDialog):
         self.form.stops.setFocus()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
     def show_problem(self, problem: str) -> None:
-        """Show why the question cannot be answered."""
         self.problem.setText(problem)
         self.problem.show()
 

@@ -108,7 +108,6 @@ class VerdictView(QWidget):
         self.refresh()
 
     def show_run(self, run: Run | None, question: str = "") -> None:
-        """Show another run, or the empty state."""
         is_other = run is not self.run
         self.run, self._question = run, question
         if is_other:
@@ -123,7 +122,6 @@ class VerdictView(QWidget):
             self.refresh()
 
     def refresh(self) -> None:
-        """Show the run as it is now."""
         run = self.run
         finished = self._shown_end = None if run is None else run.finished
         facts = FactTable(fixed_font(self.font(), 0.92))

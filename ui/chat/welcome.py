@@ -97,7 +97,6 @@ class FirstModel(QFrame):
         )
 
     def refresh(self) -> None:
-        """Show the model that fits this computer, or its download."""
         library = self._library
         if library.has_looked:
             self._suggestion = recommended(library.memory)
@@ -129,7 +128,6 @@ class FirstModel(QFrame):
         self._show_progress()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         if self._loading is not None:
             await self._loading.finish()
 
@@ -262,12 +260,10 @@ class Welcome(QScrollArea):
         return self.first
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         if self.first is not None:
             await self.first.finish()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the cards below one another if they would be too narrow side by side."""
         super().resizeEvent(event)
         self._arrange()
 
@@ -311,7 +307,6 @@ class Welcome(QScrollArea):
         self._arrange_in(self._grid.property("columns") or 2)
 
     def refresh(self) -> None:
-        """Show the state of the model."""
         model = self._model.state
         text = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",

@@ -79,7 +79,6 @@ class CapturedAnswers:
 
     @property
     def is_answer(self) -> bool:
-        """Whether anything could be recognised."""
         return self.capture.dialect is not None
 
     @property

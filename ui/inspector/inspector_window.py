@@ -120,7 +120,6 @@ class RunBar(QWidget):
         self._show_text(source)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Give the run a line of its own if it has no room beside the buttons."""
         super().resizeEvent(event)
         self._arrange()
 
@@ -349,7 +348,6 @@ class InspectorWindow(OwnWindow):
         self.tabs.setCurrentWidget(self.compare)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Catch up on what arrived while it was hidden."""
         super().showEvent(event)
         self._show_run(self.inspector.shown)
 

@@ -187,7 +187,6 @@ class Probing(QObject):
         self._task = start_task(self, self._run(options), "probe")
 
     def cancel(self) -> None:
-        """Cancel the running probe; its results so far stay."""
         if self._task is not None and self.stage == "running":
             self._task.cancel()
 

@@ -97,7 +97,6 @@ class PromptTab(InspectorTab):
             self._ask()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Read the prompt once the tab is seen."""
         super().showEvent(event)
         self._ask()
 
@@ -205,7 +204,6 @@ class ApiTab(InspectorTab):
             self._ask()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for the request and answer once the tab is seen."""
         super().showEvent(event)
         self._ask()
 

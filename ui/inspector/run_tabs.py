@@ -438,7 +438,6 @@ class RunsTab(InspectorTab):
         self.table.selectionModel().selectionChanged.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """List the runs again: another one is shown, or there is a new one."""
         if self.isVisible():
             self._ask()
 
@@ -452,7 +451,6 @@ class RunsTab(InspectorTab):
         return super().eventFilter(watched, event)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """List the runs once the tab is seen."""
         super().showEvent(event)
         self._ask()
 

@@ -73,7 +73,6 @@ class ShownRun:
 
     @property
     def can_be_replayed(self) -> bool:
-        """Whether other stop lists can be tried on it."""
         return self.trace is not None and self.trace.can_be_replayed
 
 

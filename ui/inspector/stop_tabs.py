@@ -344,7 +344,6 @@ class WhatIfTab(InspectorTab):
         self._refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Replay the run once the tab is seen."""
         super().showEvent(event)
         self._inspector.try_lists()
         self._refresh()
@@ -512,7 +511,6 @@ class EndingTab(InspectorTab):
             )
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Catch up on what arrived while it was hidden."""
         super().showEvent(event)
         self.catch_up()
 

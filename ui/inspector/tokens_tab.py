@@ -236,7 +236,6 @@ class TokensTab(InspectorTab):
         self.table.viewport().update()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Catch up on what arrived while it was hidden."""
         super().showEvent(event)
         self.catch_up()
 

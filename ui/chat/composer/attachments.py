@@ -88,7 +88,6 @@ class ReadingFiles(QObject):
             start_task(self, self._read_all(), "read attached files")
 
     def give_up(self, file: ReadingFile) -> None:
-        """Stop reading a file."""
         file.give_up()
         self._forget(file)
 
@@ -168,7 +167,6 @@ class FileChip(QFrame):
         self._tint()
 
     def show_caption(self, text: str, more: str = "") -> None:
-        """Change the words beside the name."""
         name = self.name.text()
         self._caption.setText(text)
         self.setAccessibleName(f"File {name}, {text}")
@@ -177,7 +175,6 @@ class FileChip(QFrame):
         self.updateGeometry()
 
     def offer_cut(self, is_cut: bool) -> None:
-        """Offer to send only the beginning of the file, or all of it again."""
         name = self.name.text()
         self.cut.setText("Send All" if is_cut else "Shorten")
         self.cut.setAccessibleName(f"Send all of {name}" if is_cut else f"Shorten {name}")
@@ -185,7 +182,6 @@ class FileChip(QFrame):
         self.updateGeometry()
 
     def show_progress(self, done: int, total: int) -> None:
-        """Show how much of the file has been read."""
         self.show_caption(f"{done:,} of {total:,} pages" if total else "reading…")
 
     def take_keys(self) -> None:
@@ -195,7 +191,6 @@ class FileChip(QFrame):
         self.button.setCursor(Qt.CursorShape.ArrowCursor)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Open or remove the file."""
         if event.key() in _OPENING:
             self.opened.emit()
         elif event.key() in _REMOVING:
@@ -204,7 +199,6 @@ class FileChip(QFrame):
             super().keyPressEvent(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Open the file."""
         is_within = self.rect().contains(event.position().toPoint())
         if event.button() == Qt.MouseButton.LeftButton and is_within:
             self.opened.emit()
@@ -282,11 +276,9 @@ class FilePreview(Popover):
             self.text.setPlainText(shown_text(file.text))
 
     def show_tokens(self, tokens: int | None) -> None:
-        """Show how many tokens the text has; None while that is not known."""
         self.facts.setText(file_caption(self.file, tokens))
 
     def pop_up(self, anchor: QWidget) -> None:
-        """Appear above a widget."""
         pop_up_above(self, anchor)
         if self._pages.isHidden():
             self.text.setFocus()
@@ -390,7 +382,6 @@ class AttachmentRow(QWidget):
 
     @property
     def preview(self) -> FilePreview:
-        """The card that shows a file."""
         if self._preview is None:
             self._preview = FilePreview(self)
             self._preview.chosen.connect(self._choose_pages)
@@ -398,12 +389,10 @@ class AttachmentRow(QWidget):
         return self._preview
 
     def attach(self, paths: Iterable[Path]) -> None:
-        """Add files once they have been read; for the others, show the reasons."""
         self._show_refusal("")
         self.reading.begin(paths, self._owner)
 
     def add(self, file: Attachment) -> None:
-        """Add a file that was read already."""
         if file not in self.files:
             self.show_files((*self.files, file), self._owner)
 
@@ -418,17 +407,14 @@ class AttachmentRow(QWidget):
         self._show_refusal("\n".join(filter(None, (self.refusal.text(), why))))
 
     def refuse_picture(self) -> None:
-        """Say that a picture on the clipboard cannot be attached."""
         self._show_refusal(_PICTURE)
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
-        """Show the files of another message."""
         self.files, self._owner = tuple(files), owner
         self._show_refusal("")
         self._on_changed()
 
     def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
-        """Show how many tokens the files have."""
         self._tokens = tokens
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is not None:
@@ -437,7 +423,6 @@ class AttachmentRow(QWidget):
             self._preview.show_tokens(tokens.get(self._preview.file))
 
     def offer_cuts(self, cuts: Mapping[Attachment, int]) -> None:
-        """Offer to shorten files that do not fit."""
         self._cuts = cuts
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is None:
@@ -459,11 +444,9 @@ class AttachmentRow(QWidget):
         self._on_changed()
 
     def clear(self) -> None:
-        """Remove all files."""
         self.show_files((), self._owner)
 
     def choose(self) -> None:
-        """Ask for files."""
         choose_files(self, "Attach Files", self.attach)
 
     def chip(self, number: int) -> FileChip | None:
@@ -583,11 +566,9 @@ class AttachedFile(QWidget):
 
     @property
     def is_unfolded(self) -> bool:
-        """Whether the text is shown."""
         return self.text_view is not None and not self.text_view.isHidden()
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return its name and its text, for the search."""
         if self._file.kept_file:
             return [SearchedLabel(self.chip.name)]
         whole = shown_text(self._file.text)

@@ -149,23 +149,19 @@ class MessageEditor(QFrame):
         cancel.clicked.connect(self.left)
 
     def discard(self) -> None:
-        """Go for good; what is still being read is given up."""
         self.attachments.reading.end()
         self.hide()
         self.deleteLater()
 
     def show_busy(self, is_busy: bool) -> None:
-        """Disable sending while an answer is running."""
         self._is_busy = is_busy
         self._allow()
 
     def _allow(self) -> None:
-        """Allow sending once every file has been read."""
         self.send.setEnabled(not self._is_busy and not self.attachments.is_reading)
         self.notice.setText("")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Cancel with Escape."""
         if event.key() == Qt.Key.Key_Escape:
             self.left.emit()
         else:
@@ -253,7 +249,6 @@ class Composer(QFrame):
 
     @property
     def text(self) -> str:
-        """The text in the field."""
         return self.input.toPlainText()
 
     @property
@@ -267,7 +262,6 @@ class Composer(QFrame):
         return with_attachments(self.text, self.attachments.files)
 
     def set_text(self, text: str) -> None:
-        """Put text into the field, with the caret at its end."""
         self._history.end()
         self.input.setPlainText(text)
         cursor = self.input.textCursor()
@@ -302,7 +296,6 @@ class Composer(QFrame):
         self.set_text(self._history.end())
 
     def show_count(self, count: Count | None) -> None:
-        """Show how many tokens the message has and how full the context would be."""
         self.full_because = "" if count is None else full_text(count)
         self.attachments.show_tokens({} if count is None else count.files)
         self.attachments.offer_cuts({} if count is None else count.cuts)
@@ -321,7 +314,6 @@ class Composer(QFrame):
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
-        """Show whether a message can be sent, and whether there is an answer to stop."""
         if (is_ready, is_running) != (self._is_ready, self._is_running):
             self.show_notice("")
         self._is_ready, self._is_running = is_ready, is_running
@@ -341,26 +333,22 @@ class Composer(QFrame):
         self.notice.setVisible(bool(text))
 
     def show_stops(self, count: int) -> None:
-        """Show how many stop sequences are enabled."""
         text = counted(count, "Stop") if count else _NO_STOPS
         self.stops.set_label(text, f"{text}: show the stop sequences")
         self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
-        """Offer reasoning if the model can reason."""
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
         self._fit()
 
     def show_tools(self, text: str, accessible_name: str) -> None:
-        """Offer tools, and show which are in use."""
         self.tools.setVisible(True)
         self.tools.set_label(text, accessible_name)
         self.tools.setToolTip(with_keys(accessible_name, "Ctrl+T"))
         self._fit()
 
     def show_settings(self, text: str) -> None:
-        """Name the settings that differ from the defaults; empty if none does."""
         marked = "Settings ●" if text else "Settings"
         self.settings.set_label(marked, f"Conversation settings: {text or 'the defaults'}")
         self.settings.setToolTip(with_keys(text or _SETTINGS_HINT, "Ctrl+Shift+S"))
@@ -460,7 +448,6 @@ class Composer(QFrame):
         self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))
 
     def show_drop(self, is_hovering: bool) -> None:
-        """Show that files can be dropped here."""
         restyle(self, "focused", is_hovering or self.input.hasFocus())
 
     def _show_focus(self, has_focus: bool) -> None:

@@ -144,11 +144,9 @@ class PresetOffers(QListWidget):
 
     @property
     def names(self) -> list[str]:
-        """The names of the offered presets, in their order."""
         return [preset.name for preset in self._offered] if self.isVisible() else []
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Handle the keys of the list while it is open."""
         if self.isHidden():
             return False
         if watched is not self._composer.input:
@@ -215,7 +213,6 @@ class PresetOffers(QListWidget):
         self._composer.input.setAccessibleDescription("")
 
     def _move_above(self) -> None:
-        """Place the list above the message field."""
         around = self.parentWidget()
         if around is None:
             return
@@ -268,7 +265,6 @@ class SettingsBasis:
         return self.own.get(name, _OFF.get(name))
 
     def unset_text(self, name: str, usual: str) -> str:
-        """Return the label for a setting that nobody chose."""
         if name == "max_tokens" and self.context_length:
             return f"No limit ({self.context_length:,})"
         number = self.own_number(name)
@@ -351,7 +347,6 @@ class SettingsPopover(Popover):
                 stop_control.number_edited.connect(changed)
 
     def show_basis(self, basis: SettingsBasis) -> None:
-        """Show what the settings stand on: the model, its own numbers and its context."""
         self._basis = basis
         context = counted(basis.context_length, "token")
         text = f"{basis.model} · context of {context}" if basis.context_length else basis.model
@@ -379,7 +374,6 @@ class SettingsPopover(Popover):
         self._shown_prompt = self.system_prompt.toPlainText()
 
     def pop_up(self, anchor: QWidget) -> None:
-        """Appear above a widget."""
         lay_out_hidden(self)
         self._fit_height(anchor.mapToGlobal(QPoint()).y(), anchor.screen())
         pop_up_above(self, anchor)
@@ -395,7 +389,6 @@ class SettingsPopover(Popover):
             self._edit(system_prompt=prompt)
 
     def _fields(self) -> dict[str, NumberField]:
-        """Return the number fields, by the names of their settings."""
         common = {
             "temperature": self.sampling["temperature"],
             "max_tokens": self.max_tokens,
@@ -463,7 +456,6 @@ class SettingsPopover(Popover):
         grid.addWidget(source, line + 1, 0)
 
     def _ends(self, name: str) -> tuple[float, float]:
-        """Return the least and the greatest number of a slider."""
         if name == "max_tokens":
             return 1, float(self._basis.context_length or 32_768)
         option = _OPTIONS[name]
@@ -482,7 +474,6 @@ class SettingsPopover(Popover):
         control.setValue(value)
 
     def _share(self, name: str, value: float) -> float:
-        """Return the place of a number on its slider, from 0 to 1."""
         minimum, limit = self._ends(name)
         if name == "max_tokens":
             return math.log(max(value, 16) / 16) / math.log(limit / 16) if limit > 16 else 1.0

@@ -77,13 +77,11 @@ class ToolsPopover(Popover):
         toolbox.changed.connect(self._refresh)
 
     def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
-        """Show which tools may be used, and whether the model can call tools at all."""
         self._choice, self._can_call = choice, can_call
         self._shown = None
         self._refresh()
 
     def pop_up(self, anchor: QWidget) -> None:
-        """Appear above a widget."""
         self._move_above(anchor.mapToGlobal(QPoint(0, -8)), anchor)
         self.show()
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
@@ -137,7 +135,6 @@ class ToolsPopover(Popover):
             QTimer.singleShot(0, self, partial(self._settle, new_bottom, scrolled, focused))
 
     def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
-        """Restore the position of the card, the scroll position and the focus."""
         if bottom is not None:
             self._move_above(QPoint(self.x(), bottom), self)
         self._scroll.verticalScrollBar().setValue(scrolled)

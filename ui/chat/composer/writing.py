@@ -77,7 +77,6 @@ class ContextBar(QFrame):
         self.hide()
 
     def show_count(self, count: Count | None, before: LeftOut | None = None) -> None:
-        """Show what a count says, with the choices that it does not have already."""
         text = "" if count is None else left_out_notice(count, before)
         self.caption.setText(text)
         if count is not None and text:
@@ -127,7 +126,6 @@ class QueueCard(QFrame):
         self.remove.clicked.connect(lambda: self.changed.emit(None))
 
     def begin_editing(self) -> None:
-        """Show an editor instead of the words."""
         if self.editor is None:
             text, files = self.message.text, self.message.files
             editor = MessageEditor(
@@ -141,7 +139,6 @@ class QueueCard(QFrame):
         self.editor.input.setFocus()
 
     def end_editing(self) -> None:
-        """Show the words again."""
         if self.editor is not None:
             self.editor.discard()
             self.editor = None
@@ -172,7 +169,6 @@ class QueueCards(QWidget):
         self.hide()
 
     def show_messages(self, messages: Sequence[QueuedMessage], *, waits: bool) -> None:
-        """Show the messages that wait."""
         if tuple(messages) != self._messages:
             self._messages = tuple(messages)
             self._show_cards()
@@ -301,7 +297,6 @@ class Writing(QObject):
             composer.input.setFocus()
 
     def _is_long(self) -> bool:
-        """Return whether the message may fill the context."""
         composer = self._composer
         is_long = bool(composer.attachments.files) or len(composer.text) > _SHORT_CHARS
         return is_long or bool(composer.full_because)
@@ -382,7 +377,6 @@ class Writing(QObject):
             self._keep_queue(opened, queue[1:])
 
     def _choose_when_full(self, when_full: WhenFull) -> None:
-        """Let the conversation leave out, summarize or send its oldest messages from now on."""
         self._workspace.choose_when_full(when_full)
         self._workspace.meter.count_now()
         self._composer.input.setFocus()

@@ -97,7 +97,6 @@ class RawText(FlowText):
         current_theme().changed.connect(self._fill)
 
     def show_run(self, run: Run) -> None:
-        """Show a run's text."""
         self._run = run
         self._fill()
 
@@ -159,7 +158,6 @@ class ThinkingView(QWidget):
         self.hide()
 
     def append(self, text: str) -> None:
-        """Show more reasoning."""
         if text:
             self.show()
             cursor = self.text_view.textCursor()
@@ -173,7 +171,6 @@ class ThinkingView(QWidget):
         return SearchedText(self.text_view, self.head)
 
     def show_stage(self, run: Run) -> None:
-        """Show whether the reasoning continues, or how long it took."""
         if run.thinking_s is not None:
             self.head.setText(f"Thought for {seconds(run.thinking_s)}")
         elif run.is_over:
@@ -285,7 +282,6 @@ class AnswerView(QWidget):
         return part in self.__dict__
 
     def show_busy(self, is_busy: bool) -> None:
-        """Disable actions that begin an answer while one is running."""
         for button in (self.proceed, self._regenerate, self._retry):
             button.setEnabled(not is_busy)
         if self.editor is not None:
@@ -293,24 +289,20 @@ class AnswerView(QWidget):
         self.action_row.stop_at()
 
     def show_pictures(self, folder: Path) -> None:
-        """Show its pictures, which are in a folder."""
         for picture in self.pictures:
             picture.show_picture(folder)
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return the thinking, the text, the calls and the pictures, for the search."""
         text = SearchedText(self.text_view, self.raw)
         thinking = [self.thinking.searched_part()] if self._has("thinking") else []
         pictures = [part for picture in self.pictures for part in picture.searched_parts()]
         return [*thinking, text, *self.calls.searched_parts(), *pictures]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the message's menu."""
         self.menu_requested.emit(event.globalPos())
         event.accept()
 
     def begin_editing(self) -> None:
-        """Replace the text by an editor."""
         if self.editor is None:
             self.editor = MessageEditor(self.run.text, accessible_name="answer", sends="Save")
             self.editor.submitted.connect(lambda text, _: self._submit(text))
@@ -320,7 +312,6 @@ class AnswerView(QWidget):
         self.editor.input.setFocus()
 
     def end_editing(self) -> None:
-        """Show the text again."""
         if self.editor is not None:
             self.editor.discard()
             self.editor = None
@@ -328,17 +319,14 @@ class AnswerView(QWidget):
         self.left.emit()
 
     def append_text(self, text: str) -> None:
-        """Show more of the answer."""
         self.text_view.append_markdown(text)
         self.text_view.show()
 
     def append_thinking(self, text: str) -> None:
-        """Show more of the reasoning."""
         if text:
             self.thinking.append(text)
 
     def refresh(self) -> None:
-        """Show the run's stage, or the reason of its end."""
         run = self.run
         if self._has("thinking"):
             self.thinking.show_stage(run)
@@ -390,7 +378,6 @@ class AnswerView(QWidget):
         self.text_view.setAccessibleName(f"{who}: {text}{more}" if text else who)
 
     def mark_shown(self, is_shown: bool) -> None:
-        """Mark this run as the one that the stop panel shows."""
         group = self.reason.group()
         if group is not None and not is_shown:
             group.setExclusive(False)

@@ -106,7 +106,6 @@ class TextFinder(QObject):
         return 0
 
     def look_for(self, text: str, has_case: bool) -> None:
-        """Search for a text, beginning at the messages on the screen; white space finds nothing."""
         self.text, self._has_case = text if text.strip() else "", has_case
         self.current = None
         self._begin(self._column.first_seen)
@@ -270,14 +269,12 @@ class FindBar(QFrame):
             self.finder.step(by)
 
     def put_away(self) -> None:
-        """Hide the bar and remove the highlights."""
         if not self.isHidden():
             self.hide()
             self.finder.end()
             self.closed.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Step with Return, leave with Escape."""
         if event.key() == Qt.Key.Key_Escape:
             self.put_away()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):

@@ -48,12 +48,10 @@ class JumpButton(QPushButton):
             self.raise_()
 
     def note_new_text(self) -> None:
-        """Show that there is new text, if the end is out of sight."""
         if not self.isHidden():
             self._set_news(has_news=True)
 
     def move_to_bottom(self) -> None:
-        """Move to the bottom of the parent."""
         around = self._around
         size = self.sizeHint()
         self.resize(size)
@@ -147,7 +145,6 @@ class MessageColumn(QScrollArea):
         self._has_moved = False
 
     def save_position(self) -> None:
-        """Note where the conversation is read."""
         opened = self._opened
         if opened is None or not self.isVisible() or not self._has_moved:
             return
@@ -202,7 +199,6 @@ class MessageColumn(QScrollArea):
         self._anchor.go_to(slot)
 
     def jump_to_latest(self) -> None:
-        """Scroll to the end, and stay there while the answer grows."""
         self._anchor.go_to_end()
 
     def forget_found(self) -> None:
@@ -216,7 +212,6 @@ class MessageColumn(QScrollArea):
         has_case: bool = False,
         current: tuple[ConversationMessage, int] | None = None,
     ) -> None:
-        """Highlight a text in every message."""
         self._search = Highlight((text,) if text else (), has_case=has_case)
         self._searched_in, self._current = None, current
         self._highlight_all()
@@ -231,12 +226,10 @@ class MessageColumn(QScrollArea):
 
     @property
     def first_seen(self) -> int:
-        """The index of the first message on the screen."""
         return self._stack.first_at(self.verticalScrollBar().value())
 
     @property
     def views(self) -> list[QuestionView | AnswerView]:
-        """The messages that have views now, from the first to the last."""
         return [slot.view for slot in self._stack.slots if slot.view is not None]
 
     def answer_view(self, run: Run) -> AnswerView | None:
@@ -276,7 +269,6 @@ class MessageColumn(QScrollArea):
         self.jump.move_to_bottom()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Create the views that are seen now."""
         super().showEvent(event)
         self._fit()
         self._restore_anchor()
@@ -366,7 +358,6 @@ class MessageColumn(QScrollArea):
         self._stack.lay_out()
 
     def _show_from(self, index: int) -> None:
-        """Show other versions of the messages from an index on."""
         if self._opened is not None:
             self._anchor.release()
             self._stack.take_from(index)
@@ -397,6 +388,5 @@ class MessageColumn(QScrollArea):
             view.show_busy(is_busy)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Let the reader scroll freely."""
         self._anchor.release()
         super().wheelEvent(event)

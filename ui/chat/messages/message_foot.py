@@ -48,7 +48,6 @@ class ReasonLine(QAbstractButton):
     def show_reason(
         self, model: str, word: str, figures: Sequence[str], icon: str, tone: Tone
     ) -> None:
-        """Show why an answer ended."""
         self._model, self._word, self._icon, self._tone = model, word, icon, tone
         self._figures = " · ".join(figures)
         spoken = " · ".join(part for part in (model, word, self._figures) if part)
@@ -61,7 +60,6 @@ class ReasonLine(QAbstractButton):
 
     @property
     def shows_figures(self) -> bool:
-        """Whether the figures are drawn now."""
         return bool(self._figures) and self.row is not None and self.row.are_drawn
 
     def _fit(self) -> None:
@@ -121,18 +119,15 @@ class ReasonLine(QAbstractButton):
         return width
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Go to the buttons beside it with Left and Right."""
         if self.row is None or not self.row.take_key(self, event.key()):
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Draw the figures and the buttons."""
         super().focusInEvent(event)
         if self.row is not None:
             self.row.stop_at(self)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Stop drawing the figures and the buttons."""
         super().focusOutEvent(event)
         if self.row is not None:
             self.row.repaint_all()
@@ -170,7 +165,6 @@ class MessageActions(QWidget):
 
     @property
     def are_drawn(self) -> bool:
-        """Whether the buttons are drawn now."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self._message_view.isAncestorOf(focused)
         return self._message_view.underMouse() or has_focus
@@ -194,13 +188,11 @@ class MessageActions(QWidget):
         self.stop_at()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Draw the buttons while the pointer is over the message."""
         if event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
             self.repaint_all()
         return False
 
     def repaint_all(self) -> None:
-        """Draw the buttons, or stop drawing them."""
         for button in (*self._before, *self._buttons):
             button.update()
 
@@ -257,16 +249,13 @@ class _ActionButton(IconButton):
             super().paintEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Go to the button beside it with Left and Right."""
         if not self._row.take_key(self, event.key()):
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Draw the row."""
         super().focusInEvent(event)
         self._row.stop_at(self)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Stop drawing the row."""
         super().focusOutEvent(event)
         self._row.repaint_all()

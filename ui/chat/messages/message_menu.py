@@ -81,7 +81,6 @@ class Speech(QObject):
         process.closeWriteChannel()
 
     def stop(self) -> None:
-        """Stop reading."""
         process = self.process
         if process is not None:
             self._end(process)
@@ -190,7 +189,6 @@ class MessageChanges(QObject):
         return True
 
     def branch(self, message: ConversationMessage) -> None:
-        """Begin a new conversation with the messages up to a message."""
         source = self._workspace.current.conversation
         twin = Conversation(
             f"{source.title} (branch)", settings=source.settings, stops=source.stops
@@ -230,7 +228,6 @@ class MessageChanges(QObject):
         self.restored.emit()
 
     def _show(self, opened: ConversationController, index: int) -> None:
-        """Update the shown messages from an index on."""
         opened.path_changed.emit(index)
         answers = [
             message.run for message in opened.conversation.messages if message.run is not None
@@ -254,14 +251,12 @@ class _Deletion(QUndoCommand):
         self._removed: _Removed = []
 
     def redo(self) -> None:
-        """Delete."""
         if self._opened.is_busy:
             self.setObsolete(True)
         else:
             self._removed = self._changes.remove(self._opened, self._message)
 
     def undo(self) -> None:
-        """Restore the deleted messages."""
         removed, self._removed = self._removed, []
         if removed:
             self._changes.put_back(self._opened, removed)
@@ -320,13 +315,11 @@ class MessageHandling(QObject):
         workspace.opened.connect(self._on_opened)
 
     def show_at(self, view: MessageView, position: QPoint) -> None:
-        """Open the menu of a message at a position of the screen."""
         menu = context_menu(self._parent, "Message")
         self.fill(menu, view, position)
         menu.popup(position)
 
     def fill(self, menu: QMenu, view: MessageView, position: QPoint | None = None) -> None:
-        """Add the entries."""
         message, workspace, changes = view.message, self._workspace, self.changes
         is_free, is_over = not workspace.current.is_busy, message.is_settled
         chosen = selection_of(view)
@@ -367,7 +360,6 @@ class MessageHandling(QObject):
         add_entry(menu, delete, lambda: changes.delete(message)).setEnabled(is_free and is_over)
 
     def quote(self, text: str) -> None:
-        """Quote a text in the composer."""
         if text.strip():
             lines = text.strip("\n").split("\n")
             self._composer.quote("\n".join(f"> {line}".rstrip() for line in lines) + "\n\n")
@@ -396,7 +388,6 @@ class MessageHandling(QObject):
         return next(iter([*within, *user_message]), None)
 
     def pin_message(self) -> None:
-        """Pin or unpin ``message_to_pin``."""
         if (message := self.message_to_pin) is not None:
             self.changes.pin(message, not message.is_pinned)
 
@@ -430,7 +421,6 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def show_picture(self, view: QWidget, picture: Attachment) -> None:
-        """Open a picture or a recording in another program, after a question."""
         folder = self._workspace.store.pictures_folder
         if folder is not None:
             what = "Recording" if picture.is_sound else "Picture"

@@ -95,13 +95,11 @@ class MessageList(QWidget):
     # -- slots ------------------------------------------------------------------------------
 
     def add(self, messages: Iterable[ConversationMessage]) -> None:
-        """Add an empty slot for each message at the end."""
         at = len(self.slots)
         self.slots += [MessageSlot(message, self._line_px) for message in messages]
         self._position_from(at)
 
     def take_from(self, index: int) -> None:
-        """Remove the slots from an index on."""
         removed, self.slots = self.slots[index:], self.slots[:index]
         for slot in removed:
             self.empty(slot)
@@ -128,11 +126,9 @@ class MessageList(QWidget):
             view.deleteLater()
 
     def slot_of(self, message: ConversationMessage) -> MessageSlot | None:
-        """Return the slot of a message; None for a message that is not shown."""
         return next((slot for slot in reversed(self.slots) if slot.message is message), None)
 
     def slot_of_run(self, run: Run) -> MessageSlot | None:
-        """Return the slot of a run's answer; None for an answer that is not shown."""
         return next((slot for slot in reversed(self.slots) if slot.message.run is run), None)
 
     def first_at(self, top: int) -> int:
@@ -145,7 +141,6 @@ class MessageList(QWidget):
         return self.slots[self.first_at(top) : last]
 
     def mark(self, slot: MessageSlot | None) -> None:
-        """Highlight a whole message for a moment, or none."""
         self.marked = slot
         self.update()
         if slot is not None:
@@ -267,7 +262,6 @@ class ViewportCache(QObject):
         self._filling.timeout.connect(self._fill_next)
 
     def fill(self, slot: MessageSlot) -> None:
-        """Create the view of a message, unless it has one."""
         if slot.view is None:
             self.view_needed.emit(slot)
 
@@ -291,7 +285,6 @@ class ViewportCache(QObject):
         self._drop_beyond(0, now=True)
 
     def _fill_next(self) -> None:
-        """Create the view next to the screen."""
         seen_px = self._area.verticalScrollBar().value() + self._area.viewport().height() // 2
         empty = self._empty_within(_NEAR_SCREENS)
         if empty and self._area.isVisible():
@@ -347,12 +340,10 @@ class ScrollAnchor(QObject):
         return self._is_at_end or self._bar.value() >= self._bar.maximum() - 80
 
     def go_to_end(self) -> None:
-        """Scroll to the end of the column and stay there."""
         self.follow_end()
         self._scroll(self._bar.maximum())
 
     def follow_end(self) -> None:
-        """Stay at the end of the column from now on."""
         self.release()
         self._is_at_end = True
 
@@ -380,12 +371,10 @@ class ScrollAnchor(QObject):
             self._aim(*self._first_seen())
 
     def _first_seen(self) -> tuple[MessageSlot, float]:
-        """Return the message at the top of the screen, and its share above the screen."""
         slot = self._stack.slots[self._stack.first_at(self._bar.value())]
         return slot, (self._bar.value() - slot.top) / max(1, slot.height)
 
     def release(self) -> None:
-        """Let the reader scroll freely."""
         self._arriving.stop()
         self._target = None
 
@@ -420,7 +409,6 @@ class ScrollAnchor(QObject):
         self.moved.emit()
 
     def _on_scroll(self, value: int) -> None:
-        """Follow a reader who scrolls."""
         if not self._is_scrolling and not self._stack.is_changing:
             self.release()
             self._is_at_end = value >= self._bar.maximum() - 12

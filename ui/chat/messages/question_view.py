@@ -148,7 +148,6 @@ class PlainBubble(QWidget):
         current_theme().changed.connect(self._fit)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the card to its text."""
         super().resizeEvent(event)
         self._fit()
 
@@ -211,33 +210,27 @@ class QuestionView(QWidget):
 
     @property
     def text_view(self) -> FlowText:
-        """The view of the question's text."""
         return self.bubble.text_view
 
     def show_pictures(self, folder: Path) -> None:
-        """Show its pictures, which are in a folder."""
         for file in self.bubble.files:
             file.show_picture(folder)
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return its files and its text, for the search."""
         files = [part for file in self.bubble.files for part in file.searched_parts()]
         return [*files, SearchedText(self.text_view)]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the message's menu."""
         self.menu_requested.emit(event.globalPos())
         event.accept()
 
     def show_busy(self, is_busy: bool) -> None:
-        """Disable changes while an answer is running."""
         self.edit.setEnabled(not is_busy)
         self.action_row.stop_at()
         if self.editor is not None:
             self.editor.show_busy(is_busy)
 
     def refresh(self) -> None:
-        """Show whether the question is pinned, and what the model gets of its files."""
         self.pinned.setVisible(self.message.is_pinned)
         for file, shown in zip(self.message.files, self.bubble.files, strict=False):
             shown.chip.show_caption(file_caption(file))
@@ -260,7 +253,6 @@ class QuestionView(QWidget):
             self._layout.insertWidget(0, line)
 
     def begin_editing(self) -> None:
-        """Replace the bubble by an editor."""
         if self.editor is None:
             self.editor = MessageEditor(self.message.typed, self.message.files)
             self.editor.submitted.connect(self._submit)
@@ -270,7 +262,6 @@ class QuestionView(QWidget):
         self.editor.input.setFocus()
 
     def end_editing(self) -> None:
-        """Show the bubble again."""
         if self.editor is not None:
             self.editor.discard()
             self.editor = None

@@ -299,13 +299,11 @@ class ToolCard(QFrame):
         self._column.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
 
     def show_state(self, text: str, tone: Tone) -> None:
-        """Show the state of the call."""
         self._status.setText(text)
         self._badge.show_icon("tool", tone)
         self.setAccessibleName(f"Tool call {self._name}, {text}: {self._arguments}")
 
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
-        """Ask whether the call may run, or show its progress."""
         self._show_question(None if progress is None else progress.question)
         needs_approval = progress is not None and progress.needs_user and progress.question is None
         if progress is not None and needs_approval and self.permission is None:
@@ -333,7 +331,6 @@ class ToolCard(QFrame):
             self._column.insertWidget(self._column.indexOf(self._bar), self.question)
 
     def show_pictures(self, result: CallResult | None, folder: Path | None) -> None:
-        """Show the pictures of a result, which are files in a folder."""
         if result is None or folder is None:
             return
         for file in result.pictures[len(self.pictures) :]:
@@ -380,7 +377,6 @@ class ToolCard(QFrame):
             self.restart.setVisible(bool(server))
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return the name, the arguments and the result, for the search."""
         result = SearchedText(self.result, self.fold, whole=shown_result(self._whole))
         return [SearchedLabel(self._title), SearchedText(self.arguments), result]
 
@@ -421,14 +417,12 @@ class PausedRow(QWidget):
         self.hide()
 
     def show_limit(self, limit: int) -> None:
-        """Say which limit was reached; 0 for none."""
         self.setVisible(limit > 0)
         calls = "1 call" if limit == 1 else f"{limit:,} calls"
         self._text.setText(f"Paused: the limit of {calls} for one question was reached.")
         self.proceed.setAccessibleName(f"Continue with up to {calls} more")
 
     def show_cut_off(self) -> None:
-        """Show that calls were not run, and offer to run them."""
         self.show()
         self._text.setText("These calls were not run.")
         self.proceed.setAccessibleName("Continue with the calls that were not run")
@@ -480,14 +474,12 @@ class ToolCards(QWidget):
 
     @cached_property
     def paused(self) -> PausedRow:
-        """The row about the limit of calls."""
         paused = PausedRow()
         paused.proceed.clicked.connect(self.continue_requested)
         self._column.addWidget(paused)
         return paused
 
     def show_run(self, run: Run) -> None:
-        """Show a run's calls in their present state."""
         unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
         if not (run.tool_calls or run.growing_calls or self._growing or unfinished):
             return
@@ -523,7 +515,6 @@ class ToolCards(QWidget):
         self.show_lost(self._lost)
 
     def show_pictures(self, folder: Path | None) -> None:
-        """Show the pictures of results, which are files in a folder."""
         self._pictures_folder = folder
         if self._run is not None:
             for call_id, card in self.cards.items():
@@ -539,12 +530,10 @@ class ToolCards(QWidget):
             card.show_lost(offered.get(call_id, ""))
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return the text of the cards for the search, in the order of the calls."""
         cards = [*self.cards.values(), *([self._unfinished] if self._unfinished else [])]
         return [part for card in cards for part in card.searched_parts()]
 
     def _drop_growing(self, kept: Collection[str]) -> None:
-        """Remove the cards of calls that are no longer being written."""
         for call_id in self._growing.keys() - kept:
             card = self._growing.pop(call_id)
             card.hide()

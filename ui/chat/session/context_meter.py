@@ -97,12 +97,10 @@ class ContextMeter(QObject):
         return not self._timer.isActive() and not self._is_counting
 
     def count_now(self) -> None:
-        """Count at once, because the user waits for it."""
         self._timer.stop()
         self._begin()
 
     async def finish(self) -> None:
-        """Wait for the count that runs; what changes from then on is not counted any more."""
         self._has_ended = True
         self._timer.stop()
         await finish_tasks(self)
@@ -209,7 +207,6 @@ class ContextMeter(QObject):
         return {file: self._files[name, file] for file in target.files}
 
     async def _tokens(self, target: Counted, text: str) -> int:
-        """Return the number of tokens of a text; a long text is counted in parts."""
         count = 0
         for start in range(0, len(text), _PART_CHARS):
             part = text[start : start + _PART_CHARS]

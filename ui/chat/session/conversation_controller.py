@@ -173,7 +173,6 @@ class ConversationController(QObject):
 
     @property
     def is_answering(self) -> bool:
-        """Whether an answer or its calls are running, apart from compared ones."""
         return self._answer is not None or (self._tools is not None and self._tools.is_running)
 
     @property
@@ -195,13 +194,11 @@ class ConversationController(QObject):
 
     @property
     def latest_run(self) -> Run | None:
-        """The run of the last shown answer."""
         shown = reversed(self.conversation.messages)
         return next((m.run for m in shown if m.run is not None), None)
 
     @property
     def run(self) -> Run | None:
-        """The running answer, if there is one."""
         return None if self._answer is None else self._answer.run
 
     @property
@@ -291,7 +288,6 @@ class ConversationController(QObject):
         self.run_changed.emit(run)
 
     def show_version(self, message: ConversationMessage) -> None:
-        """Show a version of a message, with the messages after it."""
         if self.is_answering:
             return
         before = self.conversation.messages
@@ -312,7 +308,6 @@ class ConversationController(QObject):
         return True
 
     def refresh_stop_history(self) -> None:
-        """Count again how often the stop sequences ended answers."""
         self.stops.set_history(history_of(self.conversation))
 
     def has_other_stops(self, model: ModelInfo | None) -> bool:
@@ -405,7 +400,6 @@ class ConversationController(QObject):
 
     @property
     def _model(self) -> ModelInfo | None:
-        """The conversation's model; None while it is not loaded."""
         choice = self.conversation.model
         return self._models.info_of(None if choice is None else choice.folder)
 
@@ -737,11 +731,9 @@ class _RunningAnswer:
         self._reported_stage = self._stage
 
     def accept(self, generation: Generation, trace: RunTrace | None) -> None:
-        """Note that the engine has accepted the request."""
         self._generation, self._trace = generation, trace
 
     def add(self, events: Iterable[Event]) -> None:
-        """Add events of the engine."""
         self._events.extend(events)
 
     def take_events(self) -> list[Event]:

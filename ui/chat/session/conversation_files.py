@@ -62,7 +62,6 @@ class ConversationFiles(QObject):
         self.imports.refused.connect(self.refused)
 
     def duplicate(self, conversation: Conversation) -> None:
-        """Make a copy with all versions and show it."""
         start_task(self, self._duplicate(conversation), "duplicate a conversation")
 
     def export_to(self, path: Path, *conversations: Conversation) -> None:
@@ -111,7 +110,6 @@ class ConversationFiles(QObject):
         return pictures + await asyncio.wrap_future(self._traces.measured())
 
     async def finish(self) -> None:
-        """Wait until reading and writing have ended."""
         await finish_tasks(self)
         await self.transfers.finish()
 

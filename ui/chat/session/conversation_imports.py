@@ -79,7 +79,6 @@ class ConversationImports(QObject):
     def take(
         self, preview: ImportPreview, conversations: Sequence[ListedConversation], folder: str = ""
     ) -> None:
-        """Import conversations of a file that was read."""
         self._start(
             f"Importing {preview.name}",
             lambda transfer: self._take(preview, conversations, folder, transfer),

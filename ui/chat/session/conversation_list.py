@@ -70,7 +70,6 @@ class FolderList(QObject):
             self.changed.emit()
 
     def delete(self, folder: ConversationFolder) -> None:
-        """Delete a folder; the conversations in it stay."""
         if self._folders.pop(folder.id, None) is not None:
             self._store.delete_folder(folder.id)
             self.changed.emit()
@@ -82,7 +81,6 @@ class FolderList(QObject):
         self.changed.emit()
 
     def begin(self, conversation: Conversation, folder: ConversationFolder) -> None:
-        """Give a new conversation the settings of its folder."""
         if folder.system_prompt.strip():
             settings = replace(conversation.settings, system_prompt=folder.system_prompt)
             conversation.settings = settings
@@ -92,7 +90,6 @@ class FolderList(QObject):
         conversation.placement = replace(conversation.placement, folder_id=folder.id)
 
     def source_of(self, conversation: Conversation) -> ConversationFolder | None:
-        """Return the folder that a conversation's stop list came from."""
         kind, _, name = conversation.stops_from.partition(":")
         return self.get(name) if f"{kind}:" == _FROM_FOLDER else None
 
@@ -133,7 +130,6 @@ class ConversationList(QObject):
         return next((c for c in self._items if c.id == conversation_id), None)
 
     def every(self) -> list[Conversation]:
-        """Return all conversations in their order."""
         return list(self._items)
 
     # -- intents ---------------------------------------------------------------------------
@@ -172,7 +168,6 @@ class ConversationList(QObject):
                 conversation.tools = tools
 
     def sort_by(self, order: ListOrder) -> None:
-        """Sort the list in another order."""
         if order is self.order:
             return
         self.order = order
@@ -225,14 +220,12 @@ class ConversationList(QObject):
             self._store.save(conversation)
 
     def rename(self, conversation: Conversation, title: str) -> None:
-        """Change the title of a conversation."""
         conversation.title = title
         self._resort(conversation)
         self.changed(conversation)
         self.renamed.emit(conversation)
 
     def pin(self, conversation: Conversation, is_pinned: bool) -> None:
-        """Pin a conversation to the top, or unpin it."""
         if conversation.is_pinned != is_pinned:
             conversation.is_pinned = is_pinned
             self._resort(conversation)
@@ -252,11 +245,9 @@ class ConversationList(QObject):
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is an action to undo."""
         return bool(self._undos)
 
     def undo_last(self) -> None:
-        """Undo the last action: deleting, moving, tagging or archiving conversations."""
         if self._undos:
             self._undos.pop()()
             self.undone.emit()
@@ -285,7 +276,6 @@ class ConversationList(QObject):
             self.repaint(conversation)
 
     def repaint(self, conversation: Conversation) -> None:
-        """Repaint a conversation's row."""
         self.repainted.emit(conversation)
 
     def take_found(self, conversations: Iterable[Conversation]) -> None:

@@ -37,7 +37,6 @@ class ConversationModel(QObject):
 
     @property
     def choice(self) -> ChosenModel | None:
-        """The model that the conversation remembers."""
         return self._conversation.model
 
     @property

@@ -48,16 +48,13 @@ class OpenConversations(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is running in one of them."""
         return any(opened.is_running for opened in self._open.values())
 
     def cancel(self, conversation: Conversation) -> None:
-        """Stop the running answer of a conversation, if it has one."""
         if conversation.id in self._open:
             self._open[conversation.id].cancel()
 
     def cancel_all(self) -> None:
-        """Stop every running answer, because the program ends."""
         self.is_closing = True
         for opened in self._open.values():
             opened.cancel(is_closing=True)
@@ -69,7 +66,6 @@ class OpenConversations(QObject):
             start_task(self, self._release_unseen(), "release conversations")
 
     async def finish(self) -> None:
-        """Stop every running answer, and wait until the background work has ended."""
         for opened in list(self._open.values()):
             await opened.finish()
         await finish_tasks(self)

@@ -24,7 +24,6 @@ class PresetList(QObject):
         self._presets = {preset.name: preset for preset in store.load_presets()}
 
     def all(self) -> list[Preset]:
-        """Return the presets in the order of their names."""
         return sorted(self._presets.values(), key=lambda preset: preset.name.casefold())
 
     def get(self, name: str) -> Preset | None:
@@ -51,7 +50,6 @@ class PresetList(QObject):
             self.changed.emit()
 
     def export_to(self, path: Path) -> None:
-        """Write all presets to a JSON file."""
         start_task(self, self._export(path, self.all()), "export presets")
 
     def import_from(self, path: Path) -> None:
@@ -59,7 +57,6 @@ class PresetList(QObject):
         start_task(self, self._import(path), "import presets")
 
     async def finish(self) -> None:
-        """Wait until reading and writing have ended."""
         await finish_tasks(self)
 
     async def _export(self, path: Path, presets: list[Preset]) -> None:

@@ -63,7 +63,6 @@ class MoreHits:
 
     @property
     def label(self) -> str:
-        """The label of the row."""
         return f"{counted(self.count, 'more result')} here" if self.count else "Show More"
 
 
@@ -94,7 +93,6 @@ class Search(QAbstractListModel):
 
     @property
     def is_active(self) -> bool:
-        """Whether there is a query."""
         return bool(words_of(self.query))
 
     @property
@@ -110,7 +108,6 @@ class Search(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return a row, or its text."""
         if not index.isValid() or index.row() >= len(self._rows):
             return None
         row = self._rows[index.row()]
@@ -149,7 +146,6 @@ class Search(QAbstractListModel):
         self._ask_anew()
 
     def narrow(self, target: SearchFilter) -> None:
-        """Narrow the search to a part of the conversations."""
         if target != self.filter:
             self.filter = target
             self._ask_anew()
@@ -164,7 +160,6 @@ class Search(QAbstractListModel):
             self._begin()
 
     async def finish(self) -> None:
-        """Wait until the search has ended."""
         self._wait.stop()
         await finish_tasks(self)
 

@@ -42,7 +42,6 @@ class Titles(QObject):
         in_memory.answer_ended.connect(self._consider)
 
     async def finish(self) -> None:
-        """Cancel the background work and wait for its end."""
         self.is_on = False
         await finish_tasks(self)
 

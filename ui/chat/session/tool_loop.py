@@ -80,11 +80,9 @@ class ToolLoop(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether calls are running."""
         return self._task is not None
 
     def begin(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
-        """Begin to run the calls of an answer."""
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
             self._max_calls = self._count(answer) + self._toolbox.max_calls
@@ -100,7 +98,6 @@ class ToolLoop(QObject):
             self._task.cancel()
 
     def reply(self, call_id: str, reply: QuestionReply | Decision) -> None:
-        """Answer a server's question, or allow or deny a call."""
         future = self._replies.get(call_id)
         if future is not None and not future.done():
             future.set_result(reply)

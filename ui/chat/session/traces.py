@@ -85,7 +85,6 @@ class Traces(QObject):
         return len(self._traces)
 
     def get(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run, if it is still kept."""
         return self._traces.get(run_id)
 
     def traced(self, request: GenerationRequest) -> GenerationRequest:
@@ -134,7 +133,6 @@ class Traces(QObject):
         return trace
 
     def measured(self) -> "Future[int]":
-        """Return how many bytes the traces take on disk."""
         if self.keeper is not None:
             return self.keeper.measured()
         none: Future[int] = Future()
@@ -158,7 +156,6 @@ class Traces(QObject):
         return await asyncio.wrap_future(self.keeper.take_in(kept, content))
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
-        """Give copied runs a trace of their own, if the original has one."""
         originals = {copy_.id: copy_.copied_from for copy_ in copies if copy_.copied_from}
         for run_id, original in originals.items():
             trace = self._traces.get(original)
@@ -168,7 +165,6 @@ class Traces(QObject):
             self.keeper.copy(originals, conversation_id)
 
     def record(self, level: TraceLevel) -> None:
-        """Record the next runs at this level of detail."""
         if level is not self.level:
             self.level = level
             self.level_changed.emit()

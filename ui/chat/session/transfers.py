@@ -55,7 +55,6 @@ class Transfers(QObject):
         start_task(self, self._run(transfer, work), label)
 
     def cancel(self) -> None:
-        """Cancel the running transfer and those that wait; unfinished files are discarded."""
         for transfer in self._queue:
             transfer.cancel()
 
@@ -66,7 +65,6 @@ class Transfers(QObject):
                 transfer.cancel()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
         await finish_tasks(self)
 
     async def _run(self, transfer: Transfer, work: Work) -> None:

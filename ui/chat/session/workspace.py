@@ -90,11 +90,9 @@ class Workspace(QObject):
     # -- intents ---------------------------------------------------------------------------
 
     def new_conversation(self, folder: ConversationFolder | None = None) -> None:
-        """Show an empty conversation, in a folder if one is given."""
         self.open(self.conversations.create(folder))
 
     def take_in(self, conversation: Conversation) -> None:
-        """Add a conversation to the list and show it."""
         self.conversations.insert(conversation)
         self.open(conversation)
 
@@ -134,7 +132,6 @@ class Workspace(QObject):
             self.open(next(following, None) or self.conversations.create())
 
     def forget_read(self, conversation: Conversation) -> None:
-        """Delete the cached prompts of a conversation, because some of it was deleted."""
         self._engine.forget(cache_owner(conversation))
 
     def ask(self, action: Callable[..., Run | None], *arguments: Any) -> bool:
@@ -144,7 +141,6 @@ class Workspace(QObject):
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
     ) -> bool:
-        """Send a message in the open conversation; return whether it was sent."""
         if not self._can_ask():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
@@ -177,7 +173,6 @@ class Workspace(QObject):
             self._save_soon(conversation)
 
     def save_draft(self) -> None:
-        """Save unsaved changes of the draft now."""
         self._save_draft.stop()
         edited, self._edited = self._edited, None
         if edited is not None:
@@ -190,7 +185,6 @@ class Workspace(QObject):
             self._save_draft.start()
 
     def change_settings(self, settings: ConversationSettings) -> None:
-        """Change the settings of the open conversation, from the next answer on."""
         conversation = self.current.conversation
         if settings != conversation.settings:
             conversation.settings = settings
@@ -198,7 +192,6 @@ class Workspace(QObject):
             self.settings_changed.emit()
 
     def change_tools(self, tools: ToolsInUse) -> None:
-        """Change the tools of the open conversation."""
         conversation = self.current.conversation
         if tools != conversation.tools:
             conversation.tools = tools
@@ -213,12 +206,10 @@ class Workspace(QObject):
         current.stops.replace_all(preset.stops, f"Use Preset {quoted(preset.name, 16)}")
 
     def save_preset(self, name: str) -> None:
-        """Save the open conversation's settings and stop list as a preset."""
         conversation = self.current.conversation
         self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
 
     def compare(self, other: Variant, text: str = "", files: Sequence[Attachment] = ()) -> bool:
-        """Answer a question twice, as ``ConversationController.compare`` does."""
         current = self.current
         if current.is_busy or not self.model.ensure():
             return False
@@ -266,7 +257,6 @@ class Workspace(QObject):
             self.conversations.repaint(self.current.conversation)
 
     def show_run(self, run: Run | None) -> None:
-        """Show why an answer ended."""
         self.current.shown_run = run
         self.run_shown.emit(run)
 
@@ -275,7 +265,6 @@ class Workspace(QObject):
         self.in_memory.offer_tokenizer()
 
     async def finish(self) -> None:
-        """Stop answers, loading and the server, and wait for their end."""
         self.save_draft()
         await self.titles.finish()
         await self.in_memory.finish()
