@@ -41,10 +41,9 @@ from engine.stopping.rules import (
     StopScope,
     checked_strings,
     checked_token_ids,
-    own_options_to_fields,
+    options_to_fields,
     stop_from_fields,
     stop_options_from_fields,
-    stop_options_to_fields,
 )
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import (

@@ -40,7 +40,8 @@ class Engine:
     """Generates answers with one model, or with several that are loaded when they are needed.
 
     Until ``offer`` is called, one model answers every request. ``async with Engine() as engine``
-    closes it at the end of the block; otherwise the end of the program closes it.
+    closes it at the end of the block; otherwise the end of the program closes it. A method that
+    takes a model's name raises ``UnknownModel`` if none, or several, of the offered ones have it.
 
     Args:
         limits: The limits of the engine.
@@ -49,10 +50,6 @@ class Engine:
             is visible without loading it. Called on any thread; None checks nothing.
         disk: Keeps the caches of requests on disk whose ``cache_owner`` allows it; None if they are
             not kept. Its maker closes it, after the engine.
-
-    Attributes:
-        disk: As given.
-        forms: Compiles the forms of constrained answers.
     """
 
     def __init__(
@@ -112,11 +109,7 @@ class Engine:
         self._models.offer(models)
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return the status of a model by its name; None if there is no default model.
-
-        Raises:
-            UnknownModel: Several models are offered, and none of them has that name.
-        """
+        """Return the status of a model by its name; None if there is no default model."""
         return self._models.status_of(name)
 
     async def load(
@@ -177,7 +170,6 @@ class Engine:
         """Load a model again that was stuck, or whose load failed; the default model stays.
 
         Raises:
-            UnknownModel: As ``model_status``.
             NoModel: There is no such model.
             ModelLoadFailed: It cannot be loaded; the message is the cause.
         """
@@ -207,20 +199,13 @@ class Engine:
         Args:
             idle_s: Seconds.
             name: One of several models; None for all models without a time of their own.
-
-        Raises:
-            UnknownModel: As ``model_status``.
         """
         model = self._models.find(name)
         self._max_idle_s[model] = idle_s
         self._call_soon(lambda models: models.set_max_idle(model, idle_s))
 
     def pin(self, name: str | None = None, *, is_pinned: bool = True) -> None:
-        """Keep a model in memory when another one needs room, or not any more.
-
-        Raises:
-            UnknownModel: As ``model_status``.
-        """
+        """Keep a model in memory when another one needs room, or not any more."""
         model = self._models.find(name)
         self._call_soon(lambda models: models.find(model).set_pinned(is_pinned))
 
@@ -229,9 +214,6 @@ class Engine:
 
         As with ``unload_after``, the model still counts as loaded, and the next request loads it
         again.
-
-        Raises:
-            UnknownModel: As ``model_status``.
         """
         model = self._models.find(name)
         self._call_soon(lambda models: models.find(model).unload_when_idle())
@@ -240,9 +222,6 @@ class Engine:
         """Remove a model; waits for running answers unless ``cancels_running`` is set.
 
         One of several models is loaded again when a request names it.
-
-        Raises:
-            UnknownModel: As ``model_status``.
         """
         transition = Transition(None, cancels_running=cancels_running)
         await self._post(self._models.find(name), transition)

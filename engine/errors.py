@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.wording import counted
 
-# When memory that is short now may be free again.
+# When memory that is short now may be free again: an estimate.
 MEMORY_RETRY_S = 10.0
 
 
@@ -27,12 +27,7 @@ class InvalidRequest(EngineError):
 
 
 class PromptTooLong(InvalidRequest):
-    """A prompt that leaves no room in the model's context for an answer.
-
-    Attributes:
-        prompt_tokens: Tokens of the whole prompt.
-        context_length: Tokens that the context holds, the answer's included.
-    """
+    """A prompt that leaves no room in the model's context for an answer."""
 
     def __init__(self, field: str, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
@@ -49,11 +44,7 @@ class NoModel(EngineError):
 
 
 class UnknownModel(EngineError):
-    """A request names a model that is not offered, or a name that several models have.
-
-    Attributes:
-        name: The name in the request.
-    """
+    """A request names a model that is not offered, or a name that several models have."""
 
     def __init__(self, name: str, nearest: Sequence[str], *, is_ambiguous: bool = False) -> None:
         shortened = name if len(name) <= 200 else f"{name[:200]}…"
@@ -86,14 +77,8 @@ class DraftLoadFailed(ModelLoadFailed):
 
 
 class QueueFull(EngineError):
-    """Too many requests are waiting; try again later.
+    """Too many requests are waiting; ``choices`` answers were requested together."""
 
-    Args:
-        waiting: How many are waiting.
-        choices: How many answers were requested together.
-    """
-
-    # An estimate.
     retry_after_s = 1.0
 
     def __init__(self, waiting: int, choices: int = 1) -> None:
@@ -105,14 +90,8 @@ class QueueFull(EngineError):
 
 
 class MemoryShort(EngineError):
-    """Memory for an answer is missing, because other programs or models use it; try again later.
+    """Memory for an answer is missing, because other programs or models use it; try again later."""
 
-    Args:
-        needed: The memory that the context of the request takes, with its unit.
-        free: The memory that is free for that, with its unit.
-    """
-
-    # An estimate.
     retry_after_s = MEMORY_RETRY_S
 
     def __init__(self, needed: str, free: str) -> None:

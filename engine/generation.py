@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.grammar.masks import Form
 from engine.output.answer import DecodingContext
@@ -28,6 +28,7 @@ from engine.values.request import GenerationRequest, ToolCall
 # A backlog of more unread events than this is merged in place, so that a slow reader costs only the
 # memory of the text.
 _MERGE_ABOVE = 64
+_Delta = TextDelta | ThinkingDelta | ToolCallArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,10 @@ class Generation:
     """The reader's handle of one answer.
 
     Attributes:
-        request: The request.
         prompt_tokens: Length of the rendered prompt, set when the request is accepted.
         setting: The data that a replay needs besides a trace, set when the request is accepted.
         vocabulary: The model's vocabulary; None until the request is accepted.
         written_tokens: Tokens of the answer so far; the engine thread counts them.
-        finished: The end, once it has been read.
-        form: The form that the answer must have; None for any.
-        loop: The reader's loop.
         not_applied: Parts of the request without effect on this model, each named as the client
             spelled it; complete once the request is accepted.
     """
@@ -205,16 +202,12 @@ def merge_deltas(events: list[Event]) -> list[Event]:
     if len(texts) == len(events):  # nearly always, and this is called often
         return [TextDelta("".join(texts))]
     out: list[Event] = []
-    for kind, group in itertools.groupby(events, type):
-        if kind is TextDelta:
-            out.append(TextDelta("".join(e.text for e in group if isinstance(e, TextDelta))))
-        elif kind is ThinkingDelta:
-            parts = (e.text for e in group if isinstance(e, ThinkingDelta))
-            out.append(ThinkingDelta("".join(parts)))
-        elif kind is ToolCallArguments:
-            # Another call begins with an event of its own, so these belong to one.
-            more = [e for e in group if isinstance(e, ToolCallArguments)]
-            out.append(ToolCallArguments(more[0].call_id, "".join(e.text for e in more)))
+    for _, group in itertools.groupby(events, type):
+        first, *more = group
+        if isinstance(first, _Delta):
+            # Another call begins with an event of its own, so arguments in a row belong to one.
+            texts = [event.text for event in (first, *more) if isinstance(event, _Delta)]
+            out.append(replace(first, text="".join(texts)))
         else:
-            out.extend(group)
+            out += [first, *more]
     return out

@@ -43,15 +43,12 @@ class ModelInfo:
 
     Attributes:
         id: The name under which APIs list it.
-        path: Its folder.
         architecture: ``model_type`` of its configuration.
         context_length: Most tokens of prompt and answer together.
         vocabulary_size: The number of ids that it reads and produces: [0, vocabulary_size). Its
             tokenizer may have more.
-        eos: The ids that end generation.
         can_think: Whether its answers can have reasoning.
         can_call_tools: Whether a parser for its tool calls is known.
-        size_bytes: Size of the weight files.
         loaded_at: When it was loaded, in Unix seconds.
         cache: The memory of the cache of one answer.
         longest_token_bytes: Bytes of the longest token; None where it is not known.

@@ -53,7 +53,7 @@ from engine.stopping.rules import (
     Stop,
     StopRules,
     checked_strings,
-    own_options_to_fields,
+    options_to_fields,
     stop_from_fields,
     stop_options_from_fields,
 )
@@ -160,7 +160,7 @@ def _all(fields: Fields, name: str) -> list[Fields]:
 
 
 def _rules_to_fields(rules: StopRules) -> dict[str, Any]:
-    own = {stop.text: own_options_to_fields(stop) for stop in rules.stops}
+    own = {stop.text: options_to_fields(stop) for stop in rules.stops}
     return {
         **{option.name: getattr(rules, option.name) for option in STOP_OPTIONS},
         "strings": rules.strings,
@@ -295,16 +295,5 @@ def stop_from(fields: Fields) -> StopInfo:
         value = fields.take("value", str)
     elif kind is StopKind.STOP_TOKEN:
         value = fields.take("value", int)
-    return StopInfo(
-        kind=kind,
-        value=value,
-        token_id=fields.maybe("token_id", int),
-        token_text=fields.maybe("token_text", str),
-        channel=fields.choice("channel", Channel),
-        text_offset=fields.maybe("text_offset", int) or 0,
-        token_index=fields.maybe("token_index", int),
-        rule_index=fields.maybe("rule_index", int),
-        held=fields.maybe("held", str) or "",
-        dropped=fields.maybe("dropped", str) or "",
-        source=fields.maybe("source", str),
-    )
+    channel = fields.choice("channel", Channel)
+    return StopInfo(kind=kind, value=value, channel=channel, **fields.plain(StopInfo))

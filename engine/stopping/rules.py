@@ -75,14 +75,6 @@ class StopOptions:
 
     The command line, saved runs, the window and the API take the options from here: each field is
     an option, with its ``title`` and ``help``.
-
-    Attributes:
-        scope: The channels in which strings count.
-        include_stop: Whether the matched stop stays in the answer; all after it is still cut.
-        ignore_eos: Whether the answer continues after EOS; stops still count.
-        ignore_template_eos: Whether it continues after EOS tokens that only the chat template
-            names.
-        min_tokens: How many first tokens an answer has before stops count.
     """
 
     scope: StopScope = field(
@@ -169,15 +161,7 @@ class StopRules(StopOptions):
 
 @dataclass(frozen=True, slots=True)
 class StopOption:
-    """An option of ``StopOptions`` or of one ``Stop``, for code that offers all of them.
-
-    Attributes:
-        name: Its name there.
-        kind: Its type.
-        default: Its default.
-        title: Its name in a window.
-        help: Its effect, as a phrase.
-    """
+    """An option of ``StopOptions`` or of one ``Stop``, for code that offers all of them."""
 
     name: str
     kind: type
@@ -210,8 +194,7 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
     """Return the stop strings of a request, checked, without duplicates, in their order.
 
     Raises:
-        InvalidRequest: An item is not a string, is empty, too long, has a lone surrogate, or there
-            are too many, or they are too long together. The message names the item or the limit.
+        InvalidRequest: The message names the item or the limit.
     """
     kept: dict[str, None] = {}
     for index, value in enumerate(values):
@@ -223,10 +206,8 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
             _check_string(value, f"{field}[{index}]")
             kept[value] = None
             if len(kept) > MAX_STOPS:
-                # Counted without duplicates, as far as they are strings.
-                count = len({value for value in values if isinstance(value, str)})
                 raise InvalidRequest(
-                    field, f"at most {MAX_STOPS} stop sequences are accepted, got {count}"
+                    field, f"at most {MAX_STOPS} stop sequences are accepted, got {len(values)}"
                 )
     length = sum(map(len, kept))
     if length > MAX_ALL_STOPS_CHARS:
@@ -239,12 +220,9 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
 
 
 def checked_token_ids(values: Sequence[int]) -> tuple[int, ...]:
-    """Return the stop ids of a request without duplicates, in their order.
+    """Return the stop ids of a request without duplicates; raises ``InvalidRequest``.
 
     Whether they are in the vocabulary is checked once the model is known.
-
-    Raises:
-        InvalidRequest: There are too many.
     """
     kept = tuple(dict.fromkeys(values))
     if len(kept) > MAX_STOP_TOKEN_IDS:
@@ -268,33 +246,21 @@ def _check_string(value: str, where: str) -> None:
         raise InvalidRequest(where, "contains a lone surrogate, which no text can match")
 
 
-def stop_options_to_fields(options: StopOptions) -> dict[str, Any]:
-    """Return the options of all stops that differ from their defaults, as JSON values."""
-    return _to_fields(options, STOP_OPTIONS)
-
-
-def own_options_to_fields(stop: Stop) -> dict[str, Any]:
-    """Return the options of one stop that differ from their defaults, as JSON values."""
-    return _to_fields(stop, OWN_STOP_OPTIONS)
+def options_to_fields(holder: StopOptions | Stop) -> dict[str, Any]:
+    """Return the options of all stops, or of one, that differ from their defaults, for JSON."""
+    options = OWN_STOP_OPTIONS if isinstance(holder, Stop) else STOP_OPTIONS
+    values = ((option, getattr(holder, option.name)) for option in options)
+    return {option.name: value for option, value in values if value != option.default}
 
 
 def stop_options_from_fields(fields: Fields) -> StopOptions:
-    """Return the options that a file names; others have their defaults.
-
-    Raises:
-        DamagedFile: One of them has the wrong type.
-    """
+    """Return the options that a file names, others as usual; raises ``DamagedFile``."""
     return StopOptions(**_from_fields(fields, STOP_OPTIONS))
 
 
 def stop_from_fields(text: str, fields: Fields) -> Stop:
     """Return a stop with the options that a file names for it; raises ``DamagedFile``."""
     return Stop(text, **_from_fields(fields, OWN_STOP_OPTIONS))
-
-
-def _to_fields(holder: StopOptions | Stop, options: Sequence[StopOption]) -> dict[str, Any]:
-    values = ((option, getattr(holder, option.name)) for option in options)
-    return {option.name: value for option, value in values if value != option.default}
 
 
 def _from_fields(fields: Fields, options: Sequence[StopOption]) -> dict[str, Any]:

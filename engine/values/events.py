@@ -45,8 +45,6 @@ class ToolCallStarted:
 
     Attributes:
         index: The number that the call will have in this answer.
-        call_id: The product's identifier of the call.
-        name: The tool's name.
     """
 
     index: int
@@ -60,10 +58,6 @@ class ToolCallArguments:
 
     All of a call's increments, joined, are the ``arguments`` of its ``ToolCall``, character by
     character, and each beginning of them is the beginning of that JSON object.
-
-    Attributes:
-        call_id: The identifier of the call.
-        text: The next part of the JSON text.
     """
 
     call_id: str
@@ -77,9 +71,6 @@ class ToolCallAbandoned:
     Its earlier events do not count as a call, and no ``ToolCallCompleted`` follows. Its arguments
     are not complete JSON, unless another call of the same text was started after it. A text that
     could not be parsed follows as text of the answer, as if it had never been a call.
-
-    Attributes:
-        call_id: The identifier of the call.
     """
 
     call_id: str
@@ -103,9 +94,7 @@ class TokenTrace:
 
     Attributes:
         index: Its index, from 0 over the generated tokens.
-        token_id: Its id.
         piece: The text it completed (empty while a character is incomplete, and for tags).
-        raw: Its bytes.
         channel: Its channel; a tag belongs to the channel that it opens or closes.
         time_s: Seconds since the request was submitted.
         released: Characters that went out to the reader on this token.
@@ -231,11 +220,7 @@ def tokens_per_s(usage: Usage, timing: Timing) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class BudgetEnd:
-    """Where a budget has ended the reasoning of an answer.
-
-    Attributes:
-        token_index: The index of the first forced token, from 0 over the generated tokens.
-    """
+    """Where a budget ended reasoning; ``token_index`` is that of the first forced token, from 0."""
 
     token_index: int
     forced: int
@@ -247,15 +232,11 @@ class Finished:
     """The last event of every generation, whatever happened.
 
     Attributes:
-        stop: Why it ended.
-        usage: Token counts.
-        timing: Durations.
         error: For kind ``error``, the cause in words; otherwise None.
         is_request_at_fault: Whether the request caused the error, so that it would fail again.
         unfinished_tool_call: Raw text of a tool call that was cut short; otherwise empty.
         residue: Text that appeared only when the last characters were finalised.
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
-        speculation: The counts of guesses.
         budget_end: Where the budget ended the reasoning; None where it did not.
         context_length: Tokens that the model's context holds, prompt and answer together; 0 where
             the request ended before it reached a model.
@@ -291,9 +272,6 @@ Event = (
 )
 
 
-# Counts the checked and the accepted guesses of one answer.
-
-
 @dataclass(frozen=True, slots=True)
 class VerifiedDrafts:
     """The result of one pass that checked the guesses for a row.
@@ -306,13 +284,7 @@ class VerifiedDrafts:
 
 
 def counted(before: Speculation, verified: VerifiedDrafts, taken: int | None = None) -> Speculation:
-    """Return the counts after one more pass.
-
-    Args:
-        before: The counts up to now.
-        verified: The result of the pass.
-        taken: How many tokens of the step belong to the answer, if the answer ended in it.
-    """
+    """Return the counts after one more pass, of which an answer that ended took some tokens."""
     guesses = verified.guesses if taken is None else verified.guesses[: taken - 1]
     if not guesses:
         return before

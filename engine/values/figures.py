@@ -10,14 +10,7 @@ from engine.wording import counted, figure, seconds
 
 @dataclass(frozen=True, slots=True)
 class RunPhase:
-    """A part of a generation's time.
-
-    Attributes:
-        name: The phase.
-        took_s: How long it took, in seconds.
-        begins_s: When it began, in seconds after submission.
-        note: Details, such as the number of tokens and the speed.
-    """
+    """A part of a generation's time; it begins that many seconds after submission."""
 
     name: str
     took_s: float

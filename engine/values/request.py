@@ -20,7 +20,6 @@ class ToolCall:
 
     Attributes:
         id: The product's identifier of the call; the API adds vendors' prefixes.
-        name: The tool's name.
         arguments: The arguments as one JSON object in text form.
     """
 
@@ -34,7 +33,6 @@ class Message:
     """One turn of a conversation.
 
     Attributes:
-        role: Who speaks.
         content: The text, possibly empty.
         thinking: The reasoning that preceded an assistant's text, if it is known.
         tool_calls: Calls that an assistant turn made.
@@ -55,8 +53,6 @@ class Tool:
     """A function that the model may call.
 
     Attributes:
-        name: Its name.
-        description: Its purpose, in words.
         parameters: JSON Schema of its arguments (an object schema).
         is_deferred: Whether a message of the conversation describes it, so that the template's
             list of tools must not.
@@ -82,8 +78,8 @@ class SamplingOption:
     name: str = ""
 
 
-def _option(option: SamplingOption) -> Any:
-    return field(default=None, metadata={"option": option})
+def _option(*args: Any, **others: Any) -> Any:
+    return field(default=None, metadata={"option": SamplingOption(*args, **others)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,49 +98,31 @@ class SamplingOptions:
         seed: Makes the draws repeatable; None gives other draws each time.
     """
 
-    temperature: float | None = _option(SamplingOption("Temperature", "", 0, 2, 0.05))
+    temperature: float | None = _option("Temperature", "", 0, 2, 0.05)
     top_p: float | None = _option(
-        SamplingOption(
-            "Top p",
-            "sample from the tokens that make up this share of the probability",
-            min=0,
-            max=1,
-            step=0.05,
-        )
+        "Top p", "sample from the tokens that make up this share of the probability", 0, 1, 0.05
     )
     top_k: int | None = _option(
-        SamplingOption(
-            "Top k",
-            "sample from this many of the likeliest tokens; 0 for all",
-            min=0,
-            max=100_000,
-            step=1,
-            is_whole=True,
-        )
+        "Top k",
+        "sample from this many of the likeliest tokens; 0 for all",
+        min=0,
+        max=100_000,
+        step=1,
+        is_whole=True,
     )
     min_p: float | None = _option(
-        SamplingOption(
-            "Min p",
-            "minimum probability of a token, relative to the likeliest one",
-            min=0,
-            max=1,
-            step=0.01,
-        )
+        "Min p", "minimum probability of a token, relative to the likeliest one", 0, 1, 0.01
     )
-    repetition_penalty: float | None = _option(
-        SamplingOption("Repetition penalty", "1 means none", min=0, max=3, step=0.05)
-    )
+    repetition_penalty: float | None = _option("Repetition penalty", "1 means none", 0, 3, 0.05)
     seed: int | None = _option(
-        SamplingOption(
-            "Seed",
-            "makes answers repeatable",
-            min=0,
-            # The greatest whole number that a field of floating-point numbers shows exactly.
-            max=2**53,
-            step=1,
-            unset="Random",
-            is_whole=True,
-        )
+        "Seed",
+        "makes answers repeatable",
+        min=0,
+        # The greatest whole number that a field of floating-point numbers shows exactly.
+        max=2**53,
+        step=1,
+        unset="Random",
+        is_whole=True,
     )
 
 
@@ -264,12 +242,8 @@ class GenerationRequest:
     """One answer to be generated.
 
     Attributes:
-        messages: The conversation.
-        sampling: How tokens are drawn.
-        stops: The stops that end the answer, besides EOS and limits.
         max_tokens: Most tokens to sample; None means until the context is full. It may be larger
             than the context. With 0 the prompt is read, and nothing is generated.
-        tools: Tools the model may call.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
         thinking_budget: Most tokens of reasoning, without its tags; then its end is forced and the

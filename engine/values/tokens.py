@@ -37,12 +37,10 @@ class TokenSpan:
 
     Attributes:
         index: The token's index, from 0 over the generated tokens.
-        token_id: Its id.
         channel: Text or thinking; a token that is in both has a span in each.
         start: Code points of that channel's text before it.
         text: Its text there; empty while a character is incomplete.
         raw: Its bytes there.
-        stats: How likely the token was.
     """
 
     index: int
@@ -75,9 +73,6 @@ class TokenOrigin(StrEnum):
     BUDGET = "budget"
 
 
-# How likely the tokens of a prompt were: the request for it, and the event with the scores.
-
-
 @dataclass(frozen=True, slots=True)
 class PromptScoring:
     """Which tokens of a prompt are scored, and with which figures.
@@ -100,7 +95,6 @@ class PromptToken(NamedTuple):
     """A token of a prompt and its score.
 
     Attributes:
-        token_id: Its id.
         logprob: Its log-probability (natural logarithm); None for the first token of a prompt.
         rank: 0 for the most likely token; None for the first token of a prompt.
         top: The likeliest tokens with their log-probabilities, best first.
@@ -122,7 +116,6 @@ class PromptScores:
 
     Attributes:
         start: The place of the first of them in the prompt.
-        token_ids: The tokens.
         logprobs: The log-probability of each token; empty for the first token of a prompt.
         ranks: The rank of each token; empty for the first token of a prompt.
         top_ids: ``top`` ids for each token, best first.
@@ -163,9 +156,6 @@ class PromptScores:
             )
 
 
-# An answer beside the plain loop of mlx-lm.
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A place where an answer has another token than the plain loop.
@@ -192,9 +182,7 @@ class Comparison:
     Behind a difference the loop goes on with the answer's own token.
 
     Attributes:
-        tokens: How many tokens were compared.
         near_ties: Places where the two best tokens were as good as equal.
-        differences: Where both differ.
     """
 
     tokens: int

@@ -46,7 +46,6 @@ class AnswerContext:
     """Facts about an answer beside its end.
 
     Attributes:
-        max_tokens: The limit of its request; None for none.
         is_own: Whether it was asked in this window, so that nobody else can have cancelled it.
         has_text: Whether it has text, reasoning or a call that can be kept.
         is_continued: Whether it goes on where an earlier answer ended. Its tokens and characters
@@ -179,9 +178,9 @@ def verdict_text(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ver
                 _describe_position(stop, context),
             )
         case StopKind.MAX_TOKENS:
-            limit_tokens = context.max_tokens
             limit = f" of {output}" if is_counted else ""
-            limit = limit if limit_tokens is None else f" of {counted(limit_tokens, 'token')}"
+            if context.max_tokens is not None:
+                limit = f" of {counted(context.max_tokens, 'token')}"
             raise_it = "Raise the limit in the conversation settings to let it go on."
             return VerdictText(
                 short,
@@ -262,11 +261,7 @@ def steps(
 ) -> list[str]:
     """Return the steps that led to an end: a stop's beginning and completion, the kept text.
 
-    Args:
-        end: The end.
-        context: What else is known of the answer.
-        began: The index and the text of the token in which a stop began, if it is known.
-        probability: How likely the last token was, in words; empty if that is not known.
+    A stop ``began`` in a token with an index and a text; ``probability`` of the last token.
     """
     stop = end.stop
     is_traced = stop.kind not in (StopKind.CANCELLED, StopKind.ERROR)
@@ -324,14 +319,11 @@ def position(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> str:
     if not number:
         # An answer from another program may have text without a count of its tokens.
         return _after(stop, context) if stop.text_offset else "before the first token"
-    limit_tokens = context.max_tokens
-    limit = "" if limit_tokens is None else f" of at most {limit_tokens:,}"
-    return f"token {number:,}{limit}, {_after(stop, context)}"
+    return f"token {number:,}{_limit(context)}, {_after(stop, context)}"
 
 
-def channel_name(channel: Channel) -> str:
-    """Return the part of the output in plain words."""
-    return _CHANNELS[channel]
+def _limit(context: AnswerContext) -> str:
+    return "" if context.max_tokens is None else f" of at most {context.max_tokens:,}"
 
 
 def plain_cause(text: str) -> str:
@@ -372,17 +364,15 @@ def _after(stop: StopInfo, context: AnswerContext) -> str:
 
 def _part(stop: StopInfo, context: AnswerContext) -> str:
     is_rest = context.is_continued and stop.channel is Channel.TEXT
-    return "continuation" if is_rest else channel_name(stop.channel)
+    return "continuation" if is_rest else _CHANNELS[stop.channel]
 
 
 def _describe_position(stop: StopInfo, context: AnswerContext) -> str:
     if stop.token_index is None:
         return ""
-    limit_tokens = context.max_tokens
-    limit = "" if limit_tokens is None else f" of at most {limit_tokens:,}"
     return (
         f"It began {_after(stop, context)} and was complete with token "
-        f"{stop.token_index + 1:,}{limit}."
+        f"{stop.token_index + 1:,}{_limit(context)}."
     )
 
 

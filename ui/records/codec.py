@@ -22,10 +22,9 @@ from engine import (
     ToolCall,
     Usage,
     checked_strings,
-    own_options_to_fields,
+    options_to_fields,
     stop_from_fields,
     stop_options_from_fields,
-    stop_options_to_fields,
 )
 from engine.files.json_fields import (
     DamagedFile,
@@ -79,7 +78,7 @@ def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; unset ones are left out."""
     values = dataclasses.asdict(settings)
     values["stop_token_ids"] = list(settings.stop_token_ids)
-    values["stop_options"] = stop_options_to_fields(settings.stop_options)
+    values["stop_options"] = options_to_fields(settings.stop_options)
     # Zero counts as set: at temperature 0 the likeliest token is always chosen.
     return {
         name: value
@@ -126,7 +125,7 @@ def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
             "sequence": entry.stop.text,
             "is_enabled": entry.is_enabled,
             "scope": entry.scope.value,
-            **own_options_to_fields(entry.stop),
+            **options_to_fields(entry.stop),
         }
         for entry in stops
     ]
