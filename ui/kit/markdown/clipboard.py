@@ -24,6 +24,9 @@ from ui.kit.markdown.inline_writer import (
 )
 from ui.kit.markdown.style import table_at
 
+Cell = tuple[QTextBlock, int, int]
+"""A block, and the positions between which it is selected."""
+
 _PICTURE = "\ufffc"
 _INDENT = "  "
 _NUMBER = re.compile(r"(\d+|[a-z]+)[.)]")
@@ -32,17 +35,12 @@ _NUMBER = re.compile(r"(\d+|[a-z]+)[.)]")
 def text_between(document: QTextDocument, start: int, end: int) -> str:
     """Return the text from one position to another."""
     out: list[str] = []
-    before: QTextTable | None = None
-    row = -1
-    for block in _blocks(document, start, end):
-        table = table_at(block)
-        this_row = table.cellAt(block.position()).row() if table is not None else -1
-        if out:
-            is_beside = table is not None and table == before and this_row == row
-            out.append("\t" if is_beside else "\n")
-        out.append(_indented(block, start, end) if table is None else _text(block, start, end))
-        before, row = table, this_row
-    return "".join(out)
+    for part in _parts(document, start, end):
+        if isinstance(part, QTextBlock):
+            out.append(_indented(part, start, end))
+        else:
+            out += ["\t".join(_text(*cell) for cell in row) for row in part]
+    return "\n".join(out)
 
 
 def mime_of(cursor: QTextCursor) -> QMimeData:
@@ -60,9 +58,7 @@ def mime_of(cursor: QTextCursor) -> QMimeData:
     return data
 
 
-def _chosen_cells(
-    cursor: QTextCursor, table: QTextTable
-) -> list[list[tuple[QTextBlock, int, int]]]:
+def _chosen_cells(cursor: QTextCursor, table: QTextTable) -> list[list[Cell]]:
     chosen = cast("tuple[int, int, int, int]", cursor.selectedTableCells())
     first_row, rows, first_column, columns = chosen
     chosen_rows = []
@@ -73,14 +69,32 @@ def _chosen_cells(
     return chosen_rows
 
 
-def _blocks(document: QTextDocument, start: int, end: int) -> Iterator[QTextBlock]:
-    """Yield the blocks from one position to another, without those that Qt keeps around tables."""
+def _parts(
+    document: QTextDocument, start: int, end: int
+) -> Iterator[QTextBlock | list[list[Cell]]]:
+    """Yield the blocks from one position to another, and tables as rows of cells."""
+    table: QTextTable | None = None
+    rows: list[list[Cell]] = []
+    row = -1
     block = document.findBlock(start)
     while block.isValid() and block.position() <= end:
+        inside = table_at(block)
+        if rows and inside != table:
+            yield rows
+            rows, row = [], -1
+        table = inside
         is_flat = block.length() == 1 and block.blockFormat().lineHeight() == 1
-        if table_at(block) is not None or not is_flat:
+        if inside is None and not is_flat:  # Qt keeps flat blocks around tables
             yield block
+        elif inside is not None:
+            this_row = inside.cellAt(block.position()).row()
+            if this_row != row:
+                rows.append([])
+            rows[-1].append((block, start, end))
+            row = this_row
         block = block.next()
+    if rows:
+        yield rows
 
 
 @dataclass(slots=True)
@@ -133,23 +147,11 @@ def _indented(block: QTextBlock, start: int, end: int) -> str:
 def html_between(document: QTextDocument, start: int, end: int) -> str:
     """Return the text from one position to another as HTML."""
     page = _Page()
-    table: QTextTable | None = None
-    rows: list[list[tuple[QTextBlock, int, int]]] = []
-    row = -1
-    for block in _blocks(document, start, end):
-        inside = table_at(block)
-        if inside is None or inside != table:
-            page.add_table(rows)
-            table, rows, row = inside, [], -1
-        if inside is None:
-            page.add(block, start, end)
-            continue
-        this_row = inside.cellAt(block.position()).row()
-        if this_row != row:
-            rows.append([])
-        rows[-1].append((block, start, end))
-        row = this_row
-    page.add_table(rows)
+    for part in _parts(document, start, end):
+        if isinstance(part, QTextBlock):
+            page.add(part, start, end)
+        else:
+            page.add_table(part)
     return page.whole()
 
 
@@ -186,10 +188,9 @@ class _Page:
         if text := _inline(pieces, is_heading=bool(level)):
             self.out.append(f"<{tag}>{text}</{tag}>\n")
 
-    def add_table(self, rows: list[list[tuple[QTextBlock, int, int]]]) -> None:
-        if rows:
-            self._end_code()
-            self.out.append(_table_html(rows))
+    def add_table(self, rows: list[list[Cell]]) -> None:
+        self._end_code()
+        self.out.append(_table_html(rows))
 
     def whole(self) -> str:
         """Return what was written, with everything closed."""
@@ -289,7 +290,7 @@ def _is_code(form: QTextCharFormat) -> bool:
     return form.font().styleHint() is QFont.StyleHint.Monospace
 
 
-def _table_html(rows: list[list[tuple[QTextBlock, int, int]]]) -> str:
+def _table_html(rows: list[list[Cell]]) -> str:
     lines = []
     for number, row in enumerate(rows):
         tag = "td" if number else "th"

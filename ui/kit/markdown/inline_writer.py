@@ -115,7 +115,7 @@ class InlineWriter:
             form.setBackground(QBrush(QColor(self._style.code_background)))
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
-        font = QFont(self._style.inline_code)
+        font = QFont(self._style.fixed)
         font.setPointSizeF(form.font().pointSizeF() * 0.94)
         font.setWeight(form.font().weight())
         font.setItalic(form.font().italic())

@@ -60,7 +60,7 @@ def _tag(state: StateInline, silent: bool) -> bool:
     name = tag["name"].lower()
     waiting = _waiting(state)
     if not tag["end"]:
-        if not _is_closed(source, tag.end(), name):
+        if f"</{name}>" not in source[tag.end() : tag.end() + 1_000].lower():
             return False
         waiting.append(name)
         state.push(f"{TAGS[name]}_open", TAGS[name], 1)
@@ -80,18 +80,6 @@ def _waiting(state: StateInline) -> list[str]:
         waiting = []
         state.env["bare_tags"] = (state.src, waiting)
     return waiting
-
-
-def _is_closed(source: str, at: int, name: str) -> bool:
-    """Return whether the tag that ends at a place is closed after it, not counting code."""
-    depth = 1
-    # A tag is short: looking for its end in all of a long text would be slow.
-    for tag in _TAG.finditer(source, at, at + 1_000):
-        if tag["name"].lower() == name and source.count("`", at, tag.start()) % 2 == 0:
-            depth += -1 if tag["end"] else 1
-            if not depth:
-                return True
-    return False
 
 
 def _details(state: StateBlock, begin: int, end: int, silent: bool) -> bool:

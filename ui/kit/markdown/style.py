@@ -23,9 +23,6 @@ from PySide6.QtGui import (
 
 from ui.kit.theme import current_theme, fixed_font
 
-# Main thread; no widgets. Code is colored in sections of a few dozen lines, which are remembered:
-# code that grows line by line then costs one section, not the whole code again.
-
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
@@ -72,46 +69,20 @@ def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs
 
     The runs of a line always join to exactly the line.
     """
-    lines: list[Runs] = []
-    for stretch in _stretches(code.split("\n")):
-        lines.extend(_colored(stretch, language, colors))
-    return lines
-
-
-def _stretches(lines: list[str]) -> list[str]:
-    """Split code where a new top-level statement seems to begin."""
-    stretches: list[str] = []
-    begin = 0
-    for number, line in enumerate(lines):
-        length = number - begin
-        is_top_level = bool(line) and (line[0].isalnum() or line[0] in "_#@/")
-        if length >= 120 or (length >= 40 and is_top_level):
-            stretches.append("\n".join(lines[begin:number]))
-            begin = number
-    stretches.append("\n".join(lines[begin:]))
-    return stretches
-
-
-@lru_cache(maxsize=512)
-def _colored(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
-    return _lexed(code, language, colors)
-
-
-def _lexed(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
     lexer = _lexer(language) if language else None
-    if lexer is None:
-        return tuple(((line, None),) for line in code.split("\n"))
-    runs = [(text, _color_of(kind, colors)) for kind, text in lexer.get_tokens(code)]
-    if "".join(text for text, _ in runs) != code:  # the lexer changes the text that it reads
-        runs = [(code, None)]
+    runs: list[tuple[str, str | None]] = [(code, None)]
+    if lexer is not None:
+        lexed = [(text, _color_of(kind, colors)) for kind, text in lexer.get_tokens(code)]
+        # Some lexers change the text that they read.
+        runs = lexed if "".join(text for text, _ in lexed) == code else runs
     lines: list[list[tuple[str, str | None]]] = [[]]
     for text, color in runs:
-        first, *rest = text.split("\n")
-        if first:
-            lines[-1].append((first, color))
-        for line in rest:
-            lines.append([(line, color)] if line else [])
-    return tuple(tuple(line) for line in lines)
+        for number, line in enumerate(text.split("\n")):
+            if number:
+                lines.append([])
+            if line:
+                lines[-1].append((line, color))
+    return [tuple(line) for line in lines]
 
 
 @lru_cache(maxsize=64)
@@ -168,8 +139,6 @@ class MarkdownStyle:
     has_numbers: bool = False
     em: float = field(init=False, compare=False)
     plain: QTextCharFormat = field(init=False, compare=False, repr=False)
-    _metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
-    _fixed_metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         plain = QTextCharFormat()
@@ -177,14 +146,12 @@ class MarkdownStyle:
         plain.setForeground(QBrush(QColor(self.text)))
         object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
         object.__setattr__(self, "plain", plain)
-        object.__setattr__(self, "_metrics", _metrics(self.font.key()))
-        object.__setattr__(self, "_fixed_metrics", _metrics(self.fixed.key()))
 
     def width(self, text: str) -> float:
-        return self._metrics.horizontalAdvance(text)
+        return QFontMetricsF(self.font).horizontalAdvance(text)
 
     def fixed_width(self, code: str) -> float:
-        return self._fixed_metrics.horizontalAdvance(code)
+        return QFontMetricsF(self.fixed).horizontalAdvance(code)
 
     def px(self, usual: float) -> float:
         """Return a length in proportion to the text; ``usual`` is the length at the usual size."""
@@ -194,13 +161,6 @@ class MarkdownStyle:
     def code_numbers_px(self) -> float:
         """The room for the numbers of lines of code."""
         return self.fixed_width(_NUMBER) + self.px(10) if self.has_numbers else 0.0
-
-    @property
-    def inline_code(self) -> QFont:
-        """The font of code within a line."""
-        font = QFont(self.fixed)
-        font.setPointSizeF(self.font.pointSizeF() * 0.94)
-        return font
 
     @property
     def code_head_px(self) -> float:
@@ -226,18 +186,6 @@ class MarkdownStyle:
     def gap_px(self) -> float:
         """The space around cards and tables."""
         return self.px(10)
-
-
-@lru_cache(maxsize=32)
-def _metrics(key: str) -> QFontMetricsF:
-    font = QFont()
-    font.fromString(key)
-    return QFontMetricsF(font)
-
-
-def text_width(font: QFont, text: str) -> float:
-    """Return the width of a text."""
-    return _metrics(font.key()).horizontalAdvance(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Shows Markdown: selectable, with buttons on code and parts that scroll sideways. Main thread."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -25,72 +24,48 @@ from ui.kit.markdown.block_writer import TAB_CHARS
 from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
-from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, text_width
+from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme
-
-# Called on the main thread. The imports run on a thread of their own while the model is still
-# writing the formula or the code. They also take memory, so text without formulas and code
-# imports nothing.
-
-_log = logging.getLogger(__name__)
 
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
 
 
 def warm_up(text: str) -> None:
-    """Start the imports that a piece of text will need; each one is started only once."""
+    """Start the imports that a text will need, while the model still writes its code or formula."""
     if "`" in text:
-        _begin("pygments.lexers.python")
+        _import_on_thread("pygments.lexers.python")
     if "$" in text or "\\" in text:
-        _begin("ziamath")
+        _import_on_thread("ziamath")
 
 
 @cache
-def _begin(module: str) -> None:
-    threading.Thread(target=_import, args=(module,), name="fullstop-warm-up").start()
+def _import_on_thread(module: str) -> None:
+    threading.Thread(target=import_module, args=(module,), name="fullstop-warm-up").start()
 
 
-def _import(module: str) -> None:
-    try:
-        import_module(module)
-    except Exception as error:  # the code that needs it imports it again, and reports the error
-        _log.debug("%s cannot be imported: %s", module, error)
+def _code_button(parent: QWidget, text: str, accessible_name: str) -> QToolButton:
+    button = QToolButton(parent)
+    button.setText(text)
+    button.setProperty("kind", "code")
+    button.setAccessibleName(accessible_name)
+    button.setToolTip(accessible_name)
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
+    button.show()
+    return button
 
 
-class CodeButton(QToolButton):
-    """Copies a text, and shows "Copied" for a moment."""
-
-    def __init__(self, parent: QWidget, text: str, accessible_name: str) -> None:
-        super().__init__(parent)
-        self.setText("Copy")
-        self.setProperty("kind", "code")
-        self.setAccessibleName(f"Copy {accessible_name}")
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.clicked.connect(lambda: copy_from(self, text))
-        self.show()
-
-
-class CodeSwitch(QToolButton):
-    """Switches how all code is shown: whether its lines wrap, or have numbers."""
-
-    def __init__(self, parent: QWidget, text: str, accessible_name: str, name: str) -> None:
-        super().__init__(parent)
-        self._name = name
-        self.setText(text)
-        self.setCheckable(True)
-        self.setChecked(getattr(current_theme().code_look, name))
-        self.setProperty("kind", "code")
-        self.setAccessibleName(accessible_name)
-        self.setToolTip(accessible_name)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.clicked.connect(self._choose)
-        self.show()
-
-    def _choose(self, is_on: bool) -> None:
-        theme = current_theme()
-        theme.choose_code_look(theme.code_look._replace(**{self._name: is_on}))
+def _code_switch(parent: QWidget, text: str, accessible_name: str, name: str) -> QToolButton:
+    """Return a button that switches how all code is shown: a field of ``CodeLook``."""
+    theme = current_theme()
+    button = _code_button(parent, text, accessible_name)
+    button.setCheckable(True)
+    button.setChecked(getattr(theme.code_look, name))
+    button.clicked.connect(
+        lambda is_on: theme.choose_code_look(theme.code_look._replace(**{name: is_on}))
+    )
+    return button
 
 
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
@@ -234,7 +209,7 @@ class MarkdownView(FlowText):
         self._style = style
         self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
         self._is_whole = False
-        self._cards: list[tuple[CodeButton, *tuple[CodeSwitch, ...]]] = []
+        self._cards: list[list[QToolButton]] = []
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
@@ -255,7 +230,7 @@ class MarkdownView(FlowText):
         return tuple(self._text.decorations)
 
     @property
-    def copy_buttons(self) -> tuple[CodeButton, ...]:
+    def copy_buttons(self) -> tuple[QToolButton, ...]:
         """A button for each code block, once the text is complete."""
         return tuple(buttons[0] for buttons in self._cards)
 
@@ -340,7 +315,7 @@ class MarkdownView(FlowText):
         self._style = self._text.style = style
         self._geometry = Decorations(self.document(), style)
         self.document().setDefaultFont(style.font)
-        self.setTabStopDistance(TAB_CHARS * text_width(style.fixed, "0"))
+        self.setTabStopDistance(TAB_CHARS * style.fixed_width("0"))
 
     def _render(self) -> None:
         began_s = time.monotonic()
@@ -509,13 +484,14 @@ class MarkdownView(FlowText):
         self._cards = [self._buttons_of(card) for card in self._code()]
         self._move_buttons(QSizeF())
 
-    def _buttons_of(self, card: Decoration) -> tuple[CodeButton, *tuple[CodeSwitch, ...]]:
+    def _buttons_of(self, card: Decoration) -> list[QToolButton]:
         parent = self.viewport()
-        copy = CodeButton(parent, card.text, card.label or "code")
+        copy = _code_button(parent, "Copy", f"Copy {card.label or 'code'}")
+        copy.clicked.connect(lambda: copy_from(copy, card.text))
         if "\n" not in card.text:
-            return (copy,)
-        numbers = CodeSwitch(parent, "Numbers", "Number the lines of code", "has_numbers")
-        return copy, numbers, CodeSwitch(parent, "Wrap", "Wrap long lines of code", "wraps")
+            return [copy]
+        numbers = _code_switch(parent, "Numbers", "Number the lines of code", "has_numbers")
+        return [copy, numbers, _code_switch(parent, "Wrap", "Wrap long lines of code", "wraps")]
 
     def _move_buttons(self, _: QSizeF) -> None:
         """Put the buttons at the corner of each code card."""

@@ -67,7 +67,6 @@ def visible(view: MarkdownView) -> str:
         ("<b>a *b*</b> <i>c</i> <u>d</u> <mark>e</mark> <del>f</del>", "a b c d e f"),
         ("`<kbd>` and <kbd>open", "<kbd> and <kbd>open"),
         ("</kbd> <kbd>a</kbd></kbd>", "</kbd> a</kbd>"),
-        ("<kbd>`</kbd>`", "<kbd></kbd>"),
         ("<s>[INST]</s>", "<s>[INST]</s>"),
         ("<b onclick='x'>y</b>", "<b onclick='x'>y</b>"),
         ("<details open onclick=x>\nz", "<details open onclick=x>\nz"),
