@@ -85,6 +85,9 @@ SUGGESTIONS = (
         summary="Writing, languages and programs; it can think before it answers.",
     ),
     SuggestedModel(
+        "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
+    ),
+    SuggestedModel(
         "mlx-community/gpt-oss-20b-MXFP4-Q8",
         12_100,
         49_152,
@@ -108,6 +111,9 @@ SUGGESTIONS = (
         98_304,
         "apache-2.0",
         "programs and tools",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"
     ),
     SuggestedModel(
         "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
