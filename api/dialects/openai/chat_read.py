@@ -13,6 +13,7 @@ from api.dialects.openai.chat_wire import (
     ChatTool,
     ChatTurn,
     FunctionMessage,
+    GatewayReasoning,
     InputPart,
     MediaPart,
     ReasoningPart,
@@ -21,15 +22,11 @@ from api.dialects.openai.chat_wire import (
     ToolMessage,
 )
 from api.dialects.openai.read import (
-    allows_more,
-    guided,
+    generation_of,
     last_turn_fields,
     openai_sampling_and_stops,
     refuse_unsupported_choices,
     scoring_fields,
-    stops_of,
-    thinking_budget_of,
-    thinking_of,
     with_last_turn,
 )
 from api.dialects.openai.tools import (
@@ -39,14 +36,7 @@ from api.dialects.openai.tools import (
     offered_custom,
     offered_function,
 )
-from api.dialects.shared.parameters import (
-    choices_of,
-    effort_of,
-    sampling_of,
-    token_limit,
-    wants_image_notes,
-    with_template_options,
-)
+from api.dialects.shared.parameters import choices_of, token_limit, wants_image_notes
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
@@ -83,9 +73,20 @@ def requests_from_wire(
     _refuse_unsupported(params)
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
-    last = len(params.messages) - 1
-    effort = _effort(params)
-    request = GenerationRequest(
+    last, reasoning = len(params.messages) - 1, params.reasoning or GatewayReasoning()
+    effort = params.reasoning_effort
+    if effort is None:
+        effort = "none" if reasoning.enabled is False else reasoning.effort
+    common = generation_of(
+        params,
+        strict=strict,
+        effort=effort,
+        # Turned on, if only by a budget: https://openrouter.ai/docs/use-cases/reasoning-tokens
+        default_effort="medium" if reasoning.enabled or reasoning.max_tokens else None,
+        thinking_budget=reasoning.max_tokens,
+    )
+    request = replace(
+        common,
         messages=tuple(
             _turn(
                 message,
@@ -97,16 +98,7 @@ def requests_from_wire(
         ),
         tools=tools,
         tool_choice=tool_choice,
-        thinking=thinking_of(params, effort or ("medium" if _is_enabled(params) else None)),
-        thinking_budget=thinking_budget_of(
-            params, None if params.reasoning is None else params.reasoning.max_tokens
-        ),
-        effort=effort_of(effort),
-        sampling=sampling_of(params),
-        stops=stops_of(params, strict=strict),
         max_tokens=token_limit(*(getattr(params, name) for name in MAX_TOKENS)),
-        constraint=guided(params),
-        allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
         prediction=_prediction(params),
@@ -119,7 +111,6 @@ def requests_from_wire(
             if isinstance(message, TextMessage | AssistantMessage) and message.name
         ),
     )
-    request = with_template_options(request, params.chat_template_kwargs)
     request = with_last_turn(request, params, is_answered=is_answered)
     first, *others = choices_of(request, params.n or 1)
     # The choices share one prompt, which the answer reports once.
@@ -170,23 +161,6 @@ def _choice(params: ChatCompletionParams) -> object:
     if isinstance(choice, dict) and isinstance(choice.get("name"), str):
         return {"type": "function", "name": choice["name"]}
     raise invalid(("function_call",), 'must be "none", "auto" or the name of a function')
-
-
-def _effort(params: ChatCompletionParams) -> str | None:
-    """Return the reasoning effort; the ``reasoning`` object of gateways also has a switch."""
-    reasoning = params.reasoning
-    if params.reasoning_effort is not None or reasoning is None:
-        return params.reasoning_effort
-    return "none" if reasoning.enabled is False else reasoning.effort
-
-
-def _is_enabled(params: ChatCompletionParams) -> bool:
-    """Return whether the ``reasoning`` object of gateways turns thinking on, if only by a budget.
-
-    https://openrouter.ai/docs/use-cases/reasoning-tokens
-    """
-    reasoning = params.reasoning
-    return reasoning is not None and bool(reasoning.enabled or reasoning.max_tokens)
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:

@@ -13,14 +13,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.dialects.openai.read import (
-    allows_more,
     form_names,
-    guided,
+    generation_of,
     openai_sampling_and_stops,
     refuse_unsupported_choices,
     scoring_fields,
-    stops_of,
-    thinking_budget_of,
 )
 from api.dialects.openai.wire import (
     ChoiceEnding,
@@ -48,9 +45,7 @@ from api.dialects.shared.parameters import (
     MaxTokensOrNone,
     choices_of,
     enables_report,
-    sampling_of,
     token_limit,
-    with_template_options,
 )
 from api.dialects.shared.requests import JsonObject, filled
 from api.transport.errors import invalid
@@ -131,19 +126,14 @@ def requests_from_wire(
     # Which tokens of the prompts are scored: all, if either of two fields asks, or none.
     scored = [params.prompt_logprobs, params.logprobs if params.echo else None]
     top_scores = max((count for count in scored if count is not None), default=None)
-    common = GenerationRequest(
-        sampling=sampling_of(params),
-        stops=stops_of(params, strict=strict),
+    common = replace(
+        generation_of(params, strict=strict),
         # The reference's default is 16: the answer to a raw prompt may have no natural end.
         max_tokens=token_limit(params.max_tokens, params.max_new_tokens, params.n_predict, 16),
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
-        constraint=guided(params),
-        thinking_budget=thinking_budget_of(params),
-        allows_more_keys=allows_more(params),
         prompt_scoring=None if top_scores is None else PromptScoring(top=top_scores),
     )
-    common = with_template_options(common, params.chat_template_kwargs)
     return [
         choice
         for prompt in params.prompt

@@ -16,15 +16,17 @@ from api.dialects.openai.wire import (
 from api.dialects.shared.parameters import (
     OPENAI_STOP_OPTIONS,
     SEEDS,
-    allows_more_keys,
     budget_of,
+    effort_of,
     enables_thinking,
     given_effort,
     json_form,
+    sampling_of,
     stop_options_of,
     stop_strings,
     text_constraint,
     with_own_options,
+    with_template_options,
 )
 from api.dialects.shared.requests import JsonObject, sampling_and_stops
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
@@ -48,30 +50,50 @@ _TEXT_FORMS = {
     "grammar": "grammar",
 }
 
-# -- stops, thinking, the last turn ------------------------------------------------------------
+# -- generations and their last turn -----------------------------------------------------------
 
 
-def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
-    """Return the stop rules of a request."""
+def generation_of(
+    params: GenerationParams,
+    *,
+    strict: bool,
+    effort: str | None = None,
+    default_effort: str | None = None,
+    thinking_budget: int | None = None,
+    constraint: OutputConstraint | None = None,
+) -> GenerationRequest:
+    """Return a generation without its prompt: sampling, stops, reasoning, the output format.
+
+    The last parameters are those of the API's own fields; ``default_effort`` counts where
+    ``effort`` leaves it open.
+    """
     rules = StopRules.of(
         *stop_strings(params.stop, ("stop",), limit=4 if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     ).with_options(stop_options_of(params, OPENAI_STOP_OPTIONS))
-    return with_own_options(rules, params.fullstop)
-
-
-def thinking_budget_of(params: GenerationParams, budget: int | None = None) -> int | None:
-    """Return the reasoning budget in tokens; None for no limit."""
-    return budget_of(budget, params.thinking_budget, params.thinking_token_budget)
-
-
-def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
-    """Return whether to reason, by the most specific switch; None leaves it to the template."""
-    if params.enable_thinking is not None:
-        return params.enable_thinking
-    if (given := given_effort(effort)) is not None:
-        return enables_thinking(given)
-    return None
+    thinking = params.enable_thinking
+    if thinking is None and (given := given_effort(effort) or default_effort) is not None:
+        thinking = enables_thinking(given)
+    allows_more_keys = params.fullstop is not None and params.fullstop.additional_properties
+    outputs = params.structured_outputs
+    if outputs is not None and outputs.disable_additional_properties is not None:
+        allows_more_keys = not outputs.disable_additional_properties
+    for path, form in _given_forms(params).items():
+        if constraint is not None:
+            raise invalid(path, "the format of the answer is given twice; leave one of them out")
+        constraint = form
+    request = GenerationRequest(
+        sampling=sampling_of(params),
+        stops=with_own_options(rules, params.fullstop),
+        thinking=thinking,
+        thinking_budget=budget_of(
+            thinking_budget, params.thinking_budget, params.thinking_token_budget
+        ),
+        effort=effort_of(effort),
+        constraint=constraint,
+        allows_more_keys=allows_more_keys,
+    )
+    return with_template_options(request, params.chat_template_kwargs)
 
 
 def with_last_turn(
@@ -135,33 +157,11 @@ def constraint_of(
             raise unsupported((*path, "type"), f"the format {kind}")
 
 
-def guided(
-    params: GenerationParams, constraint: OutputConstraint | None = None
-) -> OutputConstraint | None:
-    """Return the constraint of the answer, from the API's own field or from those of open
-    servers.
-    """
-    chosen = constraint
-    for path, form_constraint in _given_forms(params).items():
-        if chosen is not None:
-            raise invalid(path, "the format of the answer is given twice; leave one of them out")
-        chosen = form_constraint
-    return chosen
-
-
 def form_names(params: GenerationParams) -> Mapping[str, str]:
     """Return this request's own names of the engine's constraint fields."""
     path = next(iter(_given_forms(params)), None)
     kinds = ("", ".json_schema", ".regex", ".choices", ".grammar")
     return {} if path is None else {f"constraint{kind}": ".".join(map(str, path)) for kind in kinds}
-
-
-def allows_more(params: GenerationParams) -> bool:
-    """Whether JSON may have keys that are not in its schema."""
-    outputs = params.structured_outputs
-    if outputs is not None and outputs.disable_additional_properties is not None:
-        return not outputs.disable_additional_properties
-    return allows_more_keys(params.fullstop)
 
 
 def _given_forms(params: GenerationParams) -> Mapping[FieldPath, OutputConstraint]:

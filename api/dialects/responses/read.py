@@ -5,14 +5,10 @@ from dataclasses import replace
 from typing import assert_never
 
 from api.dialects.openai.read import (
-    allows_more,
     constraint_of,
-    guided,
+    generation_of,
     last_turn_fields,
     openai_sampling_and_stops,
-    stops_of,
-    thinking_budget_of,
-    thinking_of,
     with_last_turn,
 )
 from api.dialects.openai.tools import (
@@ -42,15 +38,7 @@ from api.dialects.responses.wire import (
     ResponseTool,
 )
 from api.dialects.shared.foreign_parts import result_text
-from api.dialects.shared.parameters import (
-    effort_of,
-    enables_report,
-    given_effort,
-    sampling_of,
-    token_limit,
-    wants_image_notes,
-    with_template_options,
-)
+from api.dialects.shared.parameters import enables_report, token_limit, wants_image_notes
 from api.dialects.shared.requests import (
     JsonObject,
     TextPart,
@@ -84,7 +72,6 @@ from engine import (
 _ENCRYPTED_REASONING = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
-_DEFAULT_EFFORT = "medium"
 
 
 def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -100,23 +87,24 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
     tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
     messages, left_out = _messages(params)
-    request = GenerationRequest(
+    effort = None if params.reasoning is None else params.reasoning.effort
+    common = generation_of(
+        params,
+        strict=strict,
+        effort=params.reasoning_effort if effort is None else effort,
+        default_effort=None if params.reasoning is None else "medium",
+        constraint=_constraint(params),
+    )
+    request = replace(
+        common,
         messages=messages,
         tools=tools,
         tool_choice=tool_choice,
-        thinking=thinking_of(params, _effort(params)),
-        thinking_budget=thinking_budget_of(params),
-        effort=effort_of(_given_effort(params)),
-        sampling=sampling_of(params),
-        stops=stops_of(params, strict=strict),
         max_tokens=max_tokens_of(params),
-        constraint=guided(params, _constraint(params)),
-        allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
         not_applied=left_out,
     )
-    request = with_template_options(request, params.chat_template_kwargs)
     return [with_last_turn(request, params)]
 
 
@@ -190,18 +178,6 @@ def not_stored(what: str = "this response") -> ApiError:
         f"{what} is not stored by this server (any more); send the whole conversation as input",
         code="previous_response_not_found",
     )
-
-
-def _effort(params: ResponseParams) -> str | None:
-    """Return the reasoning effort; a ``reasoning`` object without effort means the default."""
-    effort = given_effort(_given_effort(params))
-    return effort or (None if params.reasoning is None else _DEFAULT_EFFORT)
-
-
-def _given_effort(params: ResponseParams) -> str | None:
-    """Return the word for the reasoning effort, by this API's name or by that of Chat."""
-    effort = None if params.reasoning is None else params.reasoning.effort
-    return params.reasoning_effort if effort is None else effort
 
 
 def _constraint(params: ResponseParams) -> OutputConstraint | None:
