@@ -34,7 +34,7 @@ from engine import (
 from engine.library.downloads import download
 from engine.library.hub import DownloadProgress, HubCancelled
 from engine.recording.run_trace import RunTrace, trace_for
-from ui.models.model_words import download_text, loading_text, passed, percent
+from ui.models.model_words import TransferRate, loading_text, passed, percent
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader
 
@@ -165,11 +165,11 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
 
     if not takes_controls(sys.stderr):
         printer.remark(f"downloading {repository} …")
-    meter = _Meter()
+    rate = TransferRate()
     threading.Thread(target=work, name=f"download {repository}", daemon=True).start()
     try:
         while not outcome.done():
-            printer.status(meter.line(latest[0]))
+            printer.status(_progress_line(rate, latest[0]))
             wait([outcome], 0.2)
     except KeyboardInterrupt:
         gives_up.set()
@@ -181,26 +181,11 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     return outcome.result()
 
 
-class _Meter:
-    """Makes the progress line; the rate is the average since the transfer began."""
-
-    def __init__(self) -> None:
-        self._begun: tuple[float, int] | None = None
-
-    def line(self, progress: DownloadProgress) -> str:
-        rate, left = 0.0, None
-        if progress.phase == "fetching":
-            if self._begun is None:
-                self._begun = time.monotonic(), progress.done_bytes
-            passed_s = time.monotonic() - self._begun[0]
-            arrived = progress.done_bytes - self._begun[1]
-            if passed_s >= 1 and arrived > 0:
-                rate = arrived / passed_s
-                left = (progress.total_bytes - progress.done_bytes) / rate
-        text = download_text(progress, rate, left)
-        if progress.total_bytes:
-            text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
-        return text[: columns_of(sys.stderr) - 1]
+def _progress_line(rate: TransferRate, progress: DownloadProgress) -> str:
+    text = rate.text(progress)
+    if progress.total_bytes:
+        text = f"{percent(progress.done_bytes, progress.total_bytes):3}%  {text}"
+    return text[: columns_of(sys.stderr) - 1]
 
 
 # The output of ``fullstop serve`` for the person who started it: the addresses and the load.

@@ -7,8 +7,6 @@ import asyncio
 import logging
 import os
 import threading
-import time
-from collections import deque
 from pathlib import Path
 from typing import Literal
 
@@ -23,11 +21,9 @@ from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
-from ui.models.model_words import download_text, percent
+from ui.models.model_words import TransferRate, percent
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
-
-_RATE_WINDOW_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -44,31 +40,14 @@ class Download(QObject):
         self.message = ""
         self.folder: Path | None = None
         self._cache = cache
-        self._latest = DownloadProgress("asking")
+        self.progress = DownloadProgress("asking")
         self._gives_up = threading.Event()
-        self._marks: deque[tuple[float, int]] = deque()
-
-    @property
-    def progress(self) -> DownloadProgress:
-        return self._latest
-
-    @property
-    def bytes_per_s(self) -> float:
-        if len(self._marks) < 2 or self.progress.phase != "fetching":
-            return 0.0
-        (first_s, first), (last_s, last) = self._marks[0], self._marks[-1]
-        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
-
-    @property
-    def left_s(self) -> float | None:
-        """The seconds that are left; None while they cannot be estimated."""
-        rate = self.bytes_per_s
-        return (self._latest.total_bytes - self._latest.done_bytes) / rate if rate > 0 else None
+        self.rate = TransferRate()
 
     def start(self) -> None:
         """Start, or resume a partial download. Needs the running loop."""
         self.stage, self.message = "running", ""
-        self._marks.clear()
+        self.rate = TransferRate()
         self._gives_up = threading.Event()
         threading.Thread(
             target=self._work,
@@ -84,21 +63,12 @@ class Download(QObject):
             self._gives_up.set()
             self._end("cancelled", "Paused. Downloaded data is kept.")
 
-    def mark(self) -> None:
-        """Record the progress, from which the rate is computed."""
-        now, done = time.monotonic(), self._latest.done_bytes
-        if self._marks and done < self._marks[-1][1]:
-            self._marks.clear()  # the hub started from the beginning
-        self._marks.append((now, done))
-        while now - self._marks[0][0] > _RATE_WINDOW_S and len(self._marks) > 2:
-            self._marks.popleft()
-
     def _work(self, loop: asyncio.AbstractEventLoop, gives_up: threading.Event) -> None:
         """Download; runs on a thread of its own."""
 
         def take(progress: DownloadProgress) -> None:
             if not gives_up.is_set():
-                self._latest = progress
+                self.progress = progress
 
         try:
             folder = download(
@@ -205,10 +175,7 @@ class Downloads(QObject):
             self.arrived.emit(download.folder)
 
     def _tick(self) -> None:
-        running = [item for item in self.items if item.stage == "running"]
-        for item in running:
-            item.mark()
-        if not running:
+        if not any(item.stage == "running" for item in self.items):
             self._timer.stop()
         self.progressed.emit()
 
@@ -261,7 +228,7 @@ class DownloadRow(QFrame):
         )
         self.bar.setVisible(is_running or download.stage == "cancelled")
         if is_running:
-            self.caption.setText(download_text(progress, download.bytes_per_s, download.left_s))
+            self.caption.setText(download.rate.text(progress))
         elif download.stage == "done":
             self.caption.setText("Downloaded and verified.")
         else:

@@ -58,7 +58,7 @@ class ModelLibrary(QObject):
     ) -> None:
         super().__init__(parent)
         self.models = models
-        self._preferences = preferences
+        self.preferences = preferences
         self._model_folders = model_folders
         self.local: list[LibraryModel] = []
         self.memory = Memory(0, 0)
@@ -77,28 +77,14 @@ class ModelLibrary(QObject):
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return tuple(Path(folder) for folder in self._preferences.now.models.folders)
-
-    @property
-    def rests_after_min(self) -> int:
-        """Minutes without a request after which the model is unloaded; 0 for never."""
-        return self._preferences.now.models.rests_after_min
-
-    @property
-    def looks_for_updates(self) -> bool:
-        """Whether the hub may be asked for newer revisions without the user's word."""
-        return self._preferences.now.models.looks_for_updates
-
-    def change_idle_minutes(self, minutes: int) -> None:
-        """Unload an idle model after so many minutes; 0 for never."""
-        self._preferences.change_value("models.rests_after_min", minutes)
+        return tuple(Path(folder) for folder in self.preferences.now.models.folders)
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         """Keep a model in memory whenever it is loaded, idle or not, or not any more."""
-        pinned = [other for other in self._preferences.now.models.pinned if other != _key(folder)]
+        pinned = [other for other in self.preferences.now.models.pinned if other != _key(folder)]
         if is_pinned:
             pinned.append(_key(folder))
-        self._preferences.change_value("models.pinned", tuple(pinned))
+        self.preferences.change_value("models.pinned", tuple(pinned))
         self.models.pin(folder, is_pinned, self._idle_s)
 
     def refresh(self) -> None:
@@ -111,16 +97,16 @@ class ModelLibrary(QObject):
 
     def add_folder(self, folder: Path, position: int | None = None) -> None:
         """Look for models in one more folder, now and from now on."""
-        known = list(self._preferences.now.models.folders)
+        known = list(self.preferences.now.models.folders)
         if str(folder) not in known:
             known.insert(len(known) if position is None else position, str(folder))
-            self._preferences.change_value("models.folders", tuple(known))
+            self.preferences.change_value("models.folders", tuple(known))
         self.refresh()
 
     def remove_folder(self, folder: Path) -> None:
         """Stop looking for models in a folder; nothing is deleted."""
-        known = self._preferences.now.models.folders
-        self._preferences.change_value(
+        known = self.preferences.now.models.folders
+        self.preferences.change_value(
             "models.folders", tuple(f for f in known if Path(f) != folder)
         )
         self.refresh()
@@ -171,10 +157,6 @@ class ModelLibrary(QObject):
     def is_loading(self, model: FoundModel) -> bool:
         return self.models.stage == "loading" and self.models.is_at(model.folder)
 
-    def is_in_use(self, folder: Path) -> bool:
-        """Whether the model of a folder is loaded or loading, or is the draft model of one."""
-        return self.models.uses(folder)
-
     def replace_loaded(self, old: Path, new: Path) -> Path:
         """Load a newer revision in place of the one that is in use; return the folder to load."""
         info = self.models.info
@@ -185,7 +167,7 @@ class ModelLibrary(QObject):
 
     def move_choices(self, old: Path, new: Path) -> None:
         """Keep the choices made for a model when its folder has changed."""
-        now, before, after = self._preferences.now.models, str(old), str(new)
+        now, before, after = self.preferences.now.models, str(old), str(new)
         positions = {before: after, str(old.resolve()): str(new.resolve())}
         self._session_drafts = {
             (new.resolve() if model == old.resolve() else model): (
@@ -205,13 +187,13 @@ class ModelLibrary(QObject):
                 (positions.get(folder, folder), saved) for folder, saved in now.settings
             ),
         )
-        self._preferences.change(models=models)
+        self.preferences.change(models=models)
 
     def draft_of(self, folder: Path) -> Path | None:
         """Return the draft model that is loaded beside the model of a folder; None for none."""
         if (user_message := self._session_drafts.get(folder.resolve())) is not None:
             return user_message
-        chosen = dict(self._preferences.now.models.drafts).get(_key(folder))
+        chosen = dict(self.preferences.now.models.drafts).get(_key(folder))
         return None if chosen is None else Path(chosen)
 
     def use_draft(self, folder: Path, draft: Path) -> None:
@@ -221,16 +203,16 @@ class ModelLibrary(QObject):
     def choose_draft(self, folder: Path, draft: Path | None) -> None:
         """Load a draft model beside the model of a folder from now on, or none."""
         self._session_drafts.pop(folder.resolve(), None)
-        drafts = dict(self._preferences.now.models.drafts)
+        drafts = dict(self.preferences.now.models.drafts)
         drafts.pop(_key(folder), None)
         if draft is not None:
             drafts[_key(folder)] = str(draft.resolve())
-        self._preferences.change_value("models.drafts", tuple(drafts.items()))
+        self.preferences.change_value("models.drafts", tuple(drafts.items()))
         self.refresh()
 
     def settings_of(self, folder: Path) -> ConversationSettings | None:
         """Return the settings that new conversations with a model begin with; None for none."""
-        saved = dict(self._preferences.now.models.settings).get(_key(folder))
+        saved = dict(self.preferences.now.models.settings).get(_key(folder))
         try:
             return None if saved is None else settings_from(Fields(json.loads(saved)))
         except (ValueError, DamagedFile):
@@ -238,11 +220,11 @@ class ModelLibrary(QObject):
 
     def keep_settings(self, folder: Path, settings: ConversationSettings | None) -> None:
         """Let new conversations with a model begin with these settings; None for no own ones."""
-        kept = dict(self._preferences.now.models.settings)
+        kept = dict(self.preferences.now.models.settings)
         kept.pop(_key(folder), None)
         if settings is not None:
             kept[_key(folder)] = json.dumps(settings_values(settings))
-        self._preferences.change_value("models.settings", tuple(kept.items()))
+        self.preferences.change_value("models.settings", tuple(kept.items()))
 
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the models that can be the draft model of a model.
@@ -332,7 +314,7 @@ class ModelLibrary(QObject):
         finally:
             self.is_looking = False
         self.has_looked = True
-        used = dict(self._preferences.now.models.last_used)
+        used = dict(self.preferences.now.models.last_used)
         self.local = [
             LibraryModel(
                 model,
@@ -350,16 +332,16 @@ class ModelLibrary(QObject):
         """Pin the models that were loaded since, and that the user pinned, in an earlier session
         perhaps.
         """
-        pinned = self._preferences.now.models.pinned
+        pinned = self.preferences.now.models.pinned
         for model in self.models.in_memory:
             if not model.is_pinned and _key(model.folder) in pinned:
                 self.models.pin(model.folder, True, self._idle_s)
 
     def _note_use(self, folder: Path) -> None:
-        used = dict(self._preferences.now.models.last_used)
+        used = dict(self.preferences.now.models.last_used)
         used[str(folder)] = time.time()
         newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
-        self._preferences.change_value("models.last_used", tuple(newest))
+        self.preferences.change_value("models.last_used", tuple(newest))
         self.local = [
             replace(model, used_at=used.get(str(model.found.folder), model.used_at))
             for model in self.local
@@ -370,7 +352,7 @@ class ModelLibrary(QObject):
 
     @property
     def _idle_s(self) -> float | None:
-        minutes = self.rests_after_min
+        minutes = self.preferences.now.models.rests_after_min
         return minutes * 60.0 if minutes else None
 
 

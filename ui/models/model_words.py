@@ -121,6 +121,26 @@ def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float 
     return "  ·  ".join(text)
 
 
+class TransferRate:
+    """The average speed of a download since its transfer began."""
+
+    def __init__(self) -> None:
+        self._began: tuple[float, int] | None = None
+
+    def text(self, progress: DownloadProgress) -> str:
+        """Return the progress as text, with speed and time left once they are known."""
+        if progress.phase != "fetching":
+            return download_text(progress, 0.0, None)
+        if self._began is None or progress.done_bytes < self._began[1]:
+            self._began = time.monotonic(), progress.done_bytes
+        passed_s = time.monotonic() - self._began[0]
+        arrived = progress.done_bytes - self._began[1]
+        if passed_s < 1 or not arrived:
+            return download_text(progress, 0.0, None)
+        rate = arrived / passed_s
+        return download_text(progress, rate, (progress.total_bytes - progress.done_bytes) / rate)
+
+
 def percent(done: int, total: int) -> int:
     """Return the share that is done, in whole percent."""
     return min(100, 100 * done // total) if total else 0

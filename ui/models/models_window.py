@@ -25,6 +25,7 @@ from engine.library.local_models import FoundModel
 from engine.library.memory import Fit, Memory, need
 from engine.library.removal import Removal
 from ui.kit.buttons import Choice
+from ui.kit.dialogs import BoxButton
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
@@ -173,37 +174,31 @@ class QuestionBar(QFrame):
         self.buttons: list[QPushButton] = []
         self.hide()
 
-    def ask(
-        self,
-        question: str,
-        answers: list[tuple[str, Callable[[], None]]],
-        *,
-        prefers_cancel: bool = False,
-    ) -> None:
+    def ask(self, question: str, *answers: BoxButton, prefers_cancel: bool = False) -> None:
         """Ask a question; each answer, and Cancel, hides the bar."""
-        self._show(question, [*answers, ("Cancel", _nothing)])
+        self._show(question, *answers, BoxButton("Cancel", _nothing))
         self.buttons[-1 if prefers_cancel else 0].setFocus()
 
-    def offer(self, text: str, answer: tuple[str, Callable[[], None]]) -> None:
+    def offer(self, text: str, answer: BoxButton) -> None:
         """Show a message with one action; leaves the focus where it is."""
-        self._show(text, [answer, ("Close", _nothing)])
+        self._show(text, answer, BoxButton("Close", _nothing))
 
     def show_message(self, text: str, *, takes_focus: bool = True) -> None:
         """Show a message that the user closes with OK."""
-        self._show(text, [("OK", _nothing)])
+        self._show(text, BoxButton("OK", _nothing))
         if takes_focus:
             self.buttons[0].setFocus()
 
-    def _show(self, text: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
+    def _show(self, text: str, *answers: BoxButton) -> None:
         for button in self.buttons:
             button.hide()
             button.deleteLater()
         self.buttons = []
         self.caption.setText(text)
-        for accessible_name, act in answers:
-            button = QPushButton(accessible_name)
+        for answer in answers:
+            button = QPushButton(answer.label)
             button.clicked.connect(self.hide)
-            button.clicked.connect(act)
+            button.clicked.connect(lambda _=False, answer=answer: answer.act())
             self._row.addWidget(button)
             self.buttons.append(button)
         self.show()
@@ -233,7 +228,9 @@ class LoadedModel(QWidget):
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel loading")
         self.again = QPushButton("Retry")
-        idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
+        preferences = library.preferences
+        idle = declaration("models.rests_after_min")
+        minutes = preferences.now.models.rests_after_min
         offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
         choices = [(str(after), offered[after]) for after in sorted(offered)]
         self.idle_unload = Choice(idle.label, choices)
@@ -243,7 +240,9 @@ class LoadedModel(QWidget):
         self.cancel.clicked.connect(library.models.cancel_load)
         self.again.clicked.connect(lambda: library.models.load_again())
         self.idle_unload.currentIndexChanged.connect(
-            lambda row: library.change_idle_minutes(int(self.idle_unload.itemData(row)))
+            lambda row: preferences.change_value(
+                "models.rests_after_min", int(self.idle_unload.itemData(row))
+            )
         )
         library.models.changed.connect(self._refresh)
         self._refresh()
@@ -480,7 +479,7 @@ class ModelsWindow(OwnWindow):
         if offer.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
                 f"{offer.name} may not fit. {fit_sentence(offer, memory)}",
-                [("Download Anyway", lambda: self._start(offer))],
+                BoxButton("Download Anyway", lambda: self._start(offer)),
             )
         else:
             self._start(offer)
@@ -499,7 +498,9 @@ class ModelsWindow(OwnWindow):
         if not self.isVisible():
             return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
-            self.question.offer(f"{name} is ready.", ("Start a Chat", self.chat_requested.emit))
+            self.question.offer(
+                f"{name} is ready.", BoxButton("Start a Chat", self.chat_requested.emit)
+            )
         else:
             self.chat_requested.emit()
 
@@ -519,7 +520,7 @@ class ModelsWindow(OwnWindow):
     def _confirm_deletion(self, model: FoundModel, removal: Removal) -> None:
         self.question.ask(
             deletion_question(model.name, removal.freed_bytes),
-            [("Delete", lambda: self._upkeep.delete(model, removal))],
+            BoxButton("Delete", lambda: self._upkeep.delete(model, removal)),
             prefers_cancel=True,
         )
 
@@ -528,7 +529,7 @@ class ModelsWindow(OwnWindow):
     def _remove(self, folder: Path) -> None:
         position = self._library.folders.index(folder)
         self._library.remove_folder(folder)
-        undo = ("Undo", partial(self._library.add_folder, folder, position))
+        undo = BoxButton("Undo", partial(self._library.add_folder, folder, position))
         self.question.offer(f"{folder} was removed from the list. Nothing was deleted.", undo)
 
     # -- loading ---------------------------------------------------------------------------
@@ -538,16 +539,16 @@ class ModelsWindow(OwnWindow):
             self.question.ask(
                 f"{model.found.name} may not fit. "
                 + fit_text(model.need, model.fit, self._library.memory),
-                [("Load Anyway", lambda: self._change(model))],
+                BoxButton("Load Anyway", lambda: self._change(model)),
             )
         else:
             self._change(model)
 
     def _change(self, model: LibraryModel) -> None:
         folder, state = model.found.folder, self._library.models
-        self._wait_or_end(
-            lambda: state.load(folder), lambda: state.load(folder, cancels_running=True), "Load"
-        )
+        # Beside others that are answering, a model is loaded at once.
+        count = 0 if state.may_be_several else state.answers_under_way()
+        self._wait_or_end(partial(state.load, folder), "Load", count)
 
     def _choose_draft(self, model: LibraryModel, draft: Path | None) -> None:
         """Use another draft model; if the model is loaded, load it again with the draft model."""
@@ -559,38 +560,22 @@ class ModelsWindow(OwnWindow):
         # Each chat keeps its model, and the default model stays.
         folder, state = model.found.folder, self._library.models
         load = partial(state.begin_to_load, folder, keeps_default=True)
-        self._wait_or_end(
-            load, partial(load, cancels_running=True), "Load", state.answers_under_way(folder)
-        )
+        self._wait_or_end(load, "Load", state.answers_under_way(folder))
 
     def _unload_at(self, folder: Path) -> None:
         state = self._library.models
-        self._wait_or_end(
-            lambda: state.unload(folder),
-            lambda: state.unload(folder, cancels_running=True),
-            "Unload",
-            state.answers_under_way(folder),
-        )
+        self._wait_or_end(partial(state.unload, folder), "Unload", state.answers_under_way(folder))
 
-    def _wait_or_end(
-        self,
-        wait: Callable[[], None],
-        end: Callable[[], None],
-        what: str,
-        answers: int | None = None,
-    ) -> None:
+    def _wait_or_end(self, act: Callable[..., None], what: str, answers: int) -> None:
         """Do something at once, or ask whether to wait for the running answers."""
-        state = self._library.models
-        count = state.answers_under_way() if answers is None else answers
-        if what == "Load" and answers is None and state.may_be_several:
-            count = 0  # the model is loaded beside those that are answering
-        if not count:
-            wait()
+        if not answers:
+            act()
             return
-        accessible_name = "An answer is" if count == 1 else f"{counted(count, 'answer')} are"
+        subject = "An answer is" if answers == 1 else f"{counted(answers, 'answer')} are"
         self.question.ask(
-            f"{accessible_name} being written.",
-            [(f"{what} When Finished", wait), (f"Stop and {what}", end)],
+            f"{subject} being written.",
+            BoxButton(f"{what} When Finished", act),
+            BoxButton(f"Stop and {what}", partial(act, cancels_running=True)),
         )
 
     def _on_escape(self) -> None:

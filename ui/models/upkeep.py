@@ -62,7 +62,7 @@ class Upkeep(QObject):
 
     def obstacle(self, model: FoundModel) -> str:
         """Return why a model cannot be deleted now; empty if it can."""
-        if self._library.is_in_use(model.folder):
+        if self._library.models.uses(model.folder):
             return f"{model.name} is in use. Unload it before you delete it."
         if self._library.downloads.is_running(model.name):
             return f"{model.name} is being downloaded. Pause the download before you delete it."
@@ -113,7 +113,8 @@ class Upkeep(QObject):
     def check_sometimes(self) -> None:
         """Ask the hub, because the window of models is open, if that was not done for hours."""
         since_s = time.monotonic() - self._checked_at_s
-        if since_s > _CHECKED_EACH_S and self._library.looks_for_updates and self.can_check:
+        is_allowed = self._library.preferences.now.models.looks_for_updates
+        if since_s > _CHECKED_EACH_S and is_allowed and self.can_check:
             self.check(is_requested=False)
 
     def update(self, model: FoundModel) -> None:
@@ -177,7 +178,7 @@ class Upkeep(QObject):
             self.finished.emit(f"{repository} is up to date.")
             return
         self._library.move_choices(old, folder)
-        if self._library.is_in_use(old):
+        if self._library.models.uses(old):
             loaded = self._library.replace_loaded(old, folder)
             self._freed_later[loaded] = repository, old
         else:
@@ -188,7 +189,7 @@ class Upkeep(QObject):
             start_task(self, self._free(*waiting), "delete an old revision")
 
     async def _free(self, repository: str, old: Path) -> None:
-        if self._library.is_in_use(old):
+        if self._library.models.uses(old):
             self.finished.emit(
                 f"{repository} was updated. The old revision is in use, so it was kept."
             )

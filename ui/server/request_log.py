@@ -123,17 +123,14 @@ class RequestTable(QAbstractTableModel):
         super().__init__(parent)
         self.log = log
         self._rows: list[RequestEntry] = []
-        self._cells: dict[str, tuple[RequestEntry, tuple[str, ...]]] = {}
+        self._is_stale = False
         self._is_shown = False
         self._text = ""
         self._dialect = ""
         self._errors_only = False
-        self._timer = QTimer(self, singleShot=True, interval=INTERVAL_MS)
-        self._timer.timeout.connect(self.refresh)
-        # The figures of requests that are being answered.
-        self._live = QTimer(self, interval=INTERVAL_MS)
-        self._live.timeout.connect(self._refresh_live)
-        log.taken.connect(self._plan)
+        self._timer = QTimer(self, interval=INTERVAL_MS)
+        self._timer.timeout.connect(self._tick)
+        log.taken.connect(self._note_change)
         log.cleared.connect(self.refresh)
 
     def set_shown(self, is_shown: bool) -> None:
@@ -141,10 +138,10 @@ class RequestTable(QAbstractTableModel):
             return
         self._is_shown = is_shown
         if is_shown:
+            self._timer.start()
             self.refresh()
         else:
             self._timer.stop()
-            self._live.stop()
 
     def filter(self, text: str = "", dialect: str = "", errors_only: bool = False) -> None:
         """Show only entries that contain a text, have a dialect, and failed if that is wanted."""
@@ -164,9 +161,7 @@ class RequestTable(QAbstractTableModel):
     def refresh(self) -> None:
         if not self._is_shown:
             return
-        self._timer.stop()
-        if not self._live.isActive() and any(entry.running for entry in self.log.open):
-            self._live.start()
+        self._is_stale = False
         self._show([entry for entry in self.log if self._passes(entry)])
         self.refreshed.emit()
 
@@ -176,7 +171,6 @@ class RequestTable(QAbstractTableModel):
         if [entry.id for entry in self._rows] != [entry.id for entry in target[:kept]]:
             self.beginResetModel()
             self._rows = target
-            self._cells.clear()
             self.endResetModel()
             return
         for number, entry in enumerate(target[:kept]):
@@ -209,9 +203,8 @@ class RequestTable(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        # A repaint asks for about ten roles of every cell, so this compares and looks up only.
         if role == DISPLAY:
-            return self._cells_of(self._rows[index.row()])[index.column()]
+            return self._cell(self._rows[index.row()], index.column())
         if role == _ALIGNMENT:
             return COLUMNS[index.column()].alignment
         if role == ENTRY_ROLE:
@@ -219,27 +212,24 @@ class RequestTable(QAbstractTableModel):
         if role == _TOOL_TIP:
             return _tip(self._rows[index.row()], index.column())
         if role == _SPOKEN:
-            text = self._cells_of(self._rows[index.row()])[index.column()]
+            text = self._cell(self._rows[index.row()], index.column())
             return f"{COLUMNS[index.column()].title}: {text}"
         return None
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _refresh_live(self) -> None:
-        running = {entry.id for entry in self.log.open if entry.running}
-        if not running:
-            self._live.stop()
+    def _tick(self) -> None:
+        if self._is_stale:
+            self.refresh()
         for number, entry in enumerate(self._rows):
-            if entry.id in running:
-                self._cells.pop(entry.id, None)
+            if entry.running:
                 self._emit_changed(number)
 
     def _emit_changed(self, number: int) -> None:
         self.dataChanged.emit(self.index(number, 0), self.index(number, len(COLUMNS) - 1))
 
-    def _plan(self) -> None:
-        if self._is_shown and not self._timer.isActive():
-            self._timer.start()
+    def _note_change(self) -> None:
+        self._is_stale = True
 
     def _passes(self, entry: RequestEntry) -> bool:
         if self._errors_only and not entry.is_error:
@@ -265,20 +255,12 @@ class RequestTable(QAbstractTableModel):
         count = next((n for n, entry in enumerate(self._rows) if entry.id in ids), len(self._rows))
         if count:
             self.beginRemoveRows(QModelIndex(), 0, count - 1)
-            for entry in self._rows[:count]:
-                self._cells.pop(entry.id, None)
             del self._rows[:count]
             self.endRemoveRows()
 
-    def _cells_of(self, entry: RequestEntry) -> tuple[str, ...]:
-        known = self._cells.get(entry.id)
-        if known is None or known[0] is not entry:
-            rate = self.log.rate_of(entry)
-            known = self._cells[entry.id] = (
-                entry,
-                tuple(column.text(entry, rate) for column in COLUMNS),
-            )
-        return known[1]
+    def _cell(self, entry: RequestEntry, column: int) -> str:
+        rate = self.log.rate_of(entry) if column == RequestColumn.SPEED else None
+        return COLUMNS[column].text(entry, rate)
 
 
 def _tip(entry: RequestEntry, column: int) -> str | None:

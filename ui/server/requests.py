@@ -12,11 +12,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import Finished, GenerationRequest, ToolCall, Usage, shortest, tokens_per_s
+from engine import Finished, Generation, GenerationRequest, ToolCall, Usage, shortest, tokens_per_s
 from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
@@ -71,17 +71,6 @@ class RequestAnswer:
         return 200 + prompt_chars + len(prompt or ()) + len(self.text) + len(self.thinking)
 
 
-class RunningAnswer(Protocol):
-    """An answer that is being generated; its numbers may be read on any thread."""
-
-    request: GenerationRequest
-    prompt_tokens: int
-    written_tokens: int
-
-    def cancel(self) -> None:
-        """End the answer within one step."""
-
-
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
     """One request of another program, answered or not yet."""
@@ -103,7 +92,7 @@ class RequestEntry:
     answer_headers: Headers = ()
     answers: tuple[RequestAnswer, ...] = ()
     requested_model: str = ""
-    running: tuple[RunningAnswer, ...] = ()
+    running: tuple[Generation, ...] = ()
 
     @property
     def ends(self) -> tuple[Finished, ...]:

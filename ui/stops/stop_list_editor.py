@@ -1,6 +1,6 @@
 """The editor of a stop list: field, table with its cells, remarks, end tokens. Main thread."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -367,7 +367,7 @@ class ImportExportMenu(QMenu):
             self.refused.emit(str(refusal))
             return
         if self._model is model:  # otherwise the editor shows another list by now
-            self._take(stops_from_json, text, f"Import {path.name}")
+            self._take(text, f"Import {path.name}")
 
     async def _export(self, path: Path, counting: list[str]) -> None:
         try:
@@ -386,9 +386,9 @@ class ImportExportMenu(QMenu):
         entries = [] if self._model is None else self._model.entries()
         return [entry.stop.text for entry in entries if entry.is_enabled]
 
-    def _take(self, read: Callable[[str], list[str]], text: str, what: str) -> None:
+    def _take(self, text: str, what: str, *, has_lines: bool = False) -> None:
         try:
-            sequences = read(text)
+            sequences = stops_from_lines(text) if has_lines else stops_from_json(text)
         except ValueError as error:
             self.refused.emit(str(error))
             return
@@ -396,10 +396,10 @@ class ImportExportMenu(QMenu):
             self._model.add_all(sequences, what)
 
     def _paste_list(self) -> None:
-        self._take(stops_from_json, copied_text(), "Paste a List")
+        self._take(copied_text(), "Paste a List")
 
     def _paste_lines(self) -> None:
-        self._take(stops_from_lines, copied_text(), "Paste Lines")
+        self._take(copied_text(), "Paste Lines", has_lines=True)
 
     def _copy(self) -> None:
         copy_text(stops_to_json(self._counting()))

@@ -1,10 +1,10 @@
 """The dialogs that add or edit a tool server: a form, and a field for JSON. Main thread."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -24,6 +24,7 @@ from ui.kit.theme import fixed_font
 from ui.kit.windows import fit_to_screen, move_focus
 from ui.records.tool_servers import (
     NamedValue,
+    ToolHost,
     ToolServerConfig,
     ToolsRefused,
 )
@@ -143,18 +144,21 @@ class _KeptDialog(QDialog):
 class PasteDialog(_KeptDialog):
     """Takes an ``mcpServers`` JSON."""
 
+    added = Signal(object)  # AddedServers
+
     def __init__(
         self,
         parent: QWidget,
-        add: Callable[[str], Coroutine[Any, Any, object]],
+        host: ToolHost,
     ) -> None:
         super().__init__("Paste JSON", "Add", parent)
+        self._host = host
         self.text = QPlainTextEdit()
         self.text.setAccessibleName("mcpServers JSON")
         self.text.setPlaceholderText(_EXAMPLE)
         self.text.setTabChangesFocus(True)
         self.text.setFont(fixed_font(self.font(), 0.95))
-        self.buttons.accepted.connect(lambda: self._begin(add(self.text.toPlainText())))
+        self.buttons.accepted.connect(lambda: self._begin(self._add()))
         hint = (
             "Paste the mcpServers JSON that a server’s page shows. The servers are added, and stay "
             "switched off until you switch them on."
@@ -170,6 +174,9 @@ class PasteDialog(_KeptDialog):
         )
         fit_to_screen(self, 560, 420)
 
+    async def _add(self) -> None:
+        self.added.emit(await self._host.add_text(self.text.toPlainText()))
+
 
 class ServerForm(_KeptDialog):
     """Edits one server, or adds one."""
@@ -178,11 +185,11 @@ class ServerForm(_KeptDialog):
         self,
         parent: QWidget,
         config: ToolServerConfig | None,
-        put: Callable[[ToolServerConfig, str], Coroutine[Any, Any, None]],
+        host: ToolHost,
     ) -> None:
         super().__init__("Edit Tool Server" if config else "Add Tool Server", "Save", parent)
         self._config = config or ToolServerConfig("")
-        self._put = put
+        self._host = host
         self._is_new = config is None
         shown = self._config
         self.name = _line(shown.name, "Name", "files")
@@ -245,7 +252,7 @@ class ServerForm(_KeptDialog):
         )
 
     def _keep(self) -> None:
-        self._begin(self._put(self.edited(), "" if self._is_new else self._config.name))
+        self._begin(self._host.put(self.edited(), "" if self._is_new else self._config.name))
 
     def _show_kind(self) -> None:
         is_program = self.kind.currentData() == "program"

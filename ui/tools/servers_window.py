@@ -215,7 +215,7 @@ class ToolServersWindow(OwnWindow):
         self._toolbox.changed.connect(self._refresh)
         self.list.currentRowChanged.connect(lambda _: self._show_chosen())
         self.add.clicked.connect(lambda: self._show_form(None))
-        self.paste.clicked.connect(lambda: PasteDialog(self, self._paste).open())
+        self.paste.clicked.connect(self._paste)
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switched.connect(self._switch)
         self.detail.default_toggled.connect(
@@ -295,7 +295,7 @@ class ToolServersWindow(OwnWindow):
 
     def _show_form(self, server: ServerState | None) -> None:
         config = None if server is None else server.config
-        form = ServerForm(self, config, self._toolbox.host.put)
+        form = ServerForm(self, config, self._toolbox.host)
         form.accepted.connect(lambda: self._follow_name(config, form.name.text().strip()))
         form.open()
 
@@ -320,8 +320,10 @@ class ToolServersWindow(OwnWindow):
             prefers_cancel=True,
         )
 
-    async def _paste(self, text: str) -> None:
-        self._show_added(await self._toolbox.host.add_text(text))
+    def _paste(self) -> None:
+        dialog = PasteDialog(self, self._toolbox.host)
+        dialog.added.connect(self._show_added)
+        dialog.open()
 
     async def _import(self) -> None:
         self._show_added(await self._toolbox.host.import_claude_desktop())

@@ -1,7 +1,6 @@
 """The table of the main window's commands. Main thread."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -260,13 +259,13 @@ class MainMenus(QObject):
             Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",)),
             Command(
                 "Re&generate",
-                lambda: self._on_last_answer(ConversationController.regenerate),
+                lambda: workspace.ask(ConversationController.regenerate, self._last_message()),
                 ("Ctrl+Alt+G",),
                 lambda: self._last_run() is not None,
             ),
             Command(
                 "Cont&inue Answer",
-                lambda: self._on_last_answer(ConversationController.continue_answer),
+                lambda: workspace.ask(ConversationController.continue_answer, self._last_message()),
                 ("Ctrl+Shift+Return",),
                 self._can_continue,
             ),
@@ -443,10 +442,8 @@ class MainMenus(QObject):
         run = self._last_run()
         return run is not None and run.can_be_continued
 
-    def _on_last_answer(
-        self, action: Callable[[ConversationController, ConversationMessage], Run | None]
-    ) -> None:
-        self._workspace.ask(action, self._workspace.current.conversation.messages[-1])
+    def _last_message(self) -> ConversationMessage:
+        return self._workspace.current.conversation.messages[-1]
 
     def _versions(self) -> tuple[ConversationMessage | None, int, int]:
         """Return the last message with several versions, its version, and their number."""

@@ -29,7 +29,7 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         panel = panel_of(several)
         assert panel.isHidden()
-        several.window.model_library.change_idle_minutes(5)
+        several.window.preferences.change_value("models.rests_after_min", 5)
         await several.load("alpha")
         await several.ask("Count from 1 to 3")
         await several.load("beta")
@@ -60,7 +60,7 @@ async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unp
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         library, preferences = several.window.model_library, several.window.preferences
         panel, engine = panel_of(several), several.engine
-        library.change_idle_minutes(5)
+        library.preferences.change_value("models.rests_after_min", 5)
         await several.load("alpha")
         await eventually(lambda: len(panel.lines) == 1)
         [line] = panel.lines.values()

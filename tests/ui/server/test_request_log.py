@@ -107,9 +107,10 @@ def test_a_request_that_is_being_answered_has_its_model_its_tokens_and_a_stop(
 
     assert shown(RequestColumn.MODEL) == "smol"
     assert shown(RequestColumn.TOKENS) == "20 → 7"
+    assert shown(RequestColumn.SPEED) == "–"
     assert shown(RequestColumn.TOTAL) == "Stop"
     running.written_tokens, now_s = 27, 2.0
-    panel.table._refresh_live()
+    panel.table._tick()
     assert shown(RequestColumn.TOKENS) == "20 → 27"
     assert shown(RequestColumn.SPEED) == "10"
     panel.view.clicked.emit(panel.table.index(0, RequestColumn.MODEL))

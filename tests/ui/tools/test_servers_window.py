@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from tests.support.kept import preferences_state
-from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
+from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost, NoTools
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composer.tools_popover import ToolsPopover
@@ -17,6 +17,7 @@ from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
+    AddedServers,
     NamedValue,
     PromptInfo,
     ResourceInfo,
@@ -41,11 +42,12 @@ def parent(qtbot: QtBot) -> QWidget:
 def test_tool_servers_refused_json_stays_in_dialog(
     theme: Theme, parent: QWidget, run: RunOnLoop
 ) -> None:
-    async def refuse(text: str) -> None:
-        raise ToolsRefused("mcpServers.a.args[1]: must be a text.")
+    class Host(NoTools):
+        async def add_text(self, text: str) -> AddedServers:
+            raise ToolsRefused("mcpServers.a.args[1]: must be a text.")
 
     async def steps() -> None:
-        dialog = PasteDialog(parent, refuse)
+        dialog = PasteDialog(parent, Host())
         dialog.open()
         dialog.text.setPlainText('{"mcpServers": …}')
         dialog.save.click()
@@ -68,10 +70,7 @@ def test_tool_server_form_round_trip(theme: Theme, parent: QWidget) -> None:
         is_on=True,
     )
 
-    async def put(_config: ToolServerConfig, _replaced: str) -> None:
-        raise AssertionError("nothing is saved here")
-
-    form = ServerForm(parent, config, put)
+    form = ServerForm(parent, config, NoTools())
     assert form.focusWidget() is form.name
     assert form.edited() == config
     assert form.env.rows[0].text.placeholderText() == "Leave empty to keep the saved value"
