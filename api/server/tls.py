@@ -15,11 +15,6 @@ from engine.files.safe_files import read_bounded
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----")
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
-_MAX_BYTES = 1 << 20
-
-
-class _HasPassphrase(Exception):
-    """The private key is protected by a passphrase."""
 
 
 def context_of(config: ServerConfig) -> ssl.SSLContext | None:
@@ -37,7 +32,7 @@ def context_of(config: ServerConfig) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(cert, key, password=_refuse_passphrase)
-    except _HasPassphrase:
+    except ValueError:
         raise ConfigError(
             key_setting,
             f"{key} is protected by a passphrase, which the server cannot ask for; write it to a "
@@ -53,10 +48,10 @@ def context_of(config: ServerConfig) -> ssl.SSLContext | None:
 
 def _text(setting: str, file: Path) -> str:
     try:
-        return read_bounded(file, _MAX_BYTES).decode("latin-1")
+        return read_bounded(file, 1 << 20).decode("latin-1")
     except OSError as error:
         raise ConfigError(setting, f"{file} cannot be read: {os_cause(error)}") from None
 
 
 def _refuse_passphrase() -> NoReturn:
-    raise _HasPassphrase
+    raise ValueError("the key is protected by a passphrase")

@@ -6,7 +6,6 @@ Pure values; knows no web framework. Any thread.
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import assert_never
 
 from engine import (
     EngineClosed,
@@ -27,11 +26,6 @@ from engine import (
 FieldPath = tuple[str | int, ...]
 
 
-# Maximum characters of an error's message, of a part of a request that it repeats, and of one
-# name in a field's path, which a client may have chosen.
-_MAX_MESSAGE_CHARS = 1000
-_MAX_REPEATED = 200
-_MAX_NAME_CHARS = 40
 # The engine's messages when it was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
 _SHUT_DOWN = "the engine has been shut down"
@@ -39,7 +33,6 @@ _RESTART = (
     ": choose Restart This Model in the Models window, or unload it (POST /api/generate with "
     '"keep_alive": 0), and the next request loads it again'
 )
-_STUCK_RETRY_S = 10.0
 
 
 class ErrorKind(StrEnum):
@@ -60,6 +53,23 @@ class ErrorKind(StrEnum):
     INTERNAL = "internal"
 
 
+_STATUSES = {
+    ErrorKind.INVALID_REQUEST: 400,
+    ErrorKind.AUTHENTICATION: 401,
+    ErrorKind.PERMISSION: 403,
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.METHOD_NOT_ALLOWED: 405,
+    ErrorKind.TIMEOUT: 408,
+    ErrorKind.TOO_LARGE: 413,
+    ErrorKind.UNSUPPORTED_ENCODING: 415,
+    ErrorKind.RATE_LIMITED: 429,
+    ErrorKind.NO_MODEL: 503,
+    ErrorKind.OVERLOADED: 503,
+    ErrorKind.UNAVAILABLE: 503,
+    ErrorKind.INTERNAL: 500,
+}
+
+
 class ApiError(Exception):
     """A request that failed."""
 
@@ -73,13 +83,12 @@ class ApiError(Exception):
         details: Mapping[str, object] | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        message = shown(message, _MAX_MESSAGE_CHARS)
+        message = shown(message, 1_000)
         super().__init__(message)
         self.kind = kind
         self.message = message
-        self.field = tuple(
-            shown(part, _MAX_NAME_CHARS) if isinstance(part, str) else part for part in field
-        )
+        # A client may have chosen the names in a field's path.
+        self.field = tuple(shown(part, 40) if isinstance(part, str) else part for part in field)
         self.code = code
         self.details = details
         self.retry_after_s = retry_after_s
@@ -110,7 +119,7 @@ class ContextOverflow(ApiError):
         self.max_tokens = min(context_length, prompt_tokens - 1)
 
 
-def shown(text: str, max_chars: int = _MAX_REPEATED) -> str:
+def shown(text: str, max_chars: int = 200) -> str:
     """Return the beginning of a text of a request, as much as an error may repeat."""
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
@@ -162,9 +171,7 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
             why = "the server is shutting down" if is_ending else str(error)
             return ApiError(ErrorKind.UNAVAILABLE, why)
         case EngineStuck():
-            return ApiError(
-                ErrorKind.UNAVAILABLE, f"{error}{_RESTART}", retry_after_s=_STUCK_RETRY_S
-            )
+            return ApiError(ErrorKind.UNAVAILABLE, f"{error}{_RESTART}", retry_after_s=10)
         case RequestCancelled():
             return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
         case _:
@@ -198,31 +205,7 @@ def path_text(path: FieldPath) -> str:
 
 def status_of(kind: ErrorKind) -> int:
     """Return the HTTP status that most vendors use for a kind of failure."""
-    match kind:
-        case ErrorKind.INVALID_REQUEST:
-            return 400
-        case ErrorKind.AUTHENTICATION:
-            return 401
-        case ErrorKind.PERMISSION:
-            return 403
-        case ErrorKind.NOT_FOUND:
-            return 404
-        case ErrorKind.METHOD_NOT_ALLOWED:
-            return 405
-        case ErrorKind.TIMEOUT:
-            return 408
-        case ErrorKind.TOO_LARGE:
-            return 413
-        case ErrorKind.UNSUPPORTED_ENCODING:
-            return 415
-        case ErrorKind.RATE_LIMITED:
-            return 429
-        case ErrorKind.NO_MODEL | ErrorKind.OVERLOADED | ErrorKind.UNAVAILABLE:
-            return 503
-        case ErrorKind.INTERNAL:
-            return 500
-        case _:
-            assert_never(kind)
+    return _STATUSES[kind]
 
 
 def is_permanent(status: int) -> bool:

@@ -33,7 +33,11 @@ CREATE TABLE IF NOT EXISTS responses (
 );
 CREATE INDEX IF NOT EXISTS by_use ON responses (used_s);
 CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, response TEXT) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_size ON responses (size_bytes);
 CREATE INDEX IF NOT EXISTS by_response ON items (response);
+CREATE TRIGGER IF NOT EXISTS delete_items AFTER DELETE ON responses BEGIN
+    DELETE FROM items WHERE response = OLD.id;
+END;
 """
 
 
@@ -75,8 +79,6 @@ class ResponseStore:
         self._max_s = max_s
         self._lock = threading.Lock()
         self._database = _connect(":memory:") if folder is None else _open(prepare_folder(folder))
-        self._bytes = 0.0
-        self._count_bytes()
         with self._transaction():
             self._evict()
 
@@ -119,7 +121,7 @@ class ResponseStore:
     def delete(self, response_id: str) -> bool:
         """Delete an answer; returns whether it was there."""
         with self._lock, self._database:
-            return self._remove(response_id)
+            return self._delete(response_id)
 
     def close(self) -> None:
         """Close the database; a file is kept."""
@@ -135,27 +137,24 @@ class ResponseStore:
                     yield
             except sqlite3.OperationalError as error:
                 _log.warning("a response is not stored, or its use not recorded: %s", error)
-                self._count_bytes()
-
-    def _count_bytes(self) -> None:
-        [(self._bytes,)] = self._database.execute("SELECT total(size_bytes) FROM responses")
 
     def _insert(self, response: StoredResponse) -> None:
-        self._remove(response.id)
+        self._delete(response.id)
         fields = [response.previous, response.sent, response.sent_ids, response.answer]
         text = json.dumps([*fields, response.output_ids], ensure_ascii=False)
         content = text.encode("utf-8", "surrogatepass")
-        item_ids = (*response.sent_ids, *response.output_ids)
-        size_bytes = len(content)
         self._database.execute(
             "INSERT INTO responses VALUES (?, ?, ?, ?, ?)",
-            (response.id, response.owner, time.time(), size_bytes, content),
+            (response.id, response.owner, time.time(), len(content), content),
         )
         self._database.executemany(
             "INSERT OR REPLACE INTO items VALUES (?, ?)",
-            [(item_id, response.id) for item_id in item_ids],
+            [(item_id, response.id) for item_id in (*response.sent_ids, *response.output_ids)],
         )
-        self._bytes += size_bytes
+
+    def _delete(self, response_id: str) -> bool:
+        deleted = self._database.execute("DELETE FROM responses WHERE id = ?", (response_id,))
+        return deleted.rowcount > 0
 
     def _get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return an owner's answer, and make it the most recently used one."""
@@ -175,25 +174,17 @@ class ResponseStore:
         parts = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
         return StoredResponse(response_id, previous, *parts, owner)
 
-    def _remove(self, response_id: str) -> bool:
-        found = self._database.execute(
-            "DELETE FROM responses WHERE id = ? RETURNING size_bytes", (response_id,)
-        ).fetchone()
-        if found is None:
-            return False
-        self._bytes -= found[0]
-        self._database.execute("DELETE FROM items WHERE response = ?", (response_id,))
-        return True
-
     def _evict(self) -> None:
-        oldest_s = time.time() - self._max_s
-        while True:
-            row = self._database.execute(
-                "SELECT id, used_s FROM responses ORDER BY used_s LIMIT 1"
-            ).fetchone()
-            if row is None or (self._bytes <= self._max_bytes and row[1] >= oldest_s):
-                return
-            self._remove(row[0])
+        self._database.execute(
+            "DELETE FROM responses WHERE used_s < ?", (time.time() - self._max_s,)
+        )
+        while self._size_bytes() > self._max_bytes:
+            oldest = "SELECT id FROM responses ORDER BY used_s LIMIT 1"
+            self._database.execute(f"DELETE FROM responses WHERE id = ({oldest})")
+
+    def _size_bytes(self) -> float:
+        [(size_bytes,)] = self._database.execute("SELECT total(size_bytes) FROM responses")
+        return float(size_bytes)
 
 
 def prepare_folder(folder: Path) -> Path:

@@ -67,8 +67,6 @@ from engine import (
 _SUMMARY = "A summary of the conversation before this message:"
 # What the types of the vendor's own searches for deferred tools begin with.
 _VENDORS_SEARCH = "tool_search_tool"
-# The API requires a limit; this one is used if the run had none.
-_DEFAULT_MAX_TOKENS = 4096
 # Its sampling parameters.
 _SAMPLING = ("temperature", "top_p", "top_k")
 
@@ -551,7 +549,8 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     return {
         "model": model,
         **filled(
-            max_tokens=_DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
+            # The API requires a limit.
+            max_tokens=4096 if request.max_tokens is None else request.max_tokens,
             system=system,
             messages=[_turn_to_wire(message) for message in turns],
             stop_sequences=list(request.stops.strings),
