@@ -100,8 +100,6 @@ limit.stop_on_last_token | the reason | A stop on the last token | opinion by:st
     A stop that the last allowed token completes is named as the reason.
 limit.stop_before | stops | A stop right before the limit
     A stop that is complete a token before the last allowed one ends the answer.
-limit.own_end | the reason | An answer's own end right before the limit
-    An answer that ends by itself within the limit has no text behind its end.
 thinking.off | thinking | Thinking switched off | extension
     With thinking switched off no tag of it is in the text, nor any thinking if it can be.
 thinking.streamed | - | Thinking in streams

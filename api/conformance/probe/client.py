@@ -11,8 +11,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -310,8 +308,10 @@ class Client:
             exchange = await self._exchange(body, timeout_s)
             if exchange.status not in _BUSY or number == _MAX_WAITS:
                 break
-            pause_s = _retry_after_s(exchange.headers.get("retry-after", ""))
-            pause_s = 0.5 * 2**number if pause_s is None else pause_s
+            try:
+                pause_s = float(exchange.headers["retry-after"])
+            except (KeyError, ValueError):
+                pause_s = 0.5 * 2**number
             pause_s = max(0.0, min(pause_s, self.access.max_wait_s))
             self._budget.spend_wait(pause_s)
             await asyncio.sleep(pause_s)
@@ -405,17 +405,3 @@ def _connection_problem(error: Exception) -> str:
             return "the answer broke off"
         case _:
             return "the answer is not valid HTTP"
-
-
-def _retry_after_s(text: str) -> float | None:
-    """Return the header's wait in seconds, given as seconds or as a date; None if it is neither."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return moment.timestamp() - time.time()

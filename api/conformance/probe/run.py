@@ -111,7 +111,6 @@ class ProbeRun:
         self._is_deterministic = True
         self._results: dict[str, CheckResult] = {}
         self._deaths: list[Fault] = []
-        self._broken: list[Exchange] = []
         self._conclusions: tuple[str, ...] = ()
         self._cut_short = _CANCELLED
         self._lacks_stops = False
@@ -200,9 +199,8 @@ class ProbeRun:
         client = server.client
         client.repeats = True
         short = await client.send_short()
-        before, broken = len(client.exchanges), len(client.broken)
+        before = len(client.exchanges)
         measured = await measure_baselines(client, self._options)
-        self._broken += client.broken[broken:]
         ctx = CheckContext(client, self._options, measured.usable, short.total_s)
         if not measured.usable:
             await self._check_form_alone(ctx, measured)
@@ -283,7 +281,6 @@ class ProbeRun:
         if case.level_in(ctx.dialect, codes) in self._options.levels:
             ctx.found |= codes
         unanswered = client.broken[broken:]
-        self._broken += () if case.may_harm else unanswered
         new = client.exchanges[before:]
         # A dead server may go on refusing; then no answer follows the request that killed it.
         refused = list(takewhile(lambda exchange: exchange.is_refusal, reversed(new)))
@@ -331,7 +328,7 @@ class ProbeRun:
 
     def _record_health(self, client: Client) -> None:
         """Record whether all requests were answered."""
-        faults, lost = [*self._deaths, *self._unanswered(client)], client.lost
+        faults, lost = [*self._deaths], client.lost
         failures = sum(run.status >= 500 for run in lost)
         requests = f"{self._budget.requests} requests"
         if not faults and (failures > _MAX_FAILURES or len(lost) > _MAX_LOST):
@@ -347,25 +344,6 @@ class ProbeRun:
             evaluation = Evaluation(sentence, outcome=CheckOutcome.FLAKY)
         if faults or not self._cut_short:
             self._record(_HEALTH, evaluation, len(client.exchanges))
-
-    def _unanswered(self, client: Client) -> list[Fault]:
-        """Return a fault for the first ordinary request without an answer, unless a check has one.
-
-        Requests that may harm a server are judged by their checks alone.
-        """
-        known = [
-            result.exchanges[fault.exchange]
-            for result in self._results.values()
-            for fault in result.faults
-            if fault.exchange is not None
-        ]
-        for run in self._broken:
-            if run.status in (401, 403) or self._deaths or any(run is one for one in known):
-                continue
-            sentence = f"A request got no answer, also when it was repeated: {_shown(run)}."
-            code = "server_error" if run.status else "no_answer"
-            return [_answer_fault(client, code, sentence, run)]
-        return []
 
     def _record(self, code: str, evaluation: Evaluation, before: int) -> CheckResult | None:
         """Keep a result with the exchanges since ``before``."""

@@ -1,6 +1,6 @@
 """Checks of choices, logprobs, structured output, and of requests with optional fields."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -82,20 +82,7 @@ async def _count(ctx: CheckContext) -> Evaluation:
     judged = partial(_judge_count, ctx.main)
     await recorder.ask(whole.body, judged, first=whole)
     await recorder.ask(_choices_body(ctx, replace(ctx.main.ask, is_streamed=True)), judged)
-    if ctx.driver.can_think and ctx.main.is_repeatable and not recorder.faults:
-        recorder.situation = "With thinking"
-        ask = replace(ctx.main.ask, is_thinking=True, is_streamed=True, max_tokens=2 * CALL_TOKENS)
-        await recorder.ask(_choices_body(ctx, ask), _judge_thinking_each, may_refuse=True)
     return recorder.evaluation(f"{_CHOICES} choices")
-
-
-def _judge_thinking_each(run: Exchange) -> Iterator[Fault]:
-    for name in ("thinking", "text"):
-        parts = [getattr(choice, name).strip() for choice in run.capture.all_choices]
-        if any(parts) and not all(parts):
-            sentence = f"Choice {parts.index('')} has no {name}, which another choice has."
-            yield Fault("choice_empty", sentence, f"{name} in each", repr(parts))
-            return
 
 
 def _judge_count(main: Baseline, run: Exchange) -> Iterator[Fault]:
@@ -125,19 +112,8 @@ async def _choices_stop(ctx: CheckContext) -> Evaluation:
     whole = await _first_choices(ctx)
     if whole.is_answer and len(whole.capture.all_choices) < _CHOICES:
         raise skipped("The server gives one choice only.")
-    situation = Situation(
-        "With several choices", _choices_body, views=_views, ignored="choice_not_stopped"
-    )
+    situation = Situation("With several choices", _choices_body, ignored="choice_not_stopped")
     return await check_situation(situation, ctx)
-
-
-def _views(run: Exchange) -> Sequence[Exchange]:
-    """Return an answer as one answer for each of its choices; the counts are those of all."""
-    views = (
-        replace(run.capture.of_choice(one), usage=None, choices=())
-        for one in run.capture.all_choices
-    )
-    return [replace(run, capture=view) for view in views]
 
 
 # Logprobs.
@@ -147,13 +123,10 @@ def _views(run: Exchange) -> Sequence[Exchange]:
 async def _logprobs(ctx: CheckContext) -> Evaluation:
     """Logprobs are listed only for tokens of the text, and for all of them."""
     require_stops(ctx)
-    for tops in (_TOPS, 1):
-        body = with_logprobs(ctx.dialect, ctx.body(ctx.main.ask), tops)
-        if body is None:
-            raise skipped("The probe knows no logprobs of this dialect.")
-        run = await ctx.client.send(body)
-        if not run.is_refusal:
-            break
+    body = with_logprobs(ctx.dialect, ctx.body(ctx.main.ask), _TOPS)
+    if body is None:
+        raise skipped("The probe knows no logprobs of this dialect.")
+    run = await ctx.client.send(body)
     if run.is_refusal:
         raise skipped(f"Logprobs are refused with status {run.status}.")
     text, logged = run.capture.text, "".join(_logged_tokens(run))
@@ -164,13 +137,13 @@ async def _logprobs(ctx: CheckContext) -> Evaluation:
     wholes: dict[str, Exchange] = {}
     situation = Situation(
         "With logprobs",
-        lambda ctx, ask: with_logprobs(ctx.dialect, ctx.body(ask), tops),
-        extra=partial(_judge_logprobs, wholes, tops),
+        lambda ctx, ask: with_logprobs(ctx.dialect, ctx.body(ask), _TOPS),
+        extra=partial(_judge_logprobs, wholes),
     )
     return await check_situation(situation, ctx)
 
 
-def _judge_logprobs(wholes: dict[str, Exchange], tops: int, run: Exchange) -> Iterator[Fault]:
+def _judge_logprobs(wholes: dict[str, Exchange], run: Exchange) -> Iterator[Fault]:
     text, tokens, lists = run.capture.text, _logged_tokens(run), _logprob_lists(run)
     logged = "".join(tokens)
     # Reasoning may be listed before the text; a token may extend beyond a cut.
@@ -179,7 +152,6 @@ def _judge_logprobs(wholes: dict[str, Exchange], tops: int, run: Exchange) -> It
     end = begin + len(text)
     behind = [token for at, token in zip(starts, tokens, strict=True) if at >= end]
     as_chat = [listed for listed in lists if listed.get("content")]
-    counts = [count for listed in lists for count in _top_counts(listed)]
     if begin >= 0 and "".join(behind):
         sentence = "The logprobs list tokens behind the end of the text."
         yield Fault("logprobs_of_dropped_tokens", sentence, text, logged)
@@ -191,14 +163,6 @@ def _judge_logprobs(wholes: dict[str, Exchange], tops: int, run: Exchange) -> It
     elif not _has_text(text, logged):
         sentence = "The logprobs lack tokens of the text: some are missing."
         yield Fault("logprobs_missing", sentence, text, logged)
-    elif counts and min(counts) < tops:
-        sentence = (
-            f"{tops} tokens were asked for in each place of the logprobs, but fewer are listed."
-        )
-        yield Fault("tops_missing", sentence, str(tops), str(min(counts)))
-    elif run.capture.ending is None:
-        sentence = "With logprobs the answer gives no reason for its end."
-        yield Fault("reason_missing", sentence, "a reason", "none")
     elif not run.is_streamed:
         wholes[text] = run
     elif text in wholes:
@@ -213,12 +177,8 @@ def _compare_logprobs(whole: Exchange, run: Exchange) -> Iterator[Fault]:
         for one in (whole, run)
     )
     if tokens != other:
-        spelled, got = "".join(tokens), "".join(other)
-        # One of them may list the tokens of the reasoning, too.
-        if not got or not (spelled.endswith(got) or got.endswith(spelled)):
-            sentence = "The tokens of the stream's logprobs are not those of the whole answer."
-            yield Fault("logprobs_differ", sentence, spelled, got or "none")
-    elif _has_own_alternatives(whole) and not _has_own_alternatives(run):
+        return
+    if _has_own_alternatives(whole) and not _has_own_alternatives(run):
         sentence = "The alternatives in the stream's logprobs are those of other tokens."
         yield Fault("tops_differ", sentence, "the token itself among them", "other tokens")
     elif offsets and streamed and offsets != streamed:
@@ -229,11 +189,6 @@ def _compare_logprobs(whole: Exchange, run: Exchange) -> Iterator[Fault]:
 def _has_text(text: str, logged: str) -> bool:
     # A stop may leave half a character of a token; the template's white space has no token.
     return text.rstrip("\ufffd").strip() in logged
-
-
-def _top_counts(listed: dict[str, Any]) -> list[int]:
-    entries = [items(one.get("top_logprobs")) for one in objects(listed.get("content"))]
-    return [len(entry) for entry in (*entries, *items(listed.get("top_logprobs"))) if entry != {}]
 
 
 def _has_own_alternatives(run: Exchange) -> bool:
@@ -275,27 +230,14 @@ async def _structure(ctx: CheckContext) -> Evaluation:
     if body is None:
         raise skipped("The probe knows no structured output of this dialect.")
     plain = await ctx.client.send(body)
-    text = plain.capture.text.strip()
-    is_ended = plain.capture.ending is not CapturedEnding.LIMIT
-    is_broken = text.startswith("{") and is_ended and not is_object(text)
-    if plain.is_refusal or (plain.is_answer and not is_object(text) and not is_broken):
+    if plain.is_refusal or (plain.is_answer and not is_object(plain.capture.text)):
         raise skipped("The server gives no JSON.")
-    if is_broken:
-        recorder = Recorder(ctx, "With JSON asked for")
-        await recorder.ask(body, _judge_object, first=plain)
-        return recorder.evaluation()
     situation = Situation("With JSON asked for", _structure_body, ignored="structured_stop_ignored")
     return await check_situation(situation, ctx, ask)
 
 
 def _structure_body(ctx: CheckContext, ask: Ask) -> Body | None:
     return with_structure(ctx.dialect, ctx.body(ask))
-
-
-def _judge_object(run: Exchange) -> Iterator[Fault]:
-    if not is_object(run.capture.text):
-        sentence = "The answer is an object that is not valid JSON."
-        yield Fault("json_broken", sentence, "a JSON object", run.capture.text)
 
 
 # Features beside each other.

@@ -51,7 +51,7 @@ async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
         raise skipped("There were no such answers.")
     faults: dict[str, Fault] = {}
     for run in answers:
-        for finding in (*_findings(run.capture), *_extra_choices(run), *_disorder(run)):
+        for finding in (*_findings(run.capture), *_disorder(run)):
             is_field = finding.code in _FIELD_CODES and len(faults) < _MAX_FIELDS
             key = finding.sentence if is_field else finding.code
             is_fault = finding.severity is Severity.ERROR
@@ -59,12 +59,6 @@ async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
                 got = finding.excerpt or finding.sentence
                 fault = Fault(finding.code, finding.sentence, "the dialect's form", got)
                 faults[key] = ctx.fault(run, fault)
-    ids = {run.capture.answer_id for run in answers}
-    # So many answers do not have the same id by chance.
-    if len(answers) >= 8 and len(ids) == 1 and None not in ids:
-        sentence = f"All {len(answers)} answers have the same id, by which clients tell them apart."
-        fault = Fault("id_reused", sentence, "an id of its own", str(ids.pop()))
-        faults["id_reused"] = ctx.fault(answers[-1], fault)
     return Evaluation(f"{len(answers)} answers were read", tuple(faults.values()))
 
 
@@ -74,15 +68,6 @@ def _findings(capture: Capture) -> Iterator[Finding]:
     for choice in capture.choices:
         yield from diagnose_choice(capture.of_choice(choice))
     yield from diagnose_usage(capture)
-
-
-def _extra_choices(run: Exchange) -> Iterator[Finding]:
-    """Yield that an answer has more choices than its request asks for."""
-    due = (run.body.get("n") if isinstance(run.body, dict) else None) or 1
-    number = 1 + len(run.capture.choices)
-    if run.capture.choices and number > due:
-        sentence = f"The answer has {number} choices, though {due} was asked for."
-        yield Finding("choices_unasked", Severity.ERROR, sentence)
 
 
 def _disorder(run: Exchange) -> Iterator[Finding]:
@@ -154,9 +139,6 @@ def _compare(whole: Exchange, streamed: Exchange) -> Iterator[Fault]:
     first, other = whole.capture, streamed.capture
     if not (whole.is_answer and streamed.is_answer) or first.text != other.text:
         return
-    if first.model and other.model and first.model != other.model:
-        sentence = "The stream names another model than the whole answer."
-        yield Fault("model_differs", sentence, first.model, other.model)
     pairs = zip(first.all_choices, other.all_choices, strict=False)
     for one, same in pairs:
         if one.text == same.text:

@@ -1,10 +1,11 @@
 """Checks of stops and limits in requests with other fields, and across requests."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.checks.check import (
     CHECKS,
     NO_TEXT,
@@ -26,7 +27,6 @@ from api.conformance.probe.judgement import (
     invariants,
     judge,
     no_answer,
-    stream_differs,
 )
 from api.conformance.probe.plan import MIN_CHARS, Baseline, StopCase, bounds
 from api.conformance.probe.values import Exchange, Fault
@@ -50,24 +50,26 @@ class Situation:
     name: str
     body: Callable[[CheckContext, Ask], Body | None]
     may_be_refused: bool = True
-    views: Callable[[Exchange], Sequence[Exchange]] = lambda run: (run,)
     extra: Callable[[Exchange], Iterable[Fault]] = lambda run: ()
     ignored: str = "stop_ignored"
 
-    def texts(self, run: Exchange) -> tuple[str, ...]:
-        """Return the texts of the answers within an answer."""
-        return tuple(view.capture.text for view in self.views(run))
 
-    def judge_views(
-        self, judged: Callable[[Exchange], Iterable[Fault]], run: Exchange
-    ) -> list[Fault]:
-        """Judge each answer within an answer."""
-        views = self.views(run)
-        return [
-            replace(fault, sentence=f"Choice {at}: {fault.sentence}") if len(views) > 1 else fault
-            for at, view in enumerate(views)
-            for fault in judged(view)
-        ]
+def _views(run: Exchange) -> list[Exchange]:
+    """Return an answer as one answer for each of its choices; the counts are those of all."""
+    if not run.capture.choices:
+        return [run]
+    captures = map(run.capture.of_choice, run.capture.all_choices)
+    return [replace(run, capture=replace(one, usage=None, choices=())) for one in captures]
+
+
+def _texts(run: Exchange) -> list[str]:
+    return [choice.text for choice in run.capture.all_choices]
+
+
+def _with_choice(faults: Iterable[Fault], number: int, views: Sequence[Exchange]) -> list[Fault]:
+    """Return faults that name the choice that has them, if there are several."""
+    where = f"Choice {number}: " if len(views) > 1 else ""
+    return [replace(fault, sentence=where + fault.sentence) for fault in faults]
 
 
 async def check_situation(
@@ -90,7 +92,7 @@ async def check_situation(
     for is_streamed in ctx.main.modes:
         body = situation.body(ctx, replace(ask, stops=case.stops, is_streamed=is_streamed))
         judged = partial(_judge_stop, situation, recorder, case, given.is_repeatable)
-        run = await recorder.ask(body, partial(situation.judge_views, judged))
+        run = await recorder.ask(body, judged)
         if run.is_refusal:
             break
     for is_streamed in ctx.main.modes if not recorder.faults else ():
@@ -99,12 +101,14 @@ async def check_situation(
 
 
 def _judge_stop(
-    situation: Situation, recorder: Recorder, case: StopCase, is_repeatable: bool, view: Exchange
-) -> Iterable[Fault]:
-    faults = recorder.stop_faults(case, view) if is_repeatable else invariants(case, view)
-    for fault in faults or situation.extra(view):
-        is_ignored = fault.code == "stop_ignored"
-        yield replace(fault, code=situation.ignored) if is_ignored else fault
+    situation: Situation, recorder: Recorder, case: StopCase, is_repeatable: bool, run: Exchange
+) -> Iterator[Fault]:
+    views = _views(run)
+    for number, view in enumerate(views):
+        faults = recorder.stop_faults(case, view) if is_repeatable else invariants(case, view)
+        for fault in _with_choice(faults or situation.extra(view), number, views):
+            is_ignored = fault.code == "stop_ignored"
+            yield replace(fault, code=situation.ignored) if is_ignored else fault
 
 
 async def _check_limit(
@@ -116,15 +120,22 @@ async def _check_limit(
     if (given.tokens or len(given.text) // 6) < limit + 3:
         return
     names, known = ctx.driver.reason_names, len(recorder.faults)
-    judged = partial(judge_limit, given, limit, names)
     body = situation.body(ctx, replace(ask, max_tokens=limit))
-    await recorder.ask(body, partial(situation.judge_views, judged))
+    await recorder.ask(body, partial(_judge_limits, given, limit, names))
     if len(recorder.faults) > known:
         # A fault of every limit is not one of the situation.
         plain = ctx.body(replace(ctx.main.ask, max_tokens=limit, is_streamed=ask.is_streamed))
         run = ctx.client.answer_to(plain) or await ctx.client.send(plain)
         usual = {fault.code for fault in judge_limit(ctx.main, limit, names, run)}
         recorder.faults[known:] = [one for one in recorder.faults[known:] if one.code not in usual]
+
+
+def _judge_limits(
+    given: Baseline, limit: int, names: Mapping[CapturedEnding, str], run: Exchange
+) -> Iterator[Fault]:
+    views = _views(run)
+    for number, view in enumerate(views):
+        yield from _with_choice(judge_limit(given, limit, names, view), number, views)
 
 
 async def _without_stops(
@@ -141,28 +152,20 @@ async def _without_stops(
         recorder.note(run, [broken] if broken is not None else [])
     if recorder.faults:
         raise Inconclusive(recorder.evaluation())
-    if any(view.capture.tool_calls for run in runs for view in situation.views(run)):
+    if any(view.capture.tool_calls for run in runs for view in _views(run)):
         raise undecided("The model calls a tool where nobody asks for it.")
-    texts = [situation.texts(run) for run in runs]
+    texts = [_texts(run) for run in runs]
     is_repeatable = main.is_repeatable and len(set(texts[0])) == 1
     if len(runs) == 1 or texts[0] != texts[1] or ctx.is_varying:
-        again = [situation.texts(await client.send(body)) for body in bodies]
+        again = [_texts(await client.send(body)) for body in bodies]
         is_same = texts == again
         if is_same and ctx.is_varying:
-            is_same = texts == [situation.texts(await client.send(body)) for body in bodies]
-        if is_same and main.is_repeatable and len(runs) == 2 and texts[0] != texts[1]:
-            whole, streamed = (repr(text) if len(text) > 1 else text[0] for text in texts)
-            recorder.note(runs[1], [stream_differs(whole, streamed)])
-            raise Inconclusive(recorder.evaluation())
+            is_same = texts == [_texts(await client.send(body)) for body in bodies]
         is_repeatable &= is_same
-    first, stream = situation.views(runs[0])[0], situation.views(runs[-1])[0]
+    first, stream = _views(runs[0])[0], _views(runs[-1])[0]
     capture = first.capture
     for run in runs:
-        views = situation.views(run)
-        found = [
-            fault for view in views for fault in (*_emptied(main, view), *situation.extra(view))
-        ]
-        recorder.note(run, found)
+        recorder.note(run, [fault for view in _views(run) for fault in situation.extra(view)])
     return Baseline(
         ask=ask,
         text=capture.text,
@@ -175,17 +178,6 @@ async def _without_stops(
         streamed_tokens=stream.capture.output_tokens,
         bounds=bounds(stream.capture) if stream.is_streamed else (),
     )
-
-
-def _emptied(main: Baseline, run: Exchange) -> Iterable[Fault]:
-    """Yield the fault of an answer without text whose tokens are those of a text."""
-    capture, tokens = run.capture, run.capture.output_tokens
-    # A small model may end its turn at once.
-    if not (
-        capture.text.strip() or capture.thinking.strip() or (9 if tokens is None else tokens) <= 2
-    ):
-        expected = f"text, as in {main.text!r}"
-        yield Fault("empty", "The answer has no text.", expected, repr(capture.text))
 
 
 # The situations.
@@ -237,7 +229,7 @@ async def _late(ctx: CheckContext) -> Evaluation:
     number = max(150, 25 + int(1.3 * _LATE_TOKENS * chars / tokens / 4))
     # A small model may count to another number than the requested one.
     for last in (min(number, 500), number + 25, 2 * number):
-        given = await long_answer(ctx, recorder, 3 * _LATE_TOKENS, last)
+        given = await long_answer(ctx, 3 * _LATE_TOKENS, last)
         if given is not None and (given.tokens or 0) > 1.1 * _LATE_TOKENS:
             break
     if given is None or not given.tokens or given.tokens <= 1.1 * _LATE_TOKENS:

@@ -14,7 +14,6 @@ from api.conformance.probe.checks.check import (
     VARIES,
     CheckContext,
     Evaluation,
-    Inconclusive,
     Recorder,
     check,
     require_repeatable,
@@ -25,7 +24,7 @@ from api.conformance.probe.checks.check import (
     working_case,
 )
 from api.conformance.probe.dialects import Driver
-from api.conformance.probe.judgement import judge, stream_differs
+from api.conformance.probe.judgement import judge
 from api.conformance.probe.plan import KINDS, NEVER, Baseline, StopCase, stop_case
 from api.conformance.probe.references import reference
 from api.conformance.probe.values import Exchange, Fault
@@ -276,16 +275,14 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
     require_repeatable(ctx)
     middle = len(given.output_ids) // 3
     ids = (given.output_ids[middle],) if middle else _LOW_IDS
-    recorder, ended = Recorder(ctx), None
+    recorder = Recorder(ctx)
     for is_streamed in given.modes:
         body = ctx.body(replace(given.ask, token_ids=ids, is_streamed=is_streamed))
-        whole = None if ctx.is_varying else ended
-        run = await recorder.ask(body, partial(_judge_ids, given, whole), may_refuse=True)
+        run = await recorder.ask(body, partial(_judge_ids, given), may_refuse=True)
         if run.is_refusal:
             raise skipped(f"Token ids are refused with status {run.status}.")
         if recorder.faults:
             break
-        ended = run.capture.text
     is_stated = reference(ctx.dialect, "stop token ids") is not None
     if not is_stated and {fault.code for fault in recorder.faults} == {"ids_ignored"}:
         raise skipped("The server knows no token ids here, nor does the API's vendor.")
@@ -293,14 +290,9 @@ async def _token_ids(ctx: CheckContext) -> Evaluation:
     return recorder.evaluation(f"ids {shown} ended the answer")
 
 
-def _judge_ids(given: Baseline, whole: str | None, run: Exchange) -> Iterator[Fault]:
+def _judge_ids(given: Baseline, run: Exchange) -> Iterator[Fault]:
     got = run.capture.text
-    if whole is not None and got != whole and given.text.startswith(got):
-        sentence = (
-            "With stop token ids, stop_token_ids, the stream ends elsewhere than the whole answer."
-        )
-        yield Fault("ids_differ", sentence, whole, got)
-    elif got == given.text:
+    if got == given.text:
         sentence = "stop_token_ids are ignored: the answer is the same."
         yield Fault("ids_ignored", sentence, "less", got)
     elif not given.text.startswith(got):
@@ -340,7 +332,7 @@ async def _long(ctx: CheckContext) -> Evaluation:
     """A long stop is compared to its end: it is neither shortened nor forgotten."""
     require_stops(ctx)
     recorder = Recorder(ctx)
-    given = await long_answer(ctx, recorder, 4 * ctx.main.ask.max_tokens, 100)
+    given = await long_answer(ctx, 4 * ctx.main.ask.max_tokens, 100)
     if given is None:
         raise undecided("There is no long answer that could be compared.")
     start = len(given.text) // 8
@@ -372,14 +364,8 @@ def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
     return faults
 
 
-async def long_answer(
-    ctx: CheckContext, recorder: Recorder, max_tokens: int, number: int
-) -> Baseline | None:
-    """Return an answer that counts to a number, if the server repeats it; else the longest.
-
-    Raises:
-        Inconclusive: A stream always has another text than the whole answer, which is a fault.
-    """
+async def long_answer(ctx: CheckContext, max_tokens: int, number: int) -> Baseline | None:
+    """Return an answer that counts to a number, if the server repeats it; else the longest."""
     client = ctx.client
     baselines = [baseline for baseline in ctx.baselines if baseline.is_repeatable]
     if not baselines:
@@ -391,11 +377,6 @@ async def long_answer(
     streaming = replace(ask, is_streamed=is_comparable)
     first, again = await client.ask(ask), await client.ask(streaming)
     text, other = first.capture.text, again.capture.text
-    if first.is_answer and again.is_answer and text != other and is_comparable:
-        more = [await client.ask(each) for each in (ask, streaming)]
-        if [run.capture.text for run in more] == [text, other]:
-            recorder.note(again, [stream_differs(text, other, "The stream of a long answer")])
-            raise Inconclusive(recorder.evaluation())
     is_usable = first.is_answer and text == other and "\ufffd" not in text
     if not is_usable or len(text) <= len(usual.text):
         return usual

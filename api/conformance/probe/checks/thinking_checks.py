@@ -19,7 +19,6 @@ from api.conformance.probe.checks.check import (
 )
 from api.conformance.probe.checks.limit_checks import FEW_TOKENS, judge_limit
 from api.conformance.probe.checks.request_checks import Situation, check_situation
-from api.conformance.probe.client import Client
 from api.conformance.probe.judgement import thinking_in_text
 from api.conformance.probe.plan import Baseline, StopCase, simple_case
 from api.conformance.probe.values import Exchange, Fault
@@ -85,16 +84,11 @@ async def _first_thought(ctx: CheckContext) -> Baseline:
     if not plain.is_answer:
         raise skipped("Thinking cannot be switched on.")
     if not capture.thinking.strip():
-        streamed = await ctx.client.ask(replace(ask, is_streamed=True))
-        if streamed.capture.thinking.strip():
-            ctx.shared["thought_streamed"] = streamed
         raise skipped("The model does not think.")
     if (capture.text, capture.thinking) != (other.text, other.thinking):
         raise undecided(VARIES)
-    if not capture.text.strip() and capture.ending is not CapturedEnding.LIMIT:
-        raise undecided("The answer has thinking and no text.")
     if not capture.text.strip():
-        raise undecided("The model thinks longer than the limit allows.")
+        raise undecided("The answer has thinking and no text.")
     text, tokens = capture.text, capture.output_tokens
     return Baseline(ask, text, text, capture.thinking, (), tokens, capture.ending)
 
@@ -102,17 +96,7 @@ async def _first_thought(ctx: CheckContext) -> Baseline:
 @check("thinking.streamed")
 async def _streamed(ctx: CheckContext) -> Evaluation:
     """A stream has the thinking that the whole answer has."""
-    recorder = Recorder(ctx)
-    try:
-        given = await _thought(ctx)
-    except Inconclusive:
-        streamed: Exchange | None = ctx.shared.get("thought_streamed")
-        if streamed is None:
-            raise
-        sentence = "The thinking that the stream has is missing from the whole answer."
-        thinking = streamed.capture.thinking
-        recorder.note(streamed, [Fault("thinking_missing", sentence, thinking, "none")])
-        return recorder.evaluation()
+    given, recorder = await _thought(ctx), Recorder(ctx)
     if True not in ctx.main.modes:
         raise undecided("Streams have another text anyway.")
     body = ctx.body(replace(given.ask, is_streamed=True))
@@ -214,11 +198,7 @@ def _judge_thought(
         code = "stop_ignored" if stop in got and stop not in expected else "text_differs"
         yield Fault(code, sentence, expected, got)
     elif thought != whole and whole.startswith(thought):
-        before, found, _ = whole.partition(stop)
-        is_at_it = found and thought in (before.strip(), (before + stop).strip())
-        sentence = (
-            f"The stop {stop!r} {where}, and the thinking is cut{' at it' if is_at_it else ''}."
-        )
+        sentence = f"The stop {stop!r} {where}, and the thinking is cut."
         yield Fault("thinking_cut", sentence, whole, thought)
 
 
@@ -267,7 +247,7 @@ async def _natural(ctx: CheckContext) -> Evaluation:
     ]
     natural = ctx.driver.reason_names[CapturedEnding.NATURAL]
     for run in runs:
-        capture, code, sentence = run.capture, "natural_end_misnamed", ""
+        capture, sentence = run.capture, ""
         got = str(capture.reason)
         # Some servers report a template's end token as the stop that matched, so only the reason
         # counts.
@@ -276,27 +256,6 @@ async def _natural(ctx: CheckContext) -> Evaluation:
             got += f", {capture.matched!r}"
         elif capture.ending is CapturedEnding.OTHER:
             sentence = f"The reason of a plain answer is {capture.reason}."
-        elif _is_below_limit(client, run):
-            code = "limit_misnamed"
-            sentence = "The reason says that the limit ended the answer, which has fewer tokens."
-            got += f", after {capture.output_tokens} tokens"
         if sentence and run.mode not in faults:
-            faults[run.mode] = ctx.fault(run, Fault(code, sentence, natural, got))
+            faults[run.mode] = ctx.fault(run, Fault("natural_end_misnamed", sentence, natural, got))
     return Evaluation(f"{len(runs)} answers were read", tuple(faults.values()))
-
-
-def _is_below_limit(client: Client, run: Exchange) -> bool:
-    """Whether an answer that a limit is said to have ended had room for many more tokens.
-
-    A longer answer to another request shows that the context had room for them.
-    """
-    limit, tokens = client.driver.limit(run.body), run.capture.output_tokens
-    if run.capture.ending is not CapturedEnding.LIMIT or not limit or not tokens:
-        return False
-    # Thinking may be counted apart.
-    answers = [other for other in client.exchanges if other.is_answer]
-    if any(other.capture.thinking for other in answers) or not run.capture.text:
-        return False
-    longest = max(other.capture.output_tokens or 0 for other in answers)
-    # An end token and uncounted tokens are fewer.
-    return tokens + 8 <= min(limit, longest)
