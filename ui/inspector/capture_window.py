@@ -25,6 +25,7 @@ from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_file
+from ui.kit.fields import FileDrops
 from ui.kit.html import (
     BREAK,
     SPACE,
@@ -280,7 +281,8 @@ class CaptureWindow(OwnWindow):
     """The captured text at the left, the answer and its faults at the right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Captured Answer", (1080, 720), parent, self.open_file)
+        super().__init__("Captured Answer", (1080, 720), parent)
+        FileDrops(self).files_given.connect(lambda paths: self.open_file(paths[0]))
         self.view: CapturedAnswers | None = None
         self.title = label("", "title", 1.08, is_wrapped=True)
         self._serial = 0

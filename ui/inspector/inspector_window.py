@@ -46,6 +46,7 @@ from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, IconBadge
 from ui.kit.dialogs import BoxButton, choose_file, choose_target, confirm
+from ui.kit.fields import FileDrops
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
@@ -309,7 +310,8 @@ class InspectorWindow(OwnWindow):
         tools: InspectorTools,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__("Stop Inspector", (1080, 820), parent, inspector.open_file)
+        super().__init__("Stop Inspector", (1080, 820), parent)
+        FileDrops(self).files_given.connect(lambda paths: inspector.open_file(paths[0]))
         self.inspector = inspector
         self._is_sized = False  # the user chose how high the tape is
         self.bar = RunBar(inspector)

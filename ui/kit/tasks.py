@@ -42,11 +42,7 @@ class FileRefused(Exception):
 
 
 async def read_text(
-    path: Path,
-    max_bytes: int,
-    *,
-    encoding: str = "utf-8",
-    decode: Callable[[bytes], str] | None = None,
+    path: Path, max_bytes: int, *, decode: Callable[[bytes], str] | None = None
 ) -> str:
     """Return the text of a file; line ends become line feeds.
 
@@ -62,7 +58,7 @@ async def read_text(
         # The stated size may be too small: it is 0 for a device, and a file may grow.
         raw = read_bounded(path, max_bytes)
         if decode is None:
-            return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+            return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         try:
             return decode(raw)
         except ValueError as error:

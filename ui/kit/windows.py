@@ -1,16 +1,9 @@
 """Windows beside the main one, cards that pop up, and the order of Tab. Main thread."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtGui import (
-    QDragEnterEvent,
-    QDropEvent,
-    QGuiApplication,
-    QKeySequence,
-    QShortcut,
-)
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractSpinBox,
@@ -164,48 +157,27 @@ def bring_forward(window: QWidget) -> None:
 class OwnWindow(QWidget):
     """A window that the system's shortcut closes; Tab follows the reading order."""
 
-    def __init__(
-        self,
-        title: str,
-        size: tuple[int, int],
-        parent: QWidget | None,
-        opens: Callable[[Path], object] | None = None,
-    ) -> None:
+    def __init__(self, title: str, size: tuple[int, int], parent: QWidget | None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self.setObjectName("canvas")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setWindowTitle(title)
-        self.setAcceptDrops(opens is not None)
-        self._opens = opens
         fit_to_screen(self, *size)
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         return move_focus(self, is_next)
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Accept files, if this window opens any."""
-        if self._opens is not None and event.mimeData().hasUrls():
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        files = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
-        if self._opens is not None and files:
-            self._opens(Path(files[0]))
-
 
 def pop_up_above(card: QWidget, anchor: QWidget) -> None:
     """Show a card above a widget, as large as its content."""
     lay_out_hidden(card)
-    # Qt's own adjusting stops at two thirds of the screen.
-    card.resize(card.sizeHint())
-    size: QSize = card.size()
-    move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
-    card.show()
-    # Labels that wrap know their height only now.
-    card.resize(card.sizeHint())
-    size = card.size()
-    move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
+    # Labels that wrap know their height only once the card is shown.
+    for _ in range(2):
+        card.resize(card.sizeHint())
+        corner = anchor.mapToGlobal(QPoint(0, -card.height() - _GAP_PX))
+        move_within_screen(card, corner, card.size(), anchor)
+        card.show()
 
 
 def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidget) -> None:

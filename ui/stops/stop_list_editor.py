@@ -362,7 +362,7 @@ class ImportExportMenu(QMenu):
     async def _import(self, path: Path) -> None:
         model = self._model
         try:
-            text = await read_text(path, MAX_BYTES, encoding="utf-8-sig")
+            text = await read_text(path, MAX_BYTES)
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
             return
