@@ -215,11 +215,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def unescaped(typed: str) -> str:
-    r"""Return what text with escapes stands for: ``\n \t \r \\ \" \' \0 \xHH \uHHHH \UHHHHHHHH``.
-
-    Raises:
-        ValueError: An escape is unknown or unfinished; the message says which and what to write.
-    """
+    r"""Return what text with escapes such as ``\n`` and ``\xHH`` means; raises ``ValueError``."""
     return _ESCAPE.sub(_character, typed)
 
 
@@ -276,10 +272,7 @@ def draft_summary(speculation: Speculation, output_tokens: int) -> str:
 
 
 def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
-    """Return, for each of two texts, the places of the words that the other text does not have.
-
-    The common beginning and end are left out first: then long texts with few differences are quick.
-    """
+    """Return, for each of two texts, the spans of the words that the other one does not have."""
     a, b = _terms(left), _terms(right)
     first = _common([word for word, _ in a], [word for word, _ in b])
     rest = min(len(a), len(b)) - first

@@ -197,9 +197,7 @@ class Choice(QComboBox):
 
 
 class UndoBar(QFrame):
-    """A message and the button "Undo", which is below it where there is no room beside it; hidden
-    until there is something to undo.
-    """
+    """A message and the button "Undo", hidden until there is something to undo."""
 
     def __init__(self) -> None:
         super().__init__()

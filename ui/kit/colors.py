@@ -179,10 +179,7 @@ DARK = Colors(
 
 
 def strengthened(colors: Colors) -> Colors:
-    """Return a palette whose lines and muted texts contrast as strongly as its plain text.
-
-    Selected rows contrast with others by three to one, and every text color is readable on both.
-    """
+    """Return a palette whose lines and muted texts contrast as strongly as its plain text."""
     color, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
     inks = _INKS_ON_BLACK if colors.is_dark else _INKS_ON_WHITE
     return replace(

@@ -80,10 +80,7 @@ def confirm(
 def prompt_text(
     parent: QWidget, title: str, question: str, then: Callable[[str], object]
 ) -> QInputDialog:
-    """Ask for one line of text; ``then`` gets it without the white space around it.
-
-    Nothing happens if the user types nothing.
-    """
+    """Ask for one line of text; ``then`` gets it unless it is only white space."""
     dialog = _input(parent, title, question)
 
     def take(typed: str) -> None:

@@ -116,10 +116,7 @@ class Highlight:
 
 
 class FlowText(QTextBrowser):
-    """Read-only text without scroll bars whose height follows its content.
-
-    Text can be selected with mouse and keyboard. Choosing a link emits ``anchorClicked``.
-    """
+    """Read-only, selectable text without scroll bars whose height follows its content."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -71,9 +71,7 @@ class WrappedLabel(QLabel):
 
 
 def breakable(text: str) -> str:
-    """Return a text with zero-width spaces, so that long words can break: paths and names between
-    their parts, other words anywhere.
-    """
+    """Return a text with zero-width spaces, so that long words, paths and names can break."""
 
     def broken(word: re.Match[str]) -> str:
         parts = _PIECES.split(word[0])

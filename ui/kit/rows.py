@@ -41,12 +41,7 @@ _CELL_PX = 7
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table; ``text`` returns the text of a cell.
-
-    Attributes:
-        width_chars: Its first width; 0 for a last column that takes the rest of the row.
-        text: Is called with the arguments that the table documents.
-    """
+    """A column; ``text`` is called with its table's arguments. The last one may have width 0."""
 
     title: str
     width_chars: int
@@ -216,11 +211,7 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class RowsView(QTableView):
-    """A table in which whole rows are selected and nothing is edited.
-
-    The visible columns are chosen at the heads or in the menu of a row; the theme keeps them under
-    the table's accessible name.
-    """
+    """A table whose rows are selected as a whole; the theme keeps its visible columns."""
 
     def __init__(
         self,

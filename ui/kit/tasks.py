@@ -44,11 +44,7 @@ class FileRefused(Exception):
 async def read_text(
     path: Path, max_bytes: int, *, decode: Callable[[bytes], str] | None = None
 ) -> str:
-    """Return the text of a file; line ends become line feeds.
-
-    Raises:
-        FileRefused: It cannot be read, is too large, or is not text.
-    """
+    """Return the text of a file with line feeds; raises ``FileRefused``."""
 
     def read() -> str:
         if path.stat().st_size > max_bytes:
@@ -73,11 +69,7 @@ async def read_text(
 
 
 async def write_text(path: Path, render: Callable[[], str]) -> None:
-    """Write a whole file; an earlier file stays unchanged if that fails.
-
-    Raises:
-        FileRefused: It cannot be written.
-    """
+    """Write a whole file, or leave an earlier one unchanged and raise ``FileRefused``."""
     try:
         await asyncio.to_thread(lambda: write_whole(path, render()))
     except OSError as error:

@@ -175,11 +175,7 @@ def attachment_values(file: Attachment) -> dict[str, Any]:
 
 
 def attachment_from(fields: Fields) -> Attachment:
-    """Return an attached but unsent file from its JSON values.
-
-    Raises:
-        DamagedFile: A value is invalid.
-    """
+    """Return an attached but unsent file; raises ``DamagedFile`` if a value is invalid."""
     name, remark = fields.take("name", str), fields.maybe("remark", str) or ""
     sent_chars = fields.maybe("sent_chars", int)
     sent_chars = None if sent_chars is None else max(sent_chars, 0)

@@ -364,11 +364,7 @@ def presets_json(presets: Iterable[Preset]) -> str:
 
 
 def presets_from_json(text: str) -> list[Preset]:
-    """Return the presets of a file.
-
-    Raises:
-        DamagedFile: It is not a file of presets; the message names the field.
-    """
+    """Return the presets of a file; raises ``DamagedFile``, which names the field."""
     top = Fields(parsed_json(text))
     check_version(top, "fullstop_presets", VERSION)
     return [preset_from(fields) for fields in top.items("presets")]

@@ -134,17 +134,7 @@ class ConversationSettings(SamplingOptions):
 
 
 class Conversation:
-    """Messages, with the settings and the stop list for the next answer.
-
-    Args:
-        created_at: Unix time at which it began; None for now.
-        updated_at: Unix time of its last message; None for the time at which it began.
-
-    Attributes:
-        shown_at: Unix time at which it was shown last, in seconds.
-        created_at: Unix time, in seconds.
-        updated_at: Unix time of its last message, in seconds.
-    """
+    """Messages, with the settings and the stop list for the next answer. Times are Unix times."""
 
     def __init__(
         self,
@@ -268,11 +258,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ConversationFolder:
-    """A folder, with settings for new conversations in it.
-
-    Attributes:
-        created_at: Unix time, in seconds.
-    """
+    """A folder, with settings for new conversations in it; ``created_at`` is a Unix time."""
 
     name: str
     system_prompt: str = ""
@@ -350,10 +336,7 @@ class Variant:
         return Variant(conversation.settings, tuple(conversation.stops), conversation.model)
 
     def given_to(self, conversation: Conversation) -> Conversation:
-        """Return a conversation with the same messages that uses this variant.
-
-        It shares the messages with the original conversation; only the original is stored.
-        """
+        """Return a conversation with the same messages that uses this variant; it is not stored."""
         twin = Conversation(
             conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
         )

@@ -177,10 +177,7 @@ def main() -> None:
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer each frame of the input, with limits of memory and of processor time.
-
-    ``exchange/export_process.py`` reads exports in the same loop.
-    """
+    """Answer each frame of the input, with limits of memory and of processor time."""
     lower_priority()
     # The output of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")

@@ -150,11 +150,7 @@ def _checked(data: bytes, encoding: str, never: re.Pattern[str] = _NUL) -> str:
 
 
 class FileReader:
-    """Reads one file.
-
-    Args:
-        on_page: Called on the reading thread with the number of pages read and of all pages.
-    """
+    """Reads one file; ``on_page`` is called on the reading thread: pages read, all pages."""
 
     def __init__(
         self,
@@ -167,12 +163,7 @@ class FileReader:
         self.name = shown_name(path)
 
     def read(self) -> Attachment:
-        """Return the file.
-
-        Raises:
-            AttachmentRefused: It cannot be attached.
-            HelperClosed: The reader was closed.
-        """
+        """Return the file; raises ``AttachmentRefused``, ``HelperClosed`` once it was closed."""
         try:
             head, size = self._look_at_head()
             if why := refusal_of(head):

@@ -23,11 +23,7 @@ Role = Literal["user", "assistant"]
 
 @dataclass(eq=False)
 class ConversationMessage:
-    """One message of a conversation; an assistant's message has the run that made it.
-
-    Attributes:
-        created_at: Unix time, in seconds.
-    """
+    """One message; an assistant's has the run that made it. ``created_at`` is a Unix time."""
 
     role: Role
     text: str = ""
@@ -185,10 +181,7 @@ class MessageTree:
     def copied_after(
         self, message: ConversationMessage | None, parent: ConversationMessage
     ) -> list[ConversationMessage]:
-        """Return copies of the shown messages after a message, for another version of it.
-
-        The list is empty if the message is not shown.
-        """
+        """Return copies of the shown messages after a shown message, for another version of it."""
         shown = self.shown()
         if message is None or message not in shown:
             return []

@@ -47,11 +47,7 @@ Cuts = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What fitting a prompt needs to know of the model.
-
-    Attributes:
-        prompt: Counts the tokens of a request; raises ``PromptTooLong``.
-    """
+    """The context of a model, and how to count: ``prompt`` raises ``PromptTooLong``."""
 
     context: int
     prompt: CountPrompt

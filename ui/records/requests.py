@@ -53,10 +53,7 @@ def _read_text(message: ConversationMessage) -> str:
 
 
 def questions_joined(messages: Iterable[Message]) -> list[Message]:
-    """Return a conversation without two questions in a row, which many templates reject.
-
-    A message that has no answer is joined with the question after it.
-    """
+    """Return a conversation without two questions in a row, which many templates reject."""
     joined: list[Message] = []
     for message in messages:
         if joined and message.role == "user" == joined[-1].role:

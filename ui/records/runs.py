@@ -279,10 +279,7 @@ class Run:
 
     @property
     def change_past_stop(self) -> StopChange:
-        """How the stops of the answer's rest differ: the stop that ended it does not count again.
-
-        What was left out or added for this answer stays so for the rest of it.
-        """
+        """How the stops of the answer's rest differ: the one that ended it does not count again."""
         past = self.stopped_by
         return self.stop_change if past is None else replace(self.stop_change, without=past)
 

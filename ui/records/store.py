@@ -23,11 +23,7 @@ _SNIPPET_CHARS = 110
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place where the searched words occur.
-
-    Attributes:
-        said_at: Unix time of the message, in seconds.
-    """
+    """A position where the searched words occur; ``said_at`` is the message's Unix time."""
 
     conversation_id: str
     message_id: str | None
@@ -49,11 +45,7 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What a search is narrowed to.
-
-    Attributes:
-        since: Unix time; only what was said at or after it.
-    """
+    """The folder, the Unix time and the speaker that a search is narrowed to."""
 
     folder_id: str = ""
     since: float = 0.0
@@ -138,9 +130,7 @@ class ConversationStore(Protocol):
         """What went wrong when the store was opened."""
 
     def on_problem(self, report: Callable[[StoreProblem | None], None]) -> None:
-        """Call ``report`` on the main thread when something cannot be saved, and with None once
-        everything is saved.
-        """
+        """Report on the main thread what cannot be saved, and None once all is saved."""
 
     def on_found(self, show: Callable[[list[Conversation], list[Preset]], None]) -> None:
         """Call ``show`` on the main thread with conversations and presets that are found later."""
@@ -210,7 +200,4 @@ class ConversationStore(Protocol):
         """Wait until all earlier changes are saved."""
 
     async def recover(self, path: Path) -> Recovered:
-        """Add the readable conversations of a backup or of a damaged file that are not here.
-
-        The listener of ``on_found`` gets the results.
-        """
+        """Add the readable conversations of a backup or a damaged file; ``on_found`` gets them."""

@@ -32,11 +32,7 @@ class CallState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """The result of a call.
-
-    Attributes:
-        took_s: The duration of the call, in seconds.
-    """
+    """The result of a call, and the seconds that it took."""
 
     call_id: str
     state: CallState

@@ -134,10 +134,7 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show a picture that is in the text; any other as its source with a link.
-
-        Nothing is loaded, neither from the network nor from the disk.
-        """
+        """Show a picture that is in the text, others as source with a link: nothing is loaded."""
         target = str(token.attrGet("src") or "")
         if _is_data(target):
             shown = picture(target, self._style.em)

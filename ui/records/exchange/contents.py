@@ -16,11 +16,7 @@ _MAX_DAMAGED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ListedConversation:
-    """A conversation in a file, for a person who chooses among them.
-
-    Attributes:
-        updated_at: Unix time of its last message, in seconds.
-    """
+    """A conversation in a file, for a user who chooses among them."""
 
     number: int
     title: str

@@ -34,14 +34,9 @@ _DAMAGED_ARCHIVE = (
 
 
 class ExportFiles:
-    """Reads the files of an export as streams; a context manager that closes the archive.
+    """Reads the files of an export as streams; raises ``OSError`` and ``DamagedFile``.
 
-    Args:
-        max_bytes: Bytes of text that are read at most, of all files together.
-
-    Raises:
-        OSError: It cannot be read.
-        DamagedFile: The archive is damaged.
+    ``max_bytes`` limits the text of all files together.
     """
 
     def __init__(self, path: Path, max_bytes: int = 0) -> None:
@@ -140,11 +135,7 @@ def _joined(pieces: Iterable[bytes], max_bytes: int) -> bytes:
 
 
 class ArchivedTrace(NamedTuple):
-    """The recorded tokens of an answer in an archive.
-
-    Attributes:
-        written_at: Unix time at which it was kept, to two seconds.
-    """
+    """The recorded tokens of an answer in an archive; the Unix time is that of its ZIP entry."""
 
     run_id: str
     written_at: float
@@ -158,12 +149,7 @@ class ArchivedTraces(NamedTuple):
     members: Mapping[str, str] = {}
 
     def read(self, run_ids: Collection[str]) -> Generator[ArchivedTrace, None, None]:
-        """Yield the traces of some runs, the oldest first.
-
-        Raises:
-            OSError: The archive can no longer be read.
-            DamagedFile: The file is no longer an archive.
-        """
+        """Yield the traces of some runs, the oldest first; raises ``OSError``, ``DamagedFile``."""
         if not any(run_id in run_ids for run_id in self.members):
             return
         with ExportFiles(self.path) as files:

@@ -62,11 +62,7 @@ _PROJECTS = "projects"
 
 
 class ExportReading:
-    """Reads the conversations of a file, an archive or a folder, one after the other.
-
-    Args:
-        max_bytes: Bytes of text that are read at most.
-    """
+    """Reads the conversations of a file, an archive or a folder, one after the other."""
 
     def __init__(
         self,

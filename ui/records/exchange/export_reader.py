@@ -28,11 +28,7 @@ _NOT_STARTED = "the process that reads exports does not start"
 
 
 class ExportReader:
-    """Reads one file, archive or folder.
-
-    Args:
-        max_bytes: Bytes of text that are read at most.
-    """
+    """Reads one file, archive or folder; ``max_bytes`` limits the text that is read."""
 
     def __init__(self, path: Path, max_bytes: int, pictures: Path | None = None) -> None:
         self._pictures = pictures
@@ -44,10 +40,7 @@ class ExportReader:
     def contents(self) -> FileContents:
         """Return what is in it, with a list of its conversations.
 
-        Raises:
-            OSError: It cannot be read; ``EFBIG`` if a file is too large.
-            DamagedFile: It contains no conversations, or cannot be read in a limited process.
-            HelperClosed: The reader was closed.
+        Raises ``OSError`` (``EFBIG``: too large), ``DamagedFile``, ``HelperClosed`` once closed.
         """
         try:
             raw = self._ask(self._question())
@@ -72,10 +65,7 @@ class ExportReader:
     def conversations(
         self, numbers: Iterable[int], left_out: Counter[str]
     ) -> Iterator[Conversation]:
-        """Yield some of the conversations.
-
-        Raises as ``contents`` does.
-        """
+        """Yield some of the conversations; raises as ``contents`` does."""
         question = {**self._question(), "numbers": sorted(numbers)}
         try:
             while "conversation" in (answer := self._ask(question)):

@@ -142,10 +142,7 @@ def _fill(
 
 
 def _parents(turns: Sequence[Turn], links: Sequence[_Link]) -> list[int | None]:
-    """Return the number of the message that each follows; None for a first one.
-
-    Some versions lost what an answer follows: it is the question before it.
-    """
+    """Return the number of the message before each; an answer without one follows its question."""
     number_of = {link.own: number for number, link in enumerate(links) if link.own}
     parents: list[int | None] = []
     question: int | None = None

@@ -195,10 +195,7 @@ def picture(name: str, contents: FileContents, file: str = "") -> Attachment:
 
 
 def with_pictures(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attachment, ...]]:
-    """Return the text of an answer or a result, and the pictures that go with the answer.
-
-    A line of the text stands for each file that is not kept.
-    """
+    """Return a text that names the files that are not kept, and the pictures beside it."""
     pictures = tuple(file for file in files if file.kept_file)
     named = [f"({file.name}: {file.text.strip('()')})" for file in files if not file.kept_file]
     return "\n\n".join([text, *named]).strip() if named else text, pictures
