@@ -11,12 +11,9 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import (
-    QColor,
     QContextMenuEvent,
     QHideEvent,
     QKeyEvent,
-    QPainter,
-    QPaintEvent,
 )
 from PySide6.QtWidgets import (
     QFrame,
@@ -53,7 +50,7 @@ _FITS = {
     Fit.TIGHT: ("Tight", Tone.LIMIT),
     Fit.TOO_LARGE: ("Too large", Tone.FAULT),
 }
-_WIDTH_PX, _ROWS = 430, 8
+_ROWS = 8
 _STEPS = {
     Qt.Key.Key_Down: 1,
     Qt.Key.Key_Up: -1,
@@ -99,7 +96,7 @@ class MissingModelBar(QFrame):
             return
         folder, name = state.folder, state.name
         if loaded is not None and folder is not None and loaded.path == folder:
-            loaded = None  # it is the one that is gone
+            loaded = None
         where = [] if folder is None else [f"It was in {folder}."]
         if answers:
             self.sentence.setText(f"{name}’s folder can’t be found.")
@@ -128,7 +125,7 @@ class ModelBadge(QWidget):
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         self._model = model
-        self._light = _Light()
+        self._light = label("●", "", 0.7)
         self.name = ElidedButton()
         self.name.setProperty("kind", "fold")
         self.name.clicked.connect(self.switch_requested)
@@ -150,6 +147,7 @@ class ModelBadge(QWidget):
             on=self,
         )
         model.changed.connect(self._refresh)
+        current_theme().changed.connect(self._refresh)
         self._refresh()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
@@ -167,7 +165,8 @@ class ModelBadge(QWidget):
             "failed": f"{model.name} {'is not responding' if model.is_stuck else 'failed to load'}",
             "missing": f"{model.name} is gone",
         }["loading" if model.is_loading else model.stage]
-        self._light.show_tone(_TONES["loading" if model.is_loading else model.stage])
+        tone = _TONES["loading" if model.is_loading else model.stage]
+        self._light.setStyleSheet(f"color: {current_theme().colors.tone(tone)[0]}")
         self.name.setText(text)
         self.name.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {text}. Switch models")
@@ -202,27 +201,6 @@ def _progress(models: Models) -> str:
     if loading_s >= 1:
         text.append(f" {passed(loading_s)}")
     return ",".join(text)
-
-
-class _Light(QWidget):
-    """A small dot in a tone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._tone = Tone.QUIET
-        self.setFixedSize(8, 8)
-
-    def show_tone(self, tone: Tone) -> None:
-        self._tone = tone
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QColor(0, 0, 0, 0))
-        painter.setBrush(QColor(current_theme().colors.tone(self._tone)[0]))
-        painter.drawEllipse(self.rect())
-        painter.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +440,7 @@ class ModelSwitcher(Popover):
 
     def _fit(self) -> None:
         screen = self.screen().availableGeometry()
-        self.setFixedWidth(min(_WIDTH_PX, screen.width()))
+        self.setFixedWidth(min(430, screen.width()))
         row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else 50
         rows = max(2, min(_ROWS, self.rows.total))
         self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))

@@ -54,31 +54,8 @@ from ui.server.server_switch import ServerCard
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
-_LOW_PX = 560
 _KEYS = Qt.Key
 _SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
-
-
-class ArchiveHead(QWidget):
-    """A line above the list, while it shows the archive."""
-
-    def __init__(self, rows: SidebarRows) -> None:
-        super().__init__()
-        self._rows = rows
-        self.done = IconButton("close", "Done")
-        self.done.clicked.connect(lambda: rows.show_archive(False))
-        row(
-            label("Archived conversations", "muted", 0.95),
-            STRETCH,
-            self.done,
-            margins=(16, 0, 10, 4),
-            on=self,
-        )
-        rows.filtered.connect(self._refresh)
-        self._refresh()
-
-    def _refresh(self) -> None:
-        self.setVisible(self._rows.shows_archive)
 
 
 class FolderDialog(QDialog):
@@ -323,7 +300,17 @@ class Sidebar(QFrame):
         self.rows = SidebarRows(workspace.conversations, self)
         self.list = ConversationView(self.rows)
         self.organizing = ConversationActions(workspace.conversations, self)
-        self.archive = ArchiveHead(self.rows)
+        self.archive = QWidget()
+        done = IconButton("close", "Done")
+        done.clicked.connect(lambda: self.rows.show_archive(False))
+        row(
+            label("Archived conversations", "muted", 0.95),
+            STRETCH,
+            done,
+            margins=(16, 0, 10, 4),
+            on=self.archive,
+        )
+        self.archive.hide()
         self.list.setItemDelegate(ConversationDelegate(self.list))
         self.search_field = SearchField(workspace.search)
         self.results = SearchResults(workspace.search, workspace.conversations)
@@ -370,7 +357,7 @@ class Sidebar(QFrame):
         self._fit_server()
 
     def _fit_server(self) -> None:
-        self.server.set_compact_height(self.height() < _LOW_PX)
+        self.server.set_compact_height(self.height() < 560)
 
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(190, 0))
@@ -422,6 +409,7 @@ class Sidebar(QFrame):
         self.results.left.connect(self.search_field.setFocus)
         self._workspace.selection_changed.connect(self._show_current)
         self.rows.layoutChanged.connect(self._show_current)
+        self.rows.filtered.connect(lambda: self.archive.setVisible(self.rows.shows_archive))
         self._workspace.answering_changed.connect(self._refresh_hint)
         conversations.undoable.connect(self.undo_bar.offer)
         conversations.undone.connect(self.undo_bar.hide)

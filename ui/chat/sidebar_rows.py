@@ -1,4 +1,4 @@
-"""The rows of the sidebar: what they are, and how they are drawn. Main thread."""
+"""The rows of the sidebar and their drawing. Main thread."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence

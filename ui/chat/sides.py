@@ -433,7 +433,7 @@ class VariantForm(QWidget):
         return Variant(settings, stops, model)
 
     def _stops(self) -> tuple[StopEntry, ...]:
-        """Return the stop list; those that the conversation has keep their options."""
+        """Return the stop list; known stops keep their options."""
         typed = self.stops.toPlainText()
         if typed == self._shown_stops:
             return self._now.stops

@@ -90,7 +90,7 @@ class FirstModel(QFrame):
 
     @property
     def is_recommended(self) -> bool:
-        """Whether there is something to recommend: no model is here beside the one that came."""
+        """Whether to recommend a model: there is only the bundled one."""
         return self._suggestion is not None and not any(
             model.found.origin is not Origin.BUNDLED and not model.found.is_partial
             for model in self._library.local
@@ -250,7 +250,7 @@ class Welcome(QScrollArea):
         self.refresh()
 
     def recommend_from(self, library: ModelLibrary) -> FirstModel:
-        """Recommend a model to the user who has only the one that came with the program."""
+        """Recommend a model to users who have only the bundled one."""
         self._library = library
         self.first = FirstModel(library)
         self.first.find_requested.connect(self.find_requested)

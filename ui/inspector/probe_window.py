@@ -65,7 +65,7 @@ from ui.kit.windows import OwnWindow
 from ui.models.model_words import duration
 from ui.preferences import DEFAULT_PORT
 
-# What the list shows: the outcomes by the name of their group.
+# The outcomes of each group of the list.
 _GROUPS = {
     "failed": ("Failed", (CheckOutcome.FAILED,)),
     "silent": (
@@ -78,7 +78,7 @@ _GROUPS = {
     "held": ("Passed", (CheckOutcome.HELD,)),
 }
 
-# What an empty list says: before a probe, during one, and where nothing is of its group.
+# The text of an empty list: before a probe, during one, and without results in its group.
 _HINTS = {
     "idle": "Enter a server address and click Probe. Each check appears here as it ends, "
     "failures first.",
@@ -111,7 +111,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
     }
     chosen = [row for row in ordered(rows) if row.outcome in kept]
     failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
-    # What does not count comes after what does.
+    # Failures that do not count come last.
     failures.sort(key=lambda failure: failure[0].level not in COUNTING)
     others: list[tuple[CheckResult, list[CheckResult]]] = [
         (row, []) for row in chosen if row.outcome is not CheckOutcome.FAILED
@@ -133,7 +133,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
 
 
 def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
-    """Return what was seen: each sentence once, with its evidence, and what fails alike."""
+    """Return each sentence once, with its evidence, and the titles of similar failures."""
     if not row.faults:
         return [joined(SPACE, SPACE, with_code_spans(row.sentence))]
     parts = [_fault(fault, modes) for fault, modes in grouped(row)]
@@ -146,7 +146,7 @@ def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
 
 
 def _fault(fault: Fault, modes: str) -> Html:
-    """Return what is wrong, above the evidence: expected, got, and the request as a command."""
+    """Return a fault above its evidence: expected, got, and the request as a command."""
     sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
     text = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
     parts = [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]

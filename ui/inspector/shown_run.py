@@ -230,7 +230,7 @@ class Tape:
         return bisect_right(self._starts, begin) - 1
 
     def channel_text(self, channel: Channel) -> str:
-        """Return all text of a channel, including what was cut off."""
+        """Return all text of a channel, with the cut end."""
         pairs = zip(self.tokens, self.texts, strict=True)
         return "".join(text for token, text in pairs if token.channel is channel)
 
@@ -265,7 +265,7 @@ class Tape:
 
 
 def chip_text(token: TokenTrace) -> str:
-    """Return what is shown for a token without text: a special token's name, or its bytes."""
+    """Return the label of a token without text: a special token's name, or its bytes."""
     if token.special is not None:
         return token.special
     if token.raw:

@@ -152,7 +152,7 @@ class MainWindow(WindowParts):
         self.server_panel.end()
         await self._unsaved.finish()
         await self.model_library.finish()
-        await self.chat.composer.attachments.reading.finish()
+        await self.chat.composer.attachments.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()
         await self.chat.welcome.finish()

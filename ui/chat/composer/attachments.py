@@ -37,101 +37,29 @@ from ui.records.documents import FileReader
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
-_WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
 _PICTURE = (
     "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
     "its text."
 )
-# The largest size of a picture in a message, in heights of its text.
-_WIDE_EM, _HIGH_EM = 22, 16
 
 
 class ReadingFile(QObject):
-    """A file that is being read."""
+    """A file that is being read; it has no parent, since its thread may outlive its widget."""
 
     progressed = Signal(int, int)  # pages read, all pages
 
     def __init__(self, path: Path, owner: object) -> None:
-        # It has no parent, because the reading thread may outlive the widget that shows the file.
         super().__init__()
         self.owner = owner
-        self.is_given_up = False
         # Called on the reading thread; the signal crosses to the main thread.
         self.reader = FileReader(path, self.progressed.emit)
         self.name = self.reader.name
 
-    def give_up(self) -> None:
-        """Stop reading, without a signal."""
-        self.is_given_up = True
-        self.reader.close()
 
-
-class ReadingFiles(QObject):
-    """Reads files one after another, in their order."""
-
-    changed = Signal()
-    read = Signal(object, object)  # owner, Attachment
-    refused = Signal(object, str)  # owner, reason
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self.files: list[ReadingFile] = []
-        self._is_reading = False
-        files = self.files
-        self.destroyed.connect(lambda: _give_up(files))
-
-    def begin(self, paths: Iterable[Path], owner: object) -> None:
-        self.files.extend(ReadingFile(path, owner) for path in paths)
-        self.changed.emit()
-        if self.files and not self._is_reading:
-            self._is_reading = True
-            start_task(self, self._read_all(), "read attached files")
-
-    def give_up(self, file: ReadingFile) -> None:
-        file.give_up()
-        self._forget(file)
-
-    def end(self) -> None:
-        """Stop reading all files, without a signal."""
-        _give_up(self.files)
-
-    async def finish(self) -> None:
-        """Stop all reading, and wait for its end."""
-        self.end()
-        await finish_tasks(self)
-
-    async def _read_all(self) -> None:
-        try:
-            while self.files:
-                file = self.files[0]
-                attachment: Attachment | None = None
-                refusal = ""
-                try:
-                    attachment = await asyncio.to_thread(file.reader.read)
-                except AttachmentRefused as error:
-                    refusal = str(error)
-                except HelperClosed:
-                    pass
-                if file.is_given_up:
-                    continue
-                self._forget(file)
-                if attachment is not None:
-                    self.read.emit(file.owner, attachment)
-                elif refusal:
-                    self.refused.emit(file.owner, refusal)
-        finally:
-            self._is_reading = False
-
-    def _forget(self, file: ReadingFile) -> None:
-        if file in self.files:
-            self.files.remove(file)
-            self.changed.emit()
-
-
-def _give_up(files: list[ReadingFile]) -> None:
-    for file in files:
-        file.give_up()
-    files.clear()
+def _end_all(reading: list[ReadingFile]) -> None:
+    for file in reading:
+        file.reader.close()
+    reading.clear()
 
 
 class FileChip(QFrame):
@@ -327,8 +255,8 @@ class FilePreview(Popover):
 
     def _fit(self) -> None:
         available = self.screen().availableGeometry()
-        self.setFixedWidth(min(_WIDTH_PX, available.width() - 40))
-        height = min(_TEXT_HEIGHT_PX, available.height() // 2)
+        self.setFixedWidth(min(560, available.width() - 40))
+        height = min(300, available.height() // 2)
         self.text.setFixedHeight(height)
         self.text.setFont(fixed_font(self.font(), 0.95))
 
@@ -364,21 +292,20 @@ class AttachmentRow(QWidget):
         self._tokens: Mapping[Attachment, int] = {}
         self._cuts: Mapping[Attachment, int] = {}
         self.files: tuple[Attachment, ...] = ()
-        self.reading = ReadingFiles(self)
+        reading = self._reading = list[ReadingFile]()
+        self.destroyed.connect(lambda: _end_all(reading))
+        self._turn = asyncio.Lock()
         self._preview: FilePreview | None = None
         self._chips = QWidget()
         self._flow = FlowLayout(self._chips)
         self.refusal = label("", "fault", 0.93, is_wrapped=True)
         column(self._chips, self.refusal, spacing=5, on=self)
-        self.reading.changed.connect(self._on_changed)
-        self.reading.read.connect(self._take)
-        self.reading.refused.connect(self._note_refusal)
         self._show()
 
     @property
     def is_reading(self) -> bool:
         """Whether a file for the message is still being read."""
-        return any(file.owner is self._owner for file in self.reading.files)
+        return any(file.owner is self._owner for file in self._reading)
 
     @property
     def preview(self) -> FilePreview:
@@ -390,7 +317,19 @@ class AttachmentRow(QWidget):
 
     def attach(self, paths: Iterable[Path]) -> None:
         self._show_refusal("")
-        self.reading.begin(paths, self._owner)
+        for path in paths:
+            file = ReadingFile(path, self._owner)
+            self._reading.append(file)
+            start_task(self, self._read(file), "read an attached file")
+        self._on_changed()
+
+    def end_reading(self) -> None:
+        _end_all(self._reading)
+
+    async def finish(self) -> None:
+        """Stop all reading, and wait for its end."""
+        self.end_reading()
+        await finish_tasks(self)
 
     def add(self, file: Attachment) -> None:
         if file not in self.files:
@@ -454,16 +393,32 @@ class AttachmentRow(QWidget):
         widget = None if item is None else item.widget()
         return widget if isinstance(widget, FileChip) else None
 
-    def _note_refusal(self, owner: object, why: str) -> None:
-        if owner is self._owner:
-            self.refuse(why)
+    async def _read(self, file: ReadingFile) -> None:
+        """Read a file once those before it have been read, unless it is removed until then."""
+        attachment, refusal = None, ""
+        async with self._turn:
+            if file in self._reading:
+                try:
+                    attachment = await asyncio.to_thread(file.reader.read)
+                except AttachmentRefused as error:
+                    refusal = str(error)
+                except HelperClosed:
+                    pass
+        if file not in self._reading:
+            return
+        self._reading.remove(file)
+        if attachment is not None and file.owner is not self._owner:
+            self.read_for_another.emit(file.owner, attachment)
+        elif attachment is not None and attachment not in self.files:
+            self.files = (*self.files, attachment)
+        elif refusal and file.owner is self._owner:
+            self.refuse(refusal)
+        self._on_changed()
 
-    def _take(self, owner: object, file: Attachment) -> None:
-        if owner is not self._owner:
-            self.read_for_another.emit(owner, file)
-        elif file not in self.files:
-            self.files = (*self.files, file)
-            self._on_changed()
+    def _stop_reading(self, file: ReadingFile) -> None:
+        file.reader.close()
+        self._reading.remove(file)
+        self._on_changed()
 
     def _open(self, number: int) -> None:
         file, chip = self.files[number], self.chip(number)
@@ -509,7 +464,7 @@ class AttachmentRow(QWidget):
         clear_layout_of(self._chips)
         for number, file in enumerate(self.files):
             self._flow.addWidget(self._chip_of(number, file))
-        for reading in self.reading.files:
+        for reading in self._reading:
             if reading.owner is self._owner:
                 self._flow.addWidget(self._chip_of_reading(reading))
         self._show_rows()
@@ -535,7 +490,7 @@ class AttachmentRow(QWidget):
 
     def _chip_of_reading(self, reading: ReadingFile) -> FileChip:
         chip = FileChip(reading.name, "reading…", "close", f"Stop reading {reading.name}")
-        chip.button.clicked.connect(lambda: self.reading.give_up(reading))
+        chip.button.clicked.connect(lambda: self._stop_reading(reading))
         reading.progressed.connect(chip.show_progress)
         return chip
 
@@ -581,8 +536,8 @@ class AttachedFile(QWidget):
             start_task(self, self._show_picture(folder / self._file.kept_file), "show a picture")
 
     async def _show_picture(self, path: Path) -> None:
-        em = self.fontMetrics().height()
-        image = await asyncio.to_thread(picture_from, path, QSizeF(em * _WIDE_EM, em * _HIGH_EM))
+        line_px = self.fontMetrics().height()
+        image = await asyncio.to_thread(picture_from, path, QSizeF(22 * line_px, 16 * line_px))
         if image is None or not shiboken6.isValid(self):
             return
         shown = QLabel()

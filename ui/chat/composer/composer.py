@@ -23,10 +23,6 @@ from ui.kit.theme import current_theme, restyle
 from ui.records.attachments import Attachment, with_attachments
 from ui.records.conversations import WhenFull
 
-_LEFT_PX, _RIGHT_PX = 15, 10
-_SEND_PX, _SEND_ICON_PX = 32, 19
-_SIDES_PX = _LEFT_PX + _RIGHT_PX
-_NEARLY_FULL = 0.8
 _SETTINGS_HINT = "System prompt, temperature and length"
 _NO_STOPS = "No Stops"
 _READING = "A file is still being read."
@@ -149,7 +145,7 @@ class MessageEditor(QFrame):
         cancel.clicked.connect(self.left)
 
     def discard(self) -> None:
-        self.attachments.reading.end()
+        self.attachments.end_reading()
         self.hide()
         self.deleteLater()
 
@@ -173,7 +169,7 @@ class MessageEditor(QFrame):
             self.submitted.emit(text, files)
         elif not self.send.isEnabled():
             busy = "The model is still answering. Press Esc to stop." if self._is_busy else ""
-            self.notice.setText(busy or "A file is still being read.")
+            self.notice.setText(busy or _READING)
 
 
 class PromptHistory:
@@ -240,6 +236,8 @@ class Composer(QFrame):
         self.meter = label("", "faint", 0.9)
         self.action = QToolButton()
         self.action.setProperty("kind", "send")
+        self.action.setFixedSize(32, 32)
+        self.action.setIconSize(QSize(19, 19))
         self.action.setCursor(Qt.CursorShape.PointingHandCursor)
         self._history = PromptHistory()
         self.prompts: Callable[[], Sequence[str]] = tuple
@@ -310,7 +308,7 @@ class Composer(QFrame):
         self._fit()
         self.meter.setToolTip(usage_hint(count))
         self.meter.setAccessibleName(self.meter.toolTip())
-        role = "fault" if count.is_full else "muted" if count.share > _NEARLY_FULL else "faint"
+        role = "fault" if count.is_full else "muted" if count.share > 0.8 else "faint"
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
@@ -363,7 +361,7 @@ class Composer(QFrame):
             self.notice,
             line,
             spacing=7,
-            margins=(_LEFT_PX, 11, _RIGHT_PX, 9),
+            margins=(15, 11, 10, 9),
             on=self,
         )
 
@@ -384,7 +382,7 @@ class Composer(QFrame):
         needed = row.minimumSize().width() - count(self.meter.text())
         if is_compact:
             needed += sum(chip.saved_px for chip in chips)
-        available = self.contentsRect().width() - _SIDES_PX
+        available = self.contentsRect().width() - 25  # the margins
         wants_compact = needed + count(short) > available
         if wants_compact:
             needed -= sum(chip.saved_px for chip in chips)
@@ -403,7 +401,7 @@ class Composer(QFrame):
         self.attachments.left.connect(self.input.setFocus)
         self.attach.clicked.connect(self.attachments.choose)
         self.attachments.changed.connect(self._refresh)
-        self.input.focus_changed.connect(self._show_focus)
+        self.input.focus_changed.connect(self.show_drop)
         self.action.clicked.connect(self._act)
         current_theme().changed.connect(self._refresh)
 
@@ -442,16 +440,10 @@ class Composer(QFrame):
         self.action.setToolTip(with_keys(accessible_name, keys))
         colors = theme.colors
         color = colors.on_accent if self.action.isEnabled() else colors.faint
-        side, size = _SEND_PX, _SEND_ICON_PX
-        self.action.setFixedSize(side, side)
-        self.action.setIconSize(QSize(size, size))
-        self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))
+        self.action.setIcon(icons.icon("square" if self._is_running else "send", color, 19))
 
     def show_drop(self, is_hovering: bool) -> None:
         restyle(self, "focused", is_hovering or self.input.hasFocus())
-
-    def _show_focus(self, has_focus: bool) -> None:
-        restyle(self, "focused", has_focus)
 
 
 def _line_ends(text: str) -> int:

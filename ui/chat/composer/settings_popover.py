@@ -225,7 +225,7 @@ class PresetOffers(QListWidget):
 
 
 def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
-    """Return the presets whose names contain the typed text, those that begin with it first."""
+    """Return the presets whose names contain the typed text, first the names that begin with it."""
     target = typed.strip().casefold()
     matching = [preset for preset in presets if target in preset.name.casefold()]
     return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(target))
@@ -514,7 +514,7 @@ class SettingsPopover(Popover):
         self.show_settings(self._settings)
 
     def _fit(self) -> None:
-        # All fields have one left edge, including those that are folded away.
+        # All fields have one left edge, folded ones too.
         names = [name for grid in self._grids for name in _first_column(grid)]
         widest = max(name.sizeHint().width() for name in names)
         for grid in self._grids:

@@ -1,7 +1,7 @@
-"""What becomes of the text in the composer: it is a draft, it is counted, and sent now or later.
+"""The text in the composer as a draft, its count, and its sending, now or queued.
 
-Above the composer are cards of the messages that are sent next, and a bar that says what does not
-fit into the context. Main thread.
+Above the composer are cards of the queued messages, and a bar about messages that do not fit into
+the context. Main thread.
 """
 
 from collections.abc import Sequence
@@ -205,7 +205,7 @@ class QueueCards(QWidget):
 class Writing(QObject):
     """Sends the message in the composer, and saves it as a draft until then.
 
-    What is sent while an answer runs is queued with its conversation, and sent in order.
+    Messages that are sent while an answer runs are queued with their conversation.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class Writing(QObject):
             self._is_sent_once_counted = False
             self._send()
 
-    # -- what is sent next -----------------------------------------------------------------
+    # -- the queue --------------------------------------------------------------------------
 
     def _enqueue(self, opened: ConversationController, message: QueuedMessage) -> None:
         self._keep_queue(opened, (*opened.conversation.queue, message))

@@ -289,7 +289,7 @@ def link_at(view: MessageView, position: QPoint) -> str:
 
 
 class MessageHandling(QObject):
-    """Shows the menus of messages, and does what they offer."""
+    """Shows the menus of messages, and runs their actions."""
 
     def __init__(
         self,
@@ -369,7 +369,7 @@ class MessageHandling(QObject):
 
     @property
     def selection(self) -> str:
-        """The selected text of a message, first of the one that has the keyboard."""
+        """The selected text of a message, first of the focused one."""
         focused = QApplication.focusWidget()
         views = sorted(
             self._column.views,

@@ -1,6 +1,6 @@
 """A question: its files and its text, which can be edited in its place.
 
-A line above the first one that is sent whole has the summary of those before it. Main thread.
+A line above the first message in the prompt says what was left out. Main thread.
 """
 
 from collections.abc import Iterable

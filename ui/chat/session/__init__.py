@@ -1,1 +1,1 @@
-"""The conversations as state without widgets: their list and files, what is open, and its runs."""
+"""The conversations as state without widgets: their list and files, the open ones, their runs."""

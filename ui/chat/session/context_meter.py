@@ -66,7 +66,7 @@ class Counted:
 
 
 class ContextMeter(QObject):
-    """Counts a message; a newer one replaces one that waits."""
+    """Counts a message; a newer one replaces a waiting one."""
 
     counted = Signal(object)  # Count, or None for no message
 

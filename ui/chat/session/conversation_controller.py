@@ -689,7 +689,7 @@ class ConversationController(QObject):
             self._report_idle()
 
     def _report_idle(self) -> None:
-        """Report that no answer is running; continue one that ``apply_stops`` interrupted."""
+        """Report that no answer is running; continue after ``apply_stops``."""
         self.is_running_changed.emit(False)
         run, self._interrupted = self._interrupted, None
         answer = next((m for m in self.conversation.messages if m.run is run), None)

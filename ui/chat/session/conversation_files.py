@@ -217,7 +217,7 @@ def _named(titles: Sequence[str]) -> str:
 
 
 def _outcome(recovered: Recovered, path: Path, *, is_cancelled: bool) -> StoreProblem:
-    """Return the result of a recovery; one that ended early can be started again."""
+    """Return the result of a recovery; after an early end it can be started again."""
     conversations = counted(recovered.conversations, "conversation")
     messages = counted(recovered.messages, "message")
     sentence = (

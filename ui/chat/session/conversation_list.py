@@ -137,7 +137,7 @@ class ConversationList(QObject):
     def create(self, folder: ConversationFolder | None = None) -> Conversation:
         """Return an empty conversation: the present one if it is unused, else a new one.
 
-        An unused one that begins in another way than its folder says by now is left as it is.
+        It is not reused if its folder's system prompt or stops have changed since.
         """
         fresh = Conversation(settings=self.new_settings)
         fresh.tools = self.new_tools
@@ -159,7 +159,7 @@ class ConversationList(QObject):
         return fresh
 
     def begin_with(self, tools: ToolsInUse) -> None:
-        """Let new conversations use these tools, also the unused ones that use none."""
+        """Let new conversations use these tools, also unused ones without any."""
         if tools == self.new_tools:
             return
         self.new_tools = tools

@@ -15,7 +15,7 @@ MAX_OPEN = 6
 
 
 class OpenConversations(QObject):
-    """Opens conversations, and unloads those that were not shown for a while."""
+    """Opens conversations, and unloads them when they were not shown for a while."""
 
     answer_ended = Signal(object, object)  # Conversation, Run
     need_changed = Signal(object, object)  # Conversation, Run

@@ -243,7 +243,7 @@ class Workspace(QObject):
             self.run_shown.emit(run)
 
     def choose_when_full(self, when_full: WhenFull | None) -> None:
-        """Choose what becomes of the open conversation's oldest messages when it is too long."""
+        """Choose how the open conversation's prompt is shortened when it is too long."""
         conversation = self.current.conversation
         if conversation.when_full is not when_full:
             conversation.when_full = when_full

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QMenu
 
 from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.sidebar import FolderDialog
+from ui.kit.buttons import IconButton
 from ui.kit.commands import fill_menu
 from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow
@@ -109,7 +110,7 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
     assert sidebar.archive.isVisible()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries"]
     do("Unarchive")
-    sidebar.archive.done.click()
+    sidebar.archive.findChild(IconButton).click()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
 
 
