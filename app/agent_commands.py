@@ -9,13 +9,7 @@ from engine import ModelInfo, counted
 
 
 def lacks(agent: AgentProgram, context: int | None, can_call_tools: bool | None) -> str:
-    """Return what a model lacks, as the end of a sentence; empty if it is suitable.
-
-    Args:
-        agent: The agent.
-        context: Tokens that the model's context holds; None if not known.
-        can_call_tools: Whether it can call tools; None if not known.
-    """
+    """Return what a model lacks, as the end of a sentence; empty if suitable, or not known."""
     problems = []
     if context is not None and context < agent.min_context:
         problems.append(

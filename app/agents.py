@@ -40,16 +40,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class AgentProgram:
-    """A coding agent.
-
-    Attributes:
-        title: Its name.
-        program: The name of its executable.
-        install: The command that installs it.
-        min_context: Tokens that its instructions and tools need, with room to work.
-        needs_tools: Whether it depends on tool calls.
-        set_up: Returns its setup for a target.
-    """
+    """A coding agent; ``min_context`` is in tokens, with room to work."""
 
     title: str
     program: str

@@ -81,11 +81,7 @@ def end_if_stuck(exit_code: int) -> None:
 
 
 async def load(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
-    """Load a model, and return its facts.
-
-    Raises:
-        CommandError: It cannot be loaded; the message says why and gives a remedy.
-    """
+    """Load a model; raise ``CommandError`` with the reason and a remedy if that fails."""
     try:
         return await engine.load(folder, draft=draft)
     except DraftLoadFailed as error:
@@ -116,23 +112,14 @@ def _not_loaded(folder: Path, error: ModelLoadFailed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServedModels:
-    """The models that a server serves.
-
-    Attributes:
-        default: The folder of the model that answers requests that name none.
-        offered: The models that requests may name; None if one model answers all requests.
-    """
+    """The default model's folder, and the models that requests may name; None for any name."""
 
     default: Path
     offered: Sequence[OfferedModel] | None = None
 
 
 def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> ServedModels:
-    """Return the models that a server should serve.
-
-    Raises:
-        CommandError: The options contradict each other, or name a model that does not exist.
-    """
+    """Return the models to serve; raise ``CommandError`` for contradicting options."""
     given = [Path(text).expanduser() for text in options.model]
     folders = tuple(Path(folder).expanduser() for folder in options.models_folder)
     has_several = len(given) > 1 or bool(folders)

@@ -11,11 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 def move_aside(path: Path) -> Path:
-    """Rename a damaged file to ``NAME.broken-DATE-TIME`` beside it, and return its new path.
-
-    Raises:
-        OSError: It cannot be renamed.
-    """
+    """Rename a damaged file to ``NAME.broken-DATE-TIME`` beside it, and return its new path."""
     aside = _free(path, f"broken-{time.strftime('%Y%m%d-%H%M%S')}")
     os.replace(path, aside)
     return aside
@@ -39,11 +35,7 @@ class DamagedFileKeeper:
         return f"It is kept as {aside.name}."
 
     def check_writable(self) -> None:
-        """Rename a file that could not be set aside, before another is written in its place.
-
-        Raises:
-            OSError: It still cannot be renamed.
-        """
+        """Rename a file that could not be set aside before; ``OSError`` if that fails again."""
         if self._is_in_the_way and os.path.lexists(self._path):
             move_aside(self._path)
         self._is_in_the_way = False

@@ -99,10 +99,7 @@ def settings_file() -> Path:
 
 
 def data_folder() -> Path:
-    """Return the folder of conversations and models.
-
-    ``FULLSTOP_DATA_DIR`` overrides it, for tests and for data on a USB stick.
-    """
+    """Return the folder of conversations and models."""
     if chosen := os.environ.get(DATA_VARIABLE):
         return Path(chosen).expanduser()
     return Path(platformdirs.user_data_dir(_NAME, appauthor=False))
@@ -124,10 +121,7 @@ def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
 
 
 def _cache_folder() -> Path:
-    """Return the folder of what can be made again.
-
-    ``FULLSTOP_CACHE_DIR`` overrides it. Data on a USB stick has its caches there.
-    """
+    """Return the folder of what can be made again; that of data on a USB stick is there."""
     if chosen := os.environ.get("FULLSTOP_CACHE_DIR"):
         return Path(chosen).expanduser()
     if os.environ.get(DATA_VARIABLE):

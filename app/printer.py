@@ -44,10 +44,7 @@ def _exit_code(program: str, work: Callable[[], int]) -> int:
 
 
 def takes_controls(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that carries out control sequences.
-
-    A ``dumb`` terminal, as in some editors, would show them as text.
-    """
+    """Return whether a stream is a terminal with control sequences; a ``dumb`` one has none."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 

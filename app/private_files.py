@@ -24,11 +24,7 @@ _OUR_FILES = (
 
 
 def made_private(folder: Path) -> Path:
-    """Create a folder if needed, make sure that no other user can open it, and return it.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Create a folder if needed, make sure that no other user can open it, and return it."""
     make_folders(folder)
     _tighten(folder, _FOLDER)
     return folder
@@ -48,11 +44,7 @@ def tighten(folder: Path) -> None:
 
 
 def touch_private(path: Path) -> None:
-    """Create a file if needed, and make it private before anything is written to it.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Create a file if needed, and make it private before anything is written to it."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, _FILE))
     _tighten(path, _FILE)
 

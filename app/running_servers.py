@@ -67,11 +67,7 @@ class RunningServer:
         return "tools" in abilities if isinstance(abilities, list) else None
 
     def loaded(self) -> list[dict[str, Any]]:
-        """Return the models in its memory, as ``GET /api/ps`` describes them.
-
-        Raises:
-            CommandError: It does not say.
-        """
+        """Return the models in its memory, as ``GET /api/ps`` describes them."""
         try:
             listed = _request_json(f"{self.url}/api/ps", self.key)
             return [dict(model) for model in listed["models"]]
@@ -79,11 +75,7 @@ class RunningServer:
             raise CommandError(f"{self.url} does not say what it has loaded: {error}") from error
 
     def unload(self, model: str) -> None:
-        """Unload a model once its answers have ended.
-
-        Raises:
-            CommandError: It refuses.
-        """
+        """Unload a model once its answers have ended."""
         try:
             _request_json(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
         except (OSError, ValueError) as error:
@@ -151,11 +143,7 @@ def refused_key_message(url: str, refused: KeyRefused) -> str:
 
 
 def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
-    """Yield the servers that run on this computer: the window's, and that of ``serve``.
-
-    Raises:
-        CommandError: One requires a key that is not known here.
-    """
+    """Yield the servers of the window and of ``serve``; ``CommandError`` if a key is unknown."""
     for url in server_addresses(settings):
         try:
             server = running_server(url, known_keys(settings))

@@ -108,11 +108,7 @@ async def answer(
 
 
 def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:
-    """Read text, PDF and Word files; remarks on how they were read go to standard error.
-
-    Raises:
-        CommandError: One cannot be read; the message says which, why, and what to do instead.
-    """
+    """Read text, PDF and Word files, or raise ``CommandError``; remarks go to standard error."""
     printer = printer or Printer()
     files = []
     for path in paths:
@@ -140,12 +136,7 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
 
 
 def fetch(repository: str, cache: Path, printer: Printer) -> Path:
-    """Download a model and show its progress; return its folder.
-
-    Raises:
-        HubCancelled: Ctrl-C was typed; the partial download is kept.
-        DownloadFailed: The message says why and gives a remedy.
-    """
+    """Download a model and show its progress; Ctrl-C raises ``HubCancelled`` and keeps the part."""
     latest, gives_up = [DownloadProgress("asking")], threading.Event()
     outcome: Future[Path] = Future()
 

@@ -195,10 +195,7 @@ class ChatSession:
         given: Answer,
         left_out: LeftOut | None = None,
     ) -> ConversationMessage | None:
-        """Keep a turn as the person saw it, and return its answer.
-
-        Failed and empty turns are dropped; None is then returned.
-        """
+        """Keep a turn as the user saw it; return its answer, None for a failed or empty one."""
         is_empty = not (given.text or given.thinking or given.tool_calls)
         if given.finished.stop.kind is StopKind.ERROR or is_empty:
             self.withdraw(turn)

@@ -202,11 +202,7 @@ _LISTENS = "listening on "
 
 @contextlib.contextmanager
 def own_server(folder: Path, model: str | None) -> Iterator[str]:
-    """Run a server on a free port during the block; yield its address.
-
-    Raises:
-        CommandError: It does not start; the message has its last output.
-    """
+    """Run a server on a free port; raise ``CommandError`` with its last output if it fails."""
     log = folder / "server.log"
     command = [sys.executable, "-P", "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
     command += ["--images", "note"]  # for agents that can send no header
@@ -247,9 +243,6 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
 
 
 def _own_environment() -> dict[str, str]:
-    """Return this environment, with the same module path as this process.
-
-    A folder named ``app`` in the agent's working folder must not replace this program's.
-    """
+    """Return this environment; a folder ``app`` of the agent must not replace this program's."""
     folders = [os.path.abspath(folder) for folder in sys.path if folder]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

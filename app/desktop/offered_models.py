@@ -32,10 +32,7 @@ def keep_offered(engine: Engine, library: ModelLibrary) -> None:
 
 
 def offer_found(engine: Engine, library: ModelLibrary) -> None:
-    """Let requests name the models of the library, and loaded models outside of it.
-
-    A model whose folder is gone goes on answering under its name until it is unloaded.
-    """
+    """Let requests name the models of the library, and loaded models outside of it."""
     if library.is_looking or not library.has_looked:
         return
     offers = [
@@ -53,10 +50,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
 
 
 def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
-    """Return a model at the folder that a link leads to; it also has the name of that folder.
-
-    A loaded model has that name, and the window's own requests use it.
-    """
+    """Return a model at the folder that a link leads to, with the names of both."""
     folder = model.folder.resolve()
     own = model_name(folder)
     aliases = model.aliases if own == model.id else (*model.aliases, own)

@@ -63,11 +63,7 @@ class ParsedServers:
 
 
 def parse_servers(text: str) -> ParsedServers:
-    """Parse pasted text or a file; comments and trailing commas are allowed, as in VS Code.
-
-    Raises:
-        BadConfiguration: No server of it can be used.
-    """
+    """Parse pasted text or a file, with comments and trailing commas as in VS Code."""
     section = _find_section(_parse_json(text))
     servers: list[ToolServerConfig] = []
     errors: list[str] = []
@@ -279,11 +275,7 @@ class ServersFile:
         return parsed.servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
-        """Write the servers without secrets.
-
-        Raises:
-            OSError: It cannot be written, or a damaged file would be lost by that.
-        """
+        """Write the servers without secrets; ``OSError`` also if a damaged file would be lost."""
         made_private(self.path.parent)
         self._damaged.check_writable()
         write_whole(self.path, format_servers(configs))

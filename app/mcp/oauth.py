@@ -68,10 +68,7 @@ class KeychainTokens:
 
 
 async def stored_sign_in(secrets: ToolSecrets, config: ToolServerConfig) -> httpx2.Auth | None:
-    """Return the authentication by the tokens of an earlier sign-in; None if there are none.
-
-    Tokens are refreshed without the user; if that is refused, they have to sign in again.
-    """
+    """Return the authentication by the tokens of an earlier sign-in; None if there are none."""
     tokens = KeychainTokens(secrets, config.name)
     if await tokens.get_tokens() is None:
         return None

@@ -37,11 +37,7 @@ class NoKeychain(Exception):
 
 
 def system_keychain() -> "KeyringBackend":
-    """Return the system's keychain. Slow; it may start programs.
-
-    Raises:
-        NoKeychain: There is none.
-    """
+    """Return the system's keychain, or raise ``NoKeychain``. Slow; it may start programs."""
     try:
         import keyring
         from keyring.backends import fail, null
@@ -170,11 +166,7 @@ class KeyStore:
         return (await asyncio.to_thread(self._secrets.find, _KEY))[1]
 
     async def renew(self) -> str:
-        """Replace the key by a new one and return it.
-
-        Raises:
-            OSError: It cannot be stored anywhere.
-        """
+        """Replace the key by a new one and return it; ``OSError`` if it cannot be stored."""
         key = f"fs-{secrets.token_urlsafe(32)}"
         why = await asyncio.to_thread(self._secrets.keep, _KEY, key)
         if why is not None:

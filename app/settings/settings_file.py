@@ -58,11 +58,7 @@ class SettingsFile:
         return self._check(json.loads(json.dumps(values)))
 
     def save(self, settings: Settings) -> None:
-        """Write the settings atomically.
-
-        Raises:
-            OSError: They cannot be written, or a damaged file would be lost by that.
-        """
+        """Write the settings atomically; ``OSError`` also if a damaged file would be lost."""
         made_private(self.path.parent)
         self._damaged.check_writable()
         values = _merge(self._stored, json.loads(json.dumps(asdict(settings))))

@@ -46,9 +46,7 @@ def search(
     filter_: SearchFilter = EVERYWHERE,
     limit: int = MOST_HITS,
 ) -> list[Hit]:
-    """Return the matches of all terms of a query: titles first, then messages,
-    best first.
-    """
+    """Return the matches of all terms of a query: titles first, then messages, best first."""
     terms = words_of(query)
     if not terms:
         return []

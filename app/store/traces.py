@@ -133,11 +133,7 @@ class TraceFiles:
 
     @_on_thread
     def take_in(self, kept: KeptTrace, content: bytes) -> bool:
-        """Write an imported trace; return whether there was space for one of its age.
-
-        Raises:
-            DamagedFile: The content is no trace.
-        """
+        """Write an imported trace, or raise ``DamagedFile``; return whether there was space."""
         unpacked(content)
         if not self._is_allowed(kept.conversation_id, kept.run_id, content):
             return False

@@ -203,15 +203,10 @@ class _OfferDelegate(RowDelegate):
 
 
 class HubResultDetails(QFrame):
-    """The chosen offer.
+    """The chosen offer."""
 
-    Signals:
-        download_requested: Request to download it; carries the ``HubResult``.
-        load_requested: Request to load it; carries the ``LibraryModel``.
-    """
-
-    download_requested = Signal(object)
-    load_requested = Signal(object)
+    download_requested = Signal(object)  # HubResult
+    load_requested = Signal(object)  # LibraryModel
 
     def __init__(self, finder: Finder, library: ModelLibrary) -> None:
         super().__init__()

@@ -391,11 +391,7 @@ class Finder(QObject):
         return next((offer for offer in self.offers if offer.name == name), None)
 
     async def finish(self) -> None:
-        """Cancel the requests to the hub, and wait for their end.
-
-        An answer may have arrived already. It is dropped: the list would choose a model, and begin
-        to read a card for a window that is being deleted.
-        """
+        """Cancel the requests to the hub; an answer that has arrived already is dropped."""
         self._hub.gives_up.set()
         self._size_hub.gives_up.set()
         self._hub, self._size_hub = Hub(), Hub()

@@ -38,24 +38,15 @@ DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
 class ModelCard(QFrame):
-    """A model with its button.
+    """A model with its button."""
 
-    Signals:
-        load_requested: Request to load it; carries the ``LibraryModel``.
-        unload_requested: Request to unload it; carries the ``LibraryModel``.
-        draft_requested: The user chose another draft model for it; carries the ``LibraryModel`` and
-            the folder of the draft model, None for none.
-        update_requested: Request for its newest revision; carries the ``FoundModel``.
-        deletion_requested: Request to delete it; carries the ``FoundModel``.
-    """
-
-    load_requested = Signal(object)
-    restart_requested = Signal(object)
-    unload_requested = Signal(object)
-    resume_requested = Signal(str)
-    draft_requested = Signal(object, object)
-    update_requested = Signal(object)
-    deletion_requested = Signal(object)
+    load_requested = Signal(object)  # LibraryModel
+    restart_requested = Signal(object)  # LibraryModel
+    unload_requested = Signal(object)  # LibraryModel
+    resume_requested = Signal(str)  # repository
+    draft_requested = Signal(object, object)  # LibraryModel, folder of the draft model or None
+    update_requested = Signal(object)  # FoundModel
+    deletion_requested = Signal(object)  # FoundModel
 
     def __init__(
         self,
@@ -215,22 +206,14 @@ class FolderRow(QFrame):
 
 
 class LocalModels(QWidget):
-    """Lists the downloads and the models on this computer.
+    """Lists the downloads and the models on this computer."""
 
-    Signals:
-        load_requested: Request to load a model; carries the ``LibraryModel``.
-        unload_requested: Request to unload a model; carries the ``LibraryModel``.
-        draft_requested: Another draft model was chosen for a model; carries the ``LibraryModel``
-            and the folder of the draft model, None for none.
-        deletion_requested: Request to delete a model; carries the ``FoundModel``.
-    """
-
-    load_requested = Signal(object)
-    unload_requested = Signal(object)
-    draft_requested = Signal(object, object)
+    load_requested = Signal(object)  # LibraryModel
+    unload_requested = Signal(object)  # LibraryModel
+    draft_requested = Signal(object, object)  # LibraryModel, folder of the draft model or None
     find_requested = Signal()
-    deletion_requested = Signal(object)
-    removal_requested = Signal(object)
+    deletion_requested = Signal(object)  # FoundModel
+    removal_requested = Signal(object)  # folder
 
     def __init__(self, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()

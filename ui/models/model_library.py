@@ -30,16 +30,12 @@ _REMEMBERED = 50
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
-    """A model, and whether it fits into the memory of this computer.
-
-    Attributes:
-        used_at: When it was loaded last, as Unix time; 0 if never.
-    """
+    """A model, and whether it fits into the memory of this computer."""
 
     found: FoundModel
     need: MemoryNeed | None
     fit: Fit
-    used_at: float
+    used_at: float  # Unix time of the last load; 0 for never
     draft: Path | None = None
     vocabulary: str = ""
 
@@ -227,10 +223,7 @@ class ModelLibrary(QObject):
         self.preferences.change_value("models.settings", tuple(kept.items()))
 
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
-        """Return the models that can be the draft model of a model.
-
-        They are complete and smaller, and have the same vocabulary, or were made for it.
-        """
+        """Return the smaller models with the same vocabulary, or that were made for this one."""
 
         def fits(other: LibraryModel) -> bool:
             if other.found.is_assistant:
@@ -329,9 +322,7 @@ class ModelLibrary(QObject):
         self.changed.emit()
 
     def _pin_loaded(self) -> None:
-        """Pin the models that were loaded since, and that the user pinned, in an earlier session
-        perhaps.
-        """
+        """Pin loaded models that the user pinned, also in an earlier session."""
         pinned = self.preferences.now.models.pinned
         for model in self.models.in_memory:
             if not model.is_pinned and _key(model.folder) in pinned:

@@ -27,15 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class Upkeep(QObject):
-    """Deletes and updates models.
-
-    Signals:
-        deletion_ready: The space that deleting a model frees is known; carries the ``FoundModel``
-            and the ``Removal``.
-    """
+    """Deletes and updates models."""
 
     changed = Signal()
-    deletion_ready = Signal(object, object)
+    deletion_ready = Signal(object, object)  # FoundModel, Removal
     finished = Signal(str)
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:

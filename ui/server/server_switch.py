@@ -34,11 +34,7 @@ class ServerControl(Protocol):
     """Starts, changes and stops the server. All calls run on the window's loop."""
 
     async def start(self) -> str:
-        """Start serving and return the address, for example ``http://127.0.0.1:8080``.
-
-        Raises:
-            OSError: The port is taken or may not be used; the message is shown as it is.
-        """
+        """Start serving and return the address; ``OSError`` if the port cannot be used."""
 
     async def apply(self) -> str:
         """Serve with the settings of now and return the address; running answers go on.

@@ -382,10 +382,7 @@ def remark_cell(text: Sequence[Remark], role: int) -> Any:
 
 
 class StopRows(QAbstractTableModel):
-    """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks.
-
-    It only shows rows: a subclass sets and moves them.
-    """
+    """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks."""
 
     remarks_changed = Signal()
 

@@ -29,13 +29,9 @@ class InvalidField(ValueError):
 
 
 class QuestionForm(QWidget):
-    """The question of a server, with the fields of its form, or the address to visit.
+    """The question of a server, with the fields of its form, or the address to visit."""
 
-    Signals:
-        replied: Carries the ``QuestionReply``.
-    """
-
-    replied = Signal(object)
+    replied = Signal(object)  # QuestionReply
 
     def __init__(self, question: ServerQuestion) -> None:
         super().__init__()
@@ -148,11 +144,7 @@ class QuestionForm(QWidget):
 
 
 def parse_value(field: QuestionField, value: Any) -> Any:
-    """Return the value of a field for the server; None for an empty optional field.
-
-    Raises:
-        InvalidField: The value does not fit the field's schema.
-    """
+    """Return the value of a field for the server, or raise ``InvalidField``; None for none."""
     if field.kind == "boolean":
         return value
     if field.kind == "choices":
