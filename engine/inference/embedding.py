@@ -18,7 +18,6 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import InvalidRequest, ModelLoadFailed, NotNumbers
 from engine.files.safe_files import read_bounded
-from engine.inference.mlx_lm_internals import together
 from engine.library.model_files import read_json
 from engine.values.embedding import Embeddings, Vector
 
@@ -91,7 +90,6 @@ class TextReader:
     ) -> None:
         self._model = model
         self._trunk = trunk_of(model)
-        self._reads_chunks = together(model).chunks
         self._texts = texts
         self._pooling = pooling
         self._dimensions = dimensions
@@ -128,10 +126,8 @@ class TextReader:
     def read(self, max_tokens: int) -> int:
         """Read the next part of a group of texts; return how many tokens it had."""
         rows, longest = self._inputs.shape
-        width = 1
-        if self._reads_chunks:
-            # A single token would be read in another way by some kinds of caches.
-            width = max(2, min(longest - self._read, max_tokens // rows))
+        # A single token would be read in another way by some kinds of caches.
+        width = max(2, min(longest - self._read, max_tokens // rows))
         inputs = self._inputs[:, self._read : self._read + width]
         hidden = self._trunk(inputs, cache=self._cache)
         if (

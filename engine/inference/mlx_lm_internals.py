@@ -31,28 +31,22 @@ _NO_BATCH = {
     "gpt_bigcode",
     "longcat_flash_ngram",
     "minimax_m3_vl",
-    "olmo",
     "phi3small",
 }
-# Those whose masks depend on how many tokens a pass has: a window that is one token longer, and
-# masks that are added to the scores as they are, so that nothing is hidden, or even as words.
-_NO_DRAFTS = {"olmo", "phi3small", "plamo3"}
-# Of these, only a pass over a single token is right, in which there is nothing to hide.
-_NO_CHUNKS = {"olmo", "phi3small"}
+# Those whose masks depend on how many tokens a pass has.
+_NO_DRAFTS = {"phi3small", "plamo3"}
 
 
 class Together(NamedTuple):
     """What a model of mlx-lm can do for several sequences or tokens at once.
 
     ``prompts`` of different lengths are read together, ``answers`` decoded together. ``drafts``
-    where a pass over several tokens sees what passes over one see; ``chunks`` where a prompt may be
-    read several tokens at a time.
+    where a pass over several tokens sees what passes over one see.
     """
 
     prompts: bool
     answers: bool
     drafts: bool
-    chunks: bool = True
 
 
 def together(model: Any) -> Together:
@@ -66,7 +60,6 @@ def together(model: Any) -> Together:
         prompts=names.isdisjoint(_PADDING_IS_READ | _NO_BATCH),
         answers=names.isdisjoint(_NO_BATCH),
         drafts=names.isdisjoint(_NO_DRAFTS),
-        chunks=names.isdisjoint(_NO_CHUNKS),
     )
 
 

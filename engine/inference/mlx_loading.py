@@ -50,8 +50,6 @@ from engine.inference.speculation.heads import (
     HeadWeights,
     build_head,
 )
-from engine.inference.speculation.rollback import Rollback
-from engine.inference.speculation.sources import WIDTHS
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
 from engine.inference.weights import read_weights, size_of, widen
@@ -267,8 +265,6 @@ def load(
         ),
     )
     if limits.drafts and shard is None:
-        in_pass = CacheSize(fixed_bytes=Rollback(model).pass_bytes(WIDTHS[-1]))
-        info = replace(info, cache=info.cache + in_pass)
         if isinstance(drafted, _LoadedAssistant):
             attach(model, drafted.assistant)
         elif head is not None:

@@ -12,7 +12,6 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import OnLoadProgress
-from engine.inference.mlx_lm_internals import together
 from engine.inference.mlx_loading import read_plainly
 from engine.values.tokens import Comparison, Difference
 
@@ -21,7 +20,6 @@ _NEAR = 1e-3
 # Numbers of 16 bits are further apart than that: so many of their steps are near as well.
 _NEAR_STEPS = 2
 _STEP_OF = {mx.bfloat16: 2.0**-8, mx.float16: 2.0**-11}
-_CHUNK = 512
 
 
 def compare(
@@ -42,9 +40,8 @@ def _compared(
     model: Any, prompt: Sequence[int], tokens: Sequence[int], on_token: Callable[[], None]
 ) -> Comparison:
     cache = make_prompt_cache(model)
-    chunk = _CHUNK if together(model).chunks else 1
-    for start in range(0, len(prompt) - 1, chunk):
-        model(mx.array([prompt[start : min(start + chunk, len(prompt) - 1)]]), cache=cache)
+    for start in range(0, len(prompt) - 1, 512):
+        model(mx.array([prompt[start : min(start + 512, len(prompt) - 1)]]), cache=cache)
         mx.eval([part.state for part in cache])
     near_ties, differences, last = 0, [], prompt[-1]
     for index, token in enumerate(tokens):

@@ -29,8 +29,6 @@ Sampler = Callable[[mx.array], mx.array]
 
 # Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
 _MIN_TEMPERATURE = 1e-4
-# mlx-lm's default, and its maximum.
-_XTC_THRESHOLD, _MAX_XTC_THRESHOLD = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +181,9 @@ def sampler(
 
 def _xtc_of(requested: Sampling, ids: Iterable[int], size: int) -> Xtc | None:
     """Return the settings of XTC; None if it is off or excludes nothing."""
-    threshold = _XTC_THRESHOLD if requested.xtc_threshold is None else requested.xtc_threshold
-    # Two tokens cannot both be likelier than that.
-    if not requested.xtc_probability or threshold > _MAX_XTC_THRESHOLD:
+    threshold = 0.1 if requested.xtc_threshold is None else requested.xtc_threshold  # as mlx-lm
+    # Two tokens cannot both be likelier than a half.
+    if not requested.xtc_probability or threshold > 0.5:
         return None
     exempt = tuple(token_id for token_id in sorted(set(ids)) if token_id < size)
     return Xtc(requested.xtc_probability, threshold, exempt)

@@ -9,15 +9,10 @@ from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokeni
 from engine.library.model_info import ModelInfo
 from engine.values.request import GenerationRequest
 
-# Renders a request through a model's chat template into token ids.
-#
-# Tokenising a long text does not hold the interpreter's lock. A very long text is first tokenised
-# in slices, so that a text beyond the context is refused before it takes memory.
-
-# Texts of up to this many characters are tokenised as a whole, however many tokens that gives.
+# Texts of up to this many characters are tokenised as a whole. Longer ones are tokenised in slices
+# first, so that a text beyond the context is refused before it takes memory.
 _WHOLE = 1_000_000
 _SLICE = 100_000
-_MAX_SHOWN = 200
 # The longest header of an answer, between the end of a prompt's last turn and the answer.
 _HEADER_TOKENS = 64
 # Put before a template: transformers leaves out a content of None, for which some templates look.
@@ -27,8 +22,6 @@ _NULL_CONTENT = (
     "if message.tool_calls and not message.content else message] -%}"
     "{%- endfor -%}{%- set messages = calling.messages +%}"
 )
-# Templates drop white space, and tokenizers combine characters.
-_SHRINKING = 2
 
 
 def render(
@@ -40,7 +33,7 @@ def render(
     """Return the token ids of a request's prompt, and the names of options without effect."""
     not_applied = tuple(f"chat_template_kwargs.{name}" for name in request.template_options)
     context = model.context_length
-    _check_size(request, context, model.longest_token_bytes)
+    _check_size(request, context)
     if isinstance(request.prompt, str):
         tokens = _bounded(tokenizer, request.prompt, "prompt", context, adds_special=True)
     elif request.prompt is not None:
@@ -76,12 +69,12 @@ def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[i
         if token_id < size:
             known.append(token_id)
             continue
-        text = str(inner_tokenizer(tokenizer).convert_ids_to_tokens(token_id))
+        text = str(inner_tokenizer(tokenizer).convert_ids_to_tokens(token_id))[:200]
         parts = encoded(tokenizer, text[:1]) + encoded(tokenizer, text[1:])
         if max(parts, default=size) >= size:
             raise InvalidRequest(
                 field,
-                f"contains {text[:_MAX_SHOWN]!r}, token {token_id} of the tokenizer; the model's "
+                f"contains {text!r}, token {token_id} of the tokenizer; the model's "
                 f"ids end at {size - 1}. Leave it out",
             )
         known += parts
@@ -129,23 +122,13 @@ def _is_plain(inner: Any) -> bool:
     return owners <= {"PreTrainedTokenizerBase", "PreTrainedTokenizerFast", "TokenizersBackend"}
 
 
-def _check_size(request: GenerationRequest, context: int, longest: int | None) -> None:
+def _check_size(request: GenerationRequest, context: int) -> None:
     """Refuse a prompt that cannot fit, however it is tokenised."""
     prompt = request.prompt
-    if isinstance(prompt, tuple):
-        if len(prompt) + request.min_answer_tokens > context:
-            raise PromptTooLong("prompt", len(prompt), context)
-        return
+    if isinstance(prompt, tuple) and len(prompt) + request.min_answer_tokens > context:
+        raise PromptTooLong("prompt", len(prompt), context)
     if len(request.messages) >= context:  # each needs at least one token for its role
         raise PromptTooLong("messages", len(request.messages), context)
-    if longest is None:
-        return
-    # Assistant messages do not count: their text may contain reasoning, which templates leave out.
-    texts = (message.content for message in request.messages if message.role != "assistant")
-    size = sum(len(text.strip()) for text in texts) if prompt is None else len(prompt)
-    min_tokens = size // (longest * _SHRINKING)
-    if size > _WHOLE and min_tokens >= context:
-        raise PromptTooLong("messages" if prompt is None else "prompt", min_tokens, context)
 
 
 def _bounded(

@@ -149,7 +149,7 @@ def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
     scales: set[str] = set()
     heads: list[str] = []
     plain = groups = 0
-    for name, value in _read_header(path)[1].items():
+    for name, value in read_header(path)[1].items():
         if name == "__metadata__":
             continue
         begin, end = map(operator.index, value["data_offsets"])
@@ -166,7 +166,7 @@ def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
     return _Stored(sizes, frozenset(scales), plain, groups, tuple(heads))
 
 
-def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
+def read_header(path: Path) -> tuple[int, dict[str, Any]]:
     """Return a safetensors file's header, and its length with the 8 bytes before it."""
     name = file_label(path)
     try:
@@ -198,7 +198,7 @@ def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
 def check_weights(path: Path, size: int) -> int:
     """Compare a safetensors file's length with its header; return the header's length."""
     name = file_label(path)
-    length, header = _read_header(path)
+    length, header = read_header(path)
     try:
         ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
         expected = length + max(map(operator.index, ends), default=0)

@@ -41,8 +41,7 @@ _CALLS_S = 0.004
 # How long the other models are stepped between two parts of a load.
 _MAX_STEP_OTHERS_S = 0.1
 # How long the end waits for a step that is under way, and for memory to be freed.
-_CLOSING_S = 2.0
-_FREEING_S = 10.0
+_CLOSING_S = 5.0
 
 
 class EngineThread:
@@ -77,7 +76,6 @@ class EngineThread:
             self.models = Models(self._context)
         else:
             self.models = Models(self._context, previous.models, previous.stuck)
-        self._is_freeing = False
         # When the running load was last continued.
         self._load_resumed_s = 0.0
         set_switch_interval()
@@ -140,15 +138,11 @@ class EngineThread:
             return
         self._context.queue.is_closing = True
         self._context.queue.wake()
-        deadline_s = time.monotonic() + _CLOSING_S
-        while self._thread.is_alive():
-            late_s = time.monotonic() - deadline_s
-            if late_s > (_FREEING_S if self._is_freeing else 0.0):
-                self._abandon()
-                self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))
-                self._context.statuses.end(ModelStatus(state="failed", message=SHUT_DOWN))
-                return
-            self._thread.join(_POLL_S)
+        self._thread.join(_CLOSING_S)
+        if self._thread.is_alive():
+            self._abandon()
+            self._end_callers(StopKind.CANCELLED, EngineClosed(SHUT_DOWN))
+            self._context.statuses.end(ModelStatus(state="failed", message=SHUT_DOWN))
 
     def _abandon(self) -> None:
         """Take no more jobs, and let the thread begin nothing any more."""
@@ -245,7 +239,6 @@ class EngineThread:
                 _log.error("the engine thread died", exc_info=error)
                 self._fail(f"the engine stopped: {cause_of(error)}", is_stuck=False)
         finally:
-            self._is_freeing = True
             self._is_unwatched.set()
             self.models.close()
             with contextlib.suppress(Exception):

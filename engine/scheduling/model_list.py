@@ -17,8 +17,6 @@ from engine.library.local_models import FoundModel
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 
-_MAX_NEAR = 3
-_MIN_SIMILARITY = 0.5
 _TAG = ":latest"
 
 
@@ -112,9 +110,9 @@ class Offering:
         lower = name.lower()
         near = [
             *(text for text in names if lower and lower in text),
-            *difflib.get_close_matches(lower, names, _MAX_NEAR, _MIN_SIMILARITY),
+            *difflib.get_close_matches(lower, names, cutoff=0.5),
         ]
-        return list(dict.fromkeys(names[text] for text in near))[:_MAX_NEAR]
+        return list(dict.fromkeys(names[text] for text in near))[:3]
 
 
 ModelState = Literal["unloaded", "loading", "ready", "failed"]

@@ -24,9 +24,6 @@ from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.scheduler import Scheduler
 from engine.stopping.record import StopKind
 
-# How often idle models are checked while others answer.
-_CHECK_IDLE_EVERY_S = 0.25
-
 
 class Models:
     """The models of the engine thread. With one model, all requests are for it."""
@@ -40,7 +37,6 @@ class Models:
         self._context = context
         self._budget = MemoryBudget(context.limits)
         self.max_idle_s: float | None = None
-        self._check_idle_due_s = 0.0
         # The models with work at the last step, and the time that the stepped one had used.
         self._busy: list[LoadedModel] = []
         self._turn_s = 0.0
@@ -163,8 +159,7 @@ class Models:
             model.advance(stepped, is_admission_paused=is_paused)
         for model in starved:
             self._relieve(model)
-        if len(self.models) > 1 and (now_s := time.monotonic()) >= self._check_idle_due_s:
-            self._check_idle_due_s = now_s + _CHECK_IDLE_EVERY_S
+        if len(self.models) > 1:
             self.unload_idle()
 
     def _relieve(self, model: LoadedModel) -> None:

@@ -40,8 +40,6 @@ _log = logging.getLogger(__name__)
 _CHECK_MEMORY_EVERY = 64
 # Waiting requests whose caches are read from disk ahead of their turn: each takes memory.
 _MAX_READ_AHEAD = 4
-# Characters of prompts that are rendered, or wait for that, at the same time.
-_MAX_RENDERING = 64_000_000
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT_PROMPT = 32_000
 
@@ -52,7 +50,6 @@ class _Submission:
 
     generations: AbstractSequence[Generation]
     submitted_at: float
-    size: int
     future: "Future[Any]"
 
 
@@ -129,16 +126,13 @@ class Scheduler:
     ) -> None:
         """Render the choices of a request on another thread; accept all of them, or none."""
         requests = [generation.request for generation in generations]
-        submission = _Submission(generations, submitted_at, prompts_size(requests), future)
+        submission = _Submission(generations, submitted_at, future)
         try:
             self._check(generations)
-            size = sum(other.size for other in self._rendering)
-            if size and size + submission.size > _MAX_RENDERING:
-                raise QueueFull(self._rendering_choices)
         except Exception as error:
             settle(future, request_error(error))
             return
-        is_short = submission.size <= _SHORT_PROMPT
+        is_short = prompts_size(requests) <= _SHORT_PROMPT
         pool = self._context.prompts if is_short else self._context.long_prompts
         task = pool.submit(lambda: render_all(self.backend, requests))
         self._rendering[submission] = task

@@ -29,6 +29,7 @@ from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import make_folders
 from engine.inference.cache.fingerprint import FORMAT
+from engine.library.weights import read_header
 from engine.threads import free_mlx_thread
 from engine.values.request import CacheOwner
 
@@ -38,14 +39,9 @@ TOKEN_BYTES = array("I").itemsize
 MIN_FREE_BYTES = 512 << 20
 _KEY = "fullstop"
 _NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
-_UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.tmp")
-_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
-_MAX_HEADER_BYTES = 256 << 20
-_LENGTH_BYTES = 8
+_UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.(tmp|safetensors)")
 # No file takes longer to write; an older unfinished one is of a process that was killed.
 _ABANDONED_S = 3600.0
-# How long the program, when it quits, waits for caches that are still to be written.
-_TIMEOUT_S = 10.0
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -118,59 +114,6 @@ class CacheFile:
     used_at_ns: int
 
 
-class UnfinishedFile:
-    """A file that is being written; it appears under its name all at once, or not at all.
-
-    Fits ``mlx.core.save_safetensors`` as a file.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / f"unfinished-{secrets.token_hex(8)}.tmp"
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(self._path, flags, _FILE_MODE), "wb", buffering=0)
-        self._digest = hashlib.sha256()
-        self._error: OSError | None = None
-        # Read by MLX.
-        self.name = str(self._path)
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        """Append; ``commit`` raises an error of this call, because MLX would hide it here."""
-        view = memoryview(data).cast("B")
-        if self._error is None:
-            self._digest.update(view)
-            try:
-                remaining = view
-                while remaining:
-                    remaining = remaining[self._file.write(remaining) :]
-            except OSError as error:
-                self._error = error
-        return len(view)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Refuse: the digest is that of bytes written one after the other."""
-        raise OSError("a cache is written from its beginning to its end")
-
-    def commit(self, prefix: str) -> str:
-        """Give the file its name; return it. Raises ``OSError`` if it could not be written."""
-        if self._error is not None:
-            raise self._error
-        name = f"{prefix}-{self._digest.hexdigest()}.safetensors"
-        os.rename(self._path, self._path.parent / name)
-        return name
-
-    def close(self) -> None:
-        """Close the file; without ``commit`` it is deleted."""
-        with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self._file.close()
-        self.closed = True
-
-
 class CacheFolder:
     """The files of prompt caches."""
 
@@ -201,27 +144,32 @@ class CacheFolder:
         return f"{tag(model)}-{_owner_tag(owner)}"
 
     @contextlib.contextmanager
-    def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
-        """Yield a file to be written; raises ``OSError``, also where the disk is nearly full."""
+    def unfinished(self, size_bytes: int) -> Iterator[Path]:
+        """Yield an empty file to be written and committed; otherwise it is deleted.
+
+        Raises ``OSError``, also where the disk is nearly full.
+        """
         make_folders(self.path)
         if self.path.stat().st_mode & 0o077:
-            self.path.chmod(_FOLDER_MODE)
+            self.path.chmod(0o700)
         if shutil.disk_usage(self.path).free < size_bytes + MIN_FREE_BYTES:
             raise OSError("the disk is nearly full")
-        file = UnfinishedFile(self.path)
+        path = self.path / f"unfinished-{secrets.token_hex(8)}.safetensors"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
-            yield file
+            yield path
         finally:
-            file.close()
+            path.unlink(missing_ok=True)
+
+    def commit(self, path: Path, prefix: str) -> str:
+        """Give a written file its name, under which it appears all at once; return the name."""
+        name = f"{prefix}-{_digest(path)}.safetensors"
+        os.rename(path, self.path / name)
+        return name
 
     def metadata(self, name: str) -> dict[str, str]:
-        """Return the metadata of a file alone; raises ``OSError`` or ``ValueError``."""
-        with (self.path / name).open("rb") as file:
-            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-            if not 0 < length <= min(_MAX_HEADER_BYTES, os.fstat(file.fileno()).st_size):
-                raise ValueError("the header has no length")
-            header = json.loads(file.read(length))
-        metadata = header.get("__metadata__") if isinstance(header, dict) else None
+        """Return the metadata of a file alone; raises ``ModelLoadFailed`` or ``ValueError``."""
+        metadata = read_header(self.path / name)[1].get("__metadata__")
         if not isinstance(metadata, dict):
             raise ValueError("there is no metadata")
         # mlx-lm puts the metadata of its caller before its own.
@@ -230,9 +178,7 @@ class CacheFolder:
     def is_intact(self, name: str) -> bool:
         """Whether a file's content matches its name; raises ``OSError``."""
         match = _NAME.fullmatch(name)
-        with (self.path / name).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return match is not None and digest == match[3]
+        return match is not None and _digest(self.path / name) == match[3]
 
     def touch(self, names: Iterable[str]) -> None:
         """Record the use of files, in this order; the last one is deleted last."""
@@ -278,6 +224,11 @@ class CacheFolder:
                         and time.time() - entry.stat().st_mtime > _ABANDONED_S
                     ):
                         (self.path / entry.name).unlink()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _owner_tag(owner: CacheOwner) -> str:
@@ -328,7 +279,7 @@ class DiskCache:
         """Return the bytes of all files, after all earlier work is done."""
         return _submit(self._writer, lambda: self.folder.size_bytes)
 
-    def close(self, timeout_s: float = _TIMEOUT_S) -> None:
+    def close(self, timeout_s: float = 10.0) -> None:
         """Finish writing and end the threads; waits at most ``timeout_s`` for each."""
         for executor in (self._writer, self._reader):
             last = _submit(executor, free_mlx_thread)

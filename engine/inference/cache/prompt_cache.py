@@ -17,6 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile
 from engine.inference.cache.disk import TOKEN_BYTES, DiskCache, FileHeader
 from engine.inference.cache.fingerprint import Stamps, fingerprint_of
@@ -183,9 +184,7 @@ class PromptCache:
                     folder.prefix(fingerprint, header.owner)
                 ):
                     raise DamagedFile("of another model or owner")
-            except FileNotFoundError:
-                continue  # another process has deleted it
-            except (OSError, ValueError) as error:
+            except (ModelLoadFailed, ValueError) as error:
                 _log.info("a cache on disk is damaged and deleted: %s", error)
                 folder.delete([file.name])
             else:
@@ -350,9 +349,9 @@ class PromptCache:
     def _save(self, disk: DiskCache, header: FileHeader, parts: list[Any]) -> None:
         """Write a file and add it to the index; the files that it replaces are deleted."""
         size = sum(int(part.nbytes) for part in parts)
-        with disk.folder.unfinished(size) as file:
-            save(file, parts, header.to_metadata())
-            name = file.commit(disk.folder.prefix(header.model, header.owner))
+        with disk.folder.unfinished(size) as path:
+            save(path, parts, header.to_metadata())
+            name = disk.folder.commit(path, disk.folder.prefix(header.model, header.owner))
         disk.folder.delete(self.index.add_file(header, name))
 
 

@@ -294,9 +294,9 @@ def evaluate(cache: Sequence[Any]) -> None:
     mx.eval([value for _, value in leaves if isinstance(value, mx.array)])
 
 
-def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
+def save(path: Path, cache: list[Any], metadata: dict[str, str]) -> None:
     """Write a cache as mlx-lm writes it."""
-    save_prompt_cache(file, [_for_file(part) for part in cache], metadata)
+    save_prompt_cache(str(path), [_for_file(part) for part in cache], metadata)
 
 
 def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, str]]:

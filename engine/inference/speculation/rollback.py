@@ -51,11 +51,6 @@ class _Convolution(NamedTuple):
         size = self.given.shape[1] - tokens
         return mx.contiguous(self.given[rows, kept : kept + size])
 
-    @property
-    def nbytes(self) -> int:
-        # The result is as large, and what follows may hold a view of it.
-        return 2 * self.given.nbytes
-
 
 class _Recurrence(NamedTuple):
     """What a recurrence was given.
@@ -77,10 +72,6 @@ class _Recurrence(NamedTuple):
 
     def after(self, rows: mx.array, kept: int, tokens: int) -> mx.array:
         return self.run(self.before[rows], *(given[rows, :kept] for given in self.inputs))
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.inputs)
 
 
 _Record = _Convolution | _Recurrence
@@ -174,17 +165,6 @@ class Rollback:
             except Exception:
                 _log.exception("the states of this model cannot be taken back")
         return ArraysCache not in kinds or self._sources is not None
-
-    def pass_bytes(self, tokens: int) -> int:
-        """Return what a pass over ``tokens`` tokens holds of a sequence beside its cache."""
-        cache = make_prompt_cache(self._model)
-        states = _states(cache)
-        if not states:
-            return 0
-        self._model(mx.zeros((1, 1), mx.int32), cache=cache)
-        with _recorded() as records:
-            self._model(mx.zeros((1, tokens), mx.int32), cache=cache)
-        return sum(record.nbytes for record in records) + sum(int(part.nbytes) for part in states)
 
     def read(self, inputs: mx.array, cache: Sequence[Any]) -> Any:
         """Read tokens of shape (rows, tokens); return the logits, which are not computed yet."""

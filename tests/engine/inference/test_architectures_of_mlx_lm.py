@@ -16,7 +16,6 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference import batch
 from engine.inference.backend import BatchLimits
-from engine.inference.embedding import Pooling, TextReader
 from engine.inference.mlx_lm_internals import Together, together
 from engine.inference.sequence import Sequence
 from engine.values.request import LOCAL_OWNER
@@ -147,32 +146,6 @@ def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_pat
     assert outcome.faults == []
     assert outcome.cached > outcome.from_disk > 0
     assert outcome.drafts == 0  # its groups of tokens cannot be opened again
-
-
-@pytest.mark.parametrize("name", ["olmo", "phi3small"])
-def test_a_prompt_is_read_token_by_token_where_several_would_see_each_other(name: str) -> None:
-    outcome = RandomBatches(architecture_model(name), 1).run(cases(6))
-    assert outcome.faults == []
-
-
-def test_texts_that_become_vectors_are_read_token_by_token_there_as_well() -> None:
-    model = architecture_model("phi3small")
-    texts = [[n * 7 % 61 for n in range(40)], [n * 5 % 61 for n in range(44)]]
-    reader = TextReader(
-        model,
-        texts,
-        pooling=Pooling.LAST,
-        dimensions=None,
-        vocabulary_size=model.args.vocab_size,
-        name="m",
-    )
-    while not reader.is_done:
-        reader.read(100)
-    for text, vector in zip(texts, reader.embeddings().vectors, strict=True):
-        cache = make_prompt_cache(model)
-        for token in text:
-            hidden = model.model(mx.array([[token]]), cache=cache)[0, -1]
-        assert mx.allclose(mx.array(list(vector)), hidden / mx.linalg.norm(hidden), atol=1e-4)
 
 
 def test_a_model_inside_another_is_known_as_well() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from api.transport.metrics import Metrics
 from engine.engine import Engine
-from engine.errors import InvalidRequest
 from engine.inference.cache.disk import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
 from engine.stopping.rules import StopRules
@@ -116,38 +115,6 @@ async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path
         gauges = Metrics().exposition([status], most).decode()
         name = f'fullstop_prompt_cache_snapshot_bytes{{model="{status.id}"}}'
         assert f"{name} {float(share.snapshot_bytes)}" in gauges
-
-
-async def test_memory_of_draft_verification_is_counted_per_answer(
-    hybrid: Path,
-) -> None:
-    async with loaded_engine(hybrid, Limits(plain_decoding=True)) as engine:
-        assert engine.model is not None
-        plain = engine.model.answer_cache
-    wanted = replace(endless(), max_tokens=200)
-    fitting = plain.allocated_bytes(512)
-    # What is enough for plain decoding is not enough for passes over drafts.
-    async with loaded_engine(hybrid, Limits(plain_decoding=True, context_bytes=fitting)) as engine:
-        assert (await (await engine.generate(wanted)).collect()).finished.usage.output_tokens == 200
-    async with loaded_engine(hybrid, Limits(context_bytes=fitting)) as engine:
-        assert engine.model is not None
-        drafting = engine.model.answer_cache
-        in_pass = drafting.fixed_bytes - plain.fixed_bytes
-        assert in_pass > plain.fixed_bytes  # the states before the pass, and what layers were given
-        with pytest.raises(InvalidRequest):
-            await engine.generate(wanted)
-    async with loaded_engine(hybrid, Limits(context_bytes=1 << 30)) as engine:
-        running = [await engine.generate(endless()) for _ in range(2)]
-        async with asyncio.timeout(60):
-            while engine.status.running < 2:  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0.01)
-        status = engine.status
-        assert status.info is not None
-        caches = status.memory_bytes - status.info.weights_bytes
-        assert caches >= 2 * (plain.fixed_bytes + in_pass)
-        for generation in running:
-            generation.cancel()
-            await generation.collect()
 
 
 def endless() -> GenerationRequest:

@@ -19,9 +19,9 @@ def filled(folder: Path) -> DiskCache:
     """Return the caches of a folder that holds 2,000 bytes of two conversations."""
     disk = DiskCache(folder, 1_000_000)
     for name in ("one", "two"):
-        with disk.folder.unfinished(1000) as file:
-            file.write(name.encode().ljust(1000))
-            file.commit(disk.folder.prefix("model", CacheOwner(name)))
+        with disk.folder.unfinished(1000) as path:
+            path.write_bytes(name.encode().ljust(1000))
+            disk.folder.commit(path, disk.folder.prefix("model", CacheOwner(name)))
     return disk
 
 

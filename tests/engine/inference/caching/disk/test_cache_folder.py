@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from engine.inference.cache import disk as cache_files
-from engine.inference.cache.disk import CacheFolder, UnfinishedFile
+from engine.inference.cache.disk import CacheFolder
 from engine.values.request import CacheOwner
 
 
 def write(
     folder: CacheFolder, text: bytes = b"text", kept_with: str = "me", model: str = "m"
 ) -> str:
-    with folder.unfinished(len(text)) as file:
-        file.write(text)
-        return file.commit(folder.prefix(model, CacheOwner("me", kept_with)))
+    with folder.unfinished(len(text)) as path:
+        path.write_bytes(text)
+        return folder.commit(path, folder.prefix(model, CacheOwner("me", kept_with)))
 
 
 @pytest.fixture
@@ -45,15 +45,9 @@ def test_a_folder_that_others_could_open_is_closed_to_them(folder: CacheFolder) 
     assert mode(folder.path) == 0o700
 
 
-def test_a_failed_write_is_raised_when_the_file_is_to_be_put_in_its_place(
-    folder: CacheFolder,
-) -> None:
-    with folder.unfinished(3) as file:
-        file._file.close()
-        file._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115 - closed by the file
-        file.write(b"abc")
-        with pytest.raises(OSError, match="No space left"):
-            file.commit("m-me")
+def test_file_that_is_not_committed_is_deleted(folder: CacheFolder) -> None:
+    with pytest.raises(OSError, match="No space left"), folder.unfinished(3):
+        raise OSError("No space left")
     assert list(folder.path.iterdir()) == []
 
 
@@ -83,12 +77,12 @@ def test_files_of_other_programs_are_left_alone(folder: CacheFolder) -> None:
 
 def test_unfinished_files_of_killed_processes_are_deleted(folder: CacheFolder) -> None:
     folder.path.mkdir(parents=True)
-    alive, dead = UnfinishedFile(folder.path), UnfinishedFile(folder.path)
-    os.utime(dead.name, (0, 0))
+    alive, dead = (folder.path / f"unfinished-{digit * 16}.safetensors" for digit in "01")
+    for path in (alive, dead):
+        path.touch()
+    os.utime(dead, (0, 0))
     folder.delete_abandoned()
-    assert [str(one) for one in folder.path.iterdir()] == [alive.name]
-    alive.close()
-    dead.close()
+    assert list(folder.path.iterdir()) == [alive]
 
 
 def test_the_last_room_on_a_disk_is_left_free(

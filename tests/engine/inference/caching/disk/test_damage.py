@@ -86,9 +86,9 @@ def test_blocks_after_a_damaged_block_are_unused_until_it_is_rewritten(
 def placed(room: Room, header: FileHeader, ids: list[int]) -> None:
     """Write a file that is whole and well named, whatever it says of itself."""
     folder = CacheFolder(room.disk.folder.path)
-    with folder.unfinished(1) as file:
-        save(file, kv_cache(ids), header.to_metadata())
-        file.commit(folder.prefix(room.model._fingerprint or "", header.owner))
+    with folder.unfinished(1) as path:
+        save(path, kv_cache(ids), header.to_metadata())
+        folder.commit(path, folder.prefix(room.model._fingerprint or "", header.owner))
 
 
 CHANGES: dict[str, Callable[[FileHeader], FileHeader]] = {
