@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 TokenTexts = tuple[tuple[int, str], ...]
 """The ids and texts of some tokens, in order."""
 
-# How often a constrained request is prepared again because the model changed meanwhile.
-_MAX_MODELS = 5
-
 
 class Engine:
     """Generates answers with one model, or with several that are loaded when they are needed.
@@ -252,7 +249,7 @@ class Engine:
         """
         model = self._models.find(requests[0].model)
         model_id = None if model is None else model.id
-        for _ in range(_MAX_MODELS):
+        for _ in range(5):  # the model may change while a form is compiled
             forms = [await self._form_of(request, model_id) for request in requests]
             try:
                 return await self._submitted(requests, forms, model)

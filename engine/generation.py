@@ -25,9 +25,6 @@ from engine.values.events import (
 )
 from engine.values.request import GenerationRequest, ToolCall
 
-# A backlog of more unread events than this is merged in place, so that a slow reader costs only the
-# memory of the text.
-_MERGE_ABOVE = 64
 _Delta = TextDelta | ThinkingDelta | ToolCallArguments
 
 
@@ -175,9 +172,9 @@ class Generation:
             pending.extend(events)
             self._is_closed = bool(pending) and type(pending[-1]) is Finished
             if self._wake_is_due:
-                if len(pending) - self._merged > _MERGE_ABOVE:
-                    # Merge only the new ones: traces cannot be merged, and looking at all of them
-                    # again would make each push slower than the one before.
+                if len(pending) - self._merged > 64:
+                    # A slow reader costs only the memory of the text. Merge only the new ones:
+                    # looking at all traces again would make each push slower than the one before.
                     pending[self._merged :] = merge_deltas(pending[self._merged :])
                     self._merged = len(pending) - 1
                 return False

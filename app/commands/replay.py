@@ -61,7 +61,7 @@ def _read(file: Path) -> RunTrace:
     except UnicodeDecodeError as error:
         raise CommandError(f"{file} is not a saved run: it is not UTF-8") from error
     except EngineError as error:
-        raise CommandError(f"{file}: {error}") from error
+        raise CommandError(f"{file} is not a saved run: {error}") from error
 
 
 def _rules(options: Namespace, recording: RunTrace) -> StopRules | None:

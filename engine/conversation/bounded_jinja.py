@@ -19,8 +19,6 @@ from jinja2.visitor import NodeTransformer
 
 MAX_CHARS = 32 << 20
 """Characters of a text, or items of a list, in a template: more than any context holds."""
-MAX_BITS = 4096
-"""Bits of a number in a template."""
 MAX_RENDER_S = 10.0
 """Processor time for one prompt; a thousand messages take up to 1.5 s in templates of today."""
 
@@ -94,7 +92,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             _check_size(_length(left) * _number(right) + _length(right) * _number(left))
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             bits, others = left.bit_length(), right.bit_length()
-            _check_size(bits + others if operator == "*" else bits * abs(right), MAX_BITS)
+            _check_size(bits + others if operator == "*" else bits * abs(right), 4096)
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805

@@ -1,6 +1,6 @@
 """Reasoning efforts: the names in a chat template, and the nearest to a request."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from jinja2 import nodes
 
@@ -12,27 +12,14 @@ FREE_FORM_EFFORTS = ("low", "medium", "high")
 _SCALE = tuple(effort.value for effort in Effort)
 # Words that switch reasoning off, so that no wish for reasoning is mapped to them.
 _OFF = (Effort.NONE.value,)
-_PROBE = "effortprobe"
+PROBE = "effortprobe"
 
 
-def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the words that a template takes: those of the scale, ascending, then others."""
-
-    def takes(word: str) -> bool:
-        try:
-            render(word)
-        except Exception:  # templates raise whatever their authors chose
-            return False
-        return True
-
-    try:
-        if _PROBE in render(_PROBE):
-            return FREE_FORM_EFFORTS
-    except Exception:
-        pass
+def named_efforts(tree: nodes.Template) -> tuple[str, ...]:
+    """Return the words that a template names: those of the scale, ascending, then others."""
     named = dict.fromkeys(_effort_constants(tree))
-    others = [word for word in named if word not in _SCALE]
-    return tuple(word for word in (*_SCALE, *others) if word in named and takes(word))
+    scale = (word for word in _SCALE if word in named)
+    return (*scale, *(word for word in named if word not in _SCALE))
 
 
 def nearest_effort(names: Sequence[str], effort: Effort) -> str | None:

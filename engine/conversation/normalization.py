@@ -22,7 +22,6 @@ from engine.values.request import Message, ToolCall
 # The field of arguments that are no JSON object: cut or broken ones, lists, and plain text.
 RAW_ARGUMENTS = "arguments"
 _BETWEEN = "\n\n"
-_SHORT_ID = 9  # characters, as Mistral's templates need
 
 
 def normalize(
@@ -156,7 +155,7 @@ class _CallIds:
             return f"functions.{name}:{self._count}"
         if self._kind == "short":
             digest = hashlib.sha256(given.encode("utf-8", "surrogatepass"))
-            return digest.hexdigest()[:_SHORT_ID]
+            return digest.hexdigest()[:9]  # as Mistral's templates need
         return given
 
 

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 from jinja2 import meta, nodes
@@ -64,13 +64,6 @@ Returns text, or ids where a tokenizer makes them itself and ``tokenize`` is not
 """
 
 
-class RenderedPrompt(NamedTuple):
-    """What a template made of a request."""
-
-    text: str | list[int]
-    not_applied: tuple[str, ...]
-
-
 class ChatTemplate:
     """The chat template of one model. Any thread."""
 
@@ -101,17 +94,22 @@ class ChatTemplate:
 
     @functools.cached_property
     def effort_names(self) -> tuple[str, ...]:
-        """The reasoning efforts that it takes, as ``find_efforts`` returns them."""
+        """The words for efforts that it takes: those of the scale, ascending, then others."""
         if efforts.OPTION not in self.variables:
             return ()
+        if efforts.PROBE in self._render_effort(efforts.PROBE):
+            return efforts.FREE_FORM_EFFORTS
+        return tuple(filter(self._render_effort, efforts.named_efforts(self._parse())))
 
-        def render(word: str) -> str:
-            options = {"add_generation_prompt": True, efforts.OPTION: word}
-            options |= dict.fromkeys(_THINKING, True)
-            messages = [{"role": "user", "content": "Hi"}]
+    def _render_effort(self, word: str) -> str:
+        """Return a prompt with a word for the effort; empty if the template refuses it."""
+        options = {"add_generation_prompt": True, efforts.OPTION: word}
+        options |= dict.fromkeys(_THINKING, True)
+        messages = [{"role": "user", "content": "Hi"}]
+        try:
             return str(self._apply(messages, has_null_content=False, tokenize=False, **options))
-
-        return efforts.find_efforts(self._parse(), render)
+        except Exception:  # templates raise whatever their authors chose
+            return ""
 
     @functools.cached_property
     def _thinking_keys(self) -> tuple[str, ...]:
@@ -217,8 +215,10 @@ class ChatTemplate:
         )
         return self._apply(turns, has_null_content=rules.has_null_content, **options)
 
-    def render(self, request: GenerationRequest, model: str) -> RenderedPrompt:
-        """Return the prompt of a request's conversation; raises ``InvalidRequest``."""
+    def render(
+        self, request: GenerationRequest, model: str
+    ) -> tuple[str | list[int], tuple[str, ...]]:
+        """Return a request's prompt, and its options without effect; raises ``InvalidRequest``."""
         options = self._options(request)
         try:
             text = self._render(request, options)
@@ -232,7 +232,7 @@ class ChatTemplate:
         except Exception as error:
             field, reason = self._failing_field(request, options), _reason_of(error, model)
             raise InvalidRequest(field, reason) from error
-        return RenderedPrompt(text, self._unknown_options(request.template_options))
+        return text, self._unknown_options(request.template_options)
 
     def render_by(self, rules: TemplateRules, request: GenerationRequest) -> str | None:
         """Return the prompt of a conversation by given rules; None where the template fails."""

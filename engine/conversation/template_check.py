@@ -47,8 +47,6 @@ _SYSTEM, _QUESTION, _ANSWER = (
     Message("assistant", "ANSWER1"),
 )
 _LATER, _SECOND = Message("system", "SYSTEM2"), Message("user", "QUESTION2")
-_TWO_CALLS = Message("assistant", "", tool_calls=(_call(1), _call(2)))
-_CUT_CALL = Message("assistant", "", tool_calls=(_call(1, '{"path": "ARGUM'),))
 CONVERSATIONS: dict[str, tuple[Message, ...]] = {
     "a question": (_QUESTION,),
     "a system message first": (_SYSTEM, _QUESTION, _ANSWER, _SECOND),
@@ -61,14 +59,14 @@ CONVERSATIONS: dict[str, tuple[Message, ...]] = {
     "thinking, text and a call": (_QUESTION, *_called(1, text="TEXT", thinking="THOUGHT")),
     "two calls in one turn": (
         _QUESTION,
-        _TWO_CALLS,
+        Message("assistant", "", tool_calls=(_call(1), _call(2))),
         Message("tool", "RESULT1", tool_call_id=_call(1).id),
         Message("tool", "RESULT2", tool_call_id=_call(2).id),
     ),
     "user text behind a result": (_QUESTION, *_called(1), _SECOND),
     "a call that was cut": (
         _QUESTION,
-        _CUT_CALL,
+        Message("assistant", "", tool_calls=(_call(1, '{"path": "ARGUM'),)),
         Message("tool", "RESULT1", tool_call_id=_call(1).id),
     ),
     "a result without its call": (
@@ -124,7 +122,7 @@ def _check(
     if with_form is not None and not _missing(messages, with_form):
         return TemplateCase(name, "as sent")
     try:
-        text = str(template.render(request, "model").text)
+        text = str(template.render(request, "model")[0])
     except InvalidRequest:
         return TemplateCase(name, "refused")
     missing = _missing(messages, text)

@@ -27,10 +27,6 @@ with importing_mlx_lm():
     from engine.inference.mlx_loading import load_shard, logits_size
     from engine.inference.prompt_scoring import PromptScorer
 
-_CONNECT_S = 5.0
-# Rank 0 limits the prompt cache: it sends how many entries to keep.
-_NO_LIMIT = 1 << 62
-
 
 class FollowerFailed(EngineError):
     """Rank 0 is lost, or this process could not carry out an order; the message is the cause."""
@@ -42,7 +38,8 @@ class FollowingBatch(RunningBatch):
     is_alone = False
 
     def __init__(self, model: Any, *, prefill_chunk: int, max_sequences: int) -> None:
-        super().__init__(model, BatchLimits(prefill_chunk, _NO_LIMIT, max_sequences))
+        # Rank 0 limits the prompt cache: it sends how many entries to keep.
+        super().__init__(model, BatchLimits(prefill_chunk, 1 << 62, max_sequences))
 
     def follow_insert(
         self,
@@ -148,7 +145,7 @@ def _connected(world: World, hosts: list[str], port: int) -> Connection:
     faults: list[str] = []
     for host in hosts:
         try:
-            connection = socket.create_connection((host, port), timeout=_CONNECT_S)
+            connection = socket.create_connection((host, port), timeout=5.0)
         except OSError as error:
             faults.append(f"{host}: {os_cause(error)}")
             continue

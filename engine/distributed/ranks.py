@@ -18,9 +18,8 @@ from engine.distributed.world import World
 from engine.errors import EngineError
 
 _CONNECT_S = 30.0
-_HELLO_S = 5.0
-# MLX fails a step perhaps a moment before the connection of the rank that caused it is closed.
-_CAUSE_S = 5.0
+# For a rank's first message, and for the cause of a step that MLX failed a moment before.
+_REPLY_S = 5.0
 
 
 class RankLost(EngineError):
@@ -101,7 +100,7 @@ class Ranks:
     def fail_step(self, error: Exception) -> RankLost:
         """Return the error of a step that failed on rank 0: the ranks are out of step after it."""
         self.check()
-        ready = wait(list(self._connections.values()), _CAUSE_S)
+        ready = wait(list(self._connections.values()), _REPLY_S)
         for rank, connection in self._connections.items():
             if connection in ready:
                 try:
@@ -144,7 +143,7 @@ class Ranks:
     def _receive_hello(self, connection: Connection) -> tuple[int, str]:
         """Return a process's rank and versions; nothing is unpickled before it sends the secret."""
         with contextlib.suppress(EOFError, OSError):
-            if connection.poll(_HELLO_S):
+            if connection.poll(_REPLY_S):
                 secret = connection.recv_bytes(len(self._secret))
                 if hmac.compare_digest(secret, self._secret.encode()):
                     rank, versions = connection.recv()

@@ -31,12 +31,8 @@ _GEMMA_QUOTES = {"gemma4": '<|"|>', "function_gemma": "<escape>"}
 _NO_TEXT = {"string": "false", "type": "json"}
 
 
-@dataclass(frozen=True, slots=True)
-class JsonFrame:
-    """What stands before and behind arguments that are one JSON value, in Lark."""
-
-    before: str
-    after: str
+JsonFrame = tuple[str, str]
+"""What stands before and behind arguments that are one JSON value, in Lark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ def call_format(family: Family, name: str, spell: Spell) -> JsonFrame | Paramete
     """Return how a model writes the call of a tool; raises ``ValueError``."""
     header = family.call_header(name)
     if header is not None:
-        return JsonFrame(spelled_marks(header.before), spelled_marks(header.after))
+        return (spelled_marks(header.before), spelled_marks(header.after))
     style = family.call_style
     start, end = (spell(mark or "") for mark in family.call_tags)
     tags = TAGS.get(style)
@@ -112,18 +108,18 @@ def _json_frame(style: str, name: str, start: str, end: str, spell: Spell) -> Js
         # Granite, Phi and Nemotron write a list.
         is_list = start not in ("", spell("<tool_call>"))
         if is_list:
-            return JsonFrame(f'{start} "[" {before}', f'{after} "]" {end}')
-        return JsonFrame(f'{start} "\\n" {before}', f'"}}\\n" {end}')
+            return (f'{start} "[" {before}', f'{after} "]" {end}')
+        return (f'{start} "\\n" {before}', f'"}}\\n" {end}')
     if style == LLAMA:
-        return JsonFrame(quoted(f'{{"name": {text}, "parameters": '), after)
+        return (quoted(f'{{"name": {text}, "parameters": '), after)
     if style == "mistral":
         middle = spell("[ARGS]")
         if middle != quoted("[ARGS]"):
-            return JsonFrame(f"{start} {quoted(name)} {middle}", "")
-        return JsonFrame(f'{start} "[" {before}', f'{after} "]"')
+            return (f"{start} {quoted(name)} {middle}", "")
+        return (f'{start} "[" {before}', f'{after} "]"')
     if style == KIMI:
         begin = f"{spell('<|tool_call_begin|>functions.')} {quoted(name)} /:[0-9]{{1,4}}/"
-        return JsonFrame(
+        return (
             f"{start} {begin} {spell('<|tool_call_argument_begin|>')}",
             f"{spell('<|tool_call_end|>')} {end}",
         )
@@ -134,10 +130,10 @@ def _json_frame(style: str, name: str, start: str, end: str, spell: Spell) -> Js
             before = f'"function" {middle} {quoted(f"{name}{_FENCE}")}'
             after = quoted("\n```")
         ending = f"{after} {spell('<｜tool▁call▁end｜>')} {end}"
-        return JsonFrame(f"{start} {begin} {before}", ending.lstrip())
+        return (f"{start} {begin} {before}", ending.lstrip())
     if style == COMMAND:
         before = quoted(f'{{"tool_call_id": "0", "tool_name": {text}, "parameters": ')
-        return JsonFrame(f'{start} "[" {_SPACE} {before}', f'{after} {_SPACE} "]" {end}')
+        return (f'{start} "[" {_SPACE} {before}', f'{after} {_SPACE} "]" {end}')
     raise ValueError("the format in which this model writes its calls is not known")
 
 

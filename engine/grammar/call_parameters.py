@@ -18,8 +18,6 @@ from engine.output.tool_calls.parameters import MAX_SCHEMA_DEPTH, resolve_refere
 _COMBINING = ("anyOf", "oneOf")
 # Schemas of these are no text where they name no type; so the reader takes them, too.
 _NO_TEXT = frozenset({"properties", "items", "prefixItems"})
-# Most alternatives of an object's properties that are written out.
-_MAX_SHAPES = 16
 # Most parts that are looked at for one tool: references can lead to the same parts without end.
 _MAX_VISITS = 20_000
 # Stands for the name of a parameter that the model chooses.
@@ -102,7 +100,7 @@ class ParameterRules:
             if not all(options):
                 return []
             found = [one.merged(other) for one in found for some in options for other in some]
-            if len(found) > _MAX_SHAPES:
+            if len(found) > 16:
                 return []
         return found
 

@@ -35,8 +35,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.threads import run_with_stack
 from engine.values.request import GenerationRequest, Tool
 
-# The library recurses over the rules of a grammar: its 65,536 characters may be a chain of 7,000.
-_STACK_BYTES = 64 << 20
 # A compiled grammar takes some 200 bytes per character.
 _MAX_COMPILED_CHARACTERS = 512 * 1024
 _LONG_TAG = (
@@ -192,7 +190,8 @@ class FormCompiler:
         if len(grammar) > MAX_CHARACTERS:
             raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
         tokenizer = self.tokens.tokenizer
-        return run_with_stack(lambda: new_matcher(tokenizer, grammar), stack_bytes=_STACK_BYTES)
+        # The library recurses over the rules: 65,536 characters may be a chain of 7,000.
+        return run_with_stack(lambda: new_matcher(tokenizer, grammar), stack_bytes=64 << 20)
 
     # -- holding answers -------------------------------------------------------------------
 

@@ -124,9 +124,10 @@ class _Rules:
         """Return the rules of the calls of a tool."""
         field = parameters_field(tool)
         schema = self._prepared(arguments_schema(tool), field)
-        if isinstance(written, JsonFrame):
+        if isinstance(written, tuple):
+            before, after = written
             return [
-                f"call{number}: {written.before} arguments{number} {written.after}",
+                f"call{number}: {before} arguments{number} {after}",
                 f"arguments{number}: {as_rule(schema)}",
             ]
         parameters = ParameterRules(written, self._spell, number)

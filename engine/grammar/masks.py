@@ -24,12 +24,9 @@ from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 
 _GAP = ("\n", "\n\n")
-_GAP_TOKENS = 2
 # Processor time of one token in a grammar of the client's own, for which all other streams wait.
 # Usual grammars take up to 2 ms with 262,000 tokens; a batch of 32 ambiguous ones waits 0.2 s.
 _MAX_TOKEN_S = 0.006
-# An answer whose grammar takes longer than this for a token is not worth draft tokens.
-_COSTLY_S = 0.0005
 # How the library writes a special token among bytes.
 _SPECIAL = re.compile(rb"\xff\[(\d+)\]")
 # Added tokens of this form are structure, whether their tokenizer says so or not.
@@ -217,7 +214,7 @@ class TokenConstraint:
                 self._consume(token_id)
         elif self._phase is ConstraintPhase.GAP and token_id in tokens.gap:
             self._gap += 1
-            if self._gap == _GAP_TOKENS:
+            if self._gap == len(_GAP):
                 self._phase = ConstraintPhase.ANSWER
         elif self._phase is not ConstraintPhase.ENDED:
             self._consume(token_id)
@@ -333,7 +330,7 @@ class TokenConstraint:
     @property
     def is_costly(self) -> bool:
         """Whether the grammar has become slow to follow, as those become that are ambiguous."""
-        return self.is_own and self.spent_s > _COSTLY_S
+        return self.is_own and self.spent_s > 0.0005  # then drafts are not worth it
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

@@ -27,7 +27,6 @@ MIN_NUMBER = -(2**63) + 1024
 MAX_NUMBER = 2**64
 # It makes one regular expression of the digits of both bounds.
 _MAX_REAL = 10**18
-_SHOWN_CHARACTERS = 80
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
 # model would write it until it reaches the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
@@ -409,7 +408,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 def _pointer(path: tuple[str, ...]) -> str:
     text = "/".join(("#", *path))
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _looks_around(pattern: str) -> bool:

@@ -4,10 +4,8 @@ The caller must know whether the model is in use: a loaded model keeps working o
 but cannot be loaded again.
 """
 
-import os
 import shutil
 import stat
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,17 +82,6 @@ def remove_replaced_revision(folder: Path) -> int:
 
 
 def _freed_bytes(folder: Path) -> int:
-    """Return the size of the files inside that have no hard link outside."""
-    names: Counter[tuple[int, int]] = Counter()
-    files: dict[tuple[int, int], os.stat_result] = {}
-    for path, _, inside in os.walk(folder):
-        for name in inside:
-            try:
-                file = os.lstat(os.path.join(path, name))
-            except OSError:
-                continue
-            if stat.S_ISREG(file.st_mode):
-                key = (file.st_dev, file.st_ino)
-                names[key] += 1
-                files[key] = file
-    return sum(file.st_size for key, file in files.items() if names[key] >= file.st_nlink)
+    """Return the size of the regular files inside; links to them take nothing."""
+    states = (path.lstat() for path in folder.rglob("*"))
+    return sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))

@@ -14,9 +14,9 @@ from engine.files.safe_files import read_bounded
 
 _MAX_BYTES = 64 << 20
 _MAX_GROWTH = 256
-"""How many times as long a text may become; known tokenizers stay below 10."""
-_MAX_ADDED = 256
-"""Most tokens that are put around each text; known tokenizers have 2."""
+"""How many times as long a text may become, and how many tokens are put around it; known tokenizers
+stay below 10.
+"""
 
 
 def check_tokenizer(folder: Path) -> None:
@@ -48,7 +48,7 @@ def _fault(file: Path, _size: int, _changed_ns: int) -> str:
         added = json.dumps(stated.get("post_processor")).count('"SpecialToken"')
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return "one of its rules is incomplete"
-    return f"it adds {added:,} tokens to each text" if added > _MAX_ADDED else ""
+    return f"it adds {added:,} tokens to each text" if added > _MAX_GROWTH else ""
 
 
 def _growth(part: Any) -> int:

@@ -3,7 +3,7 @@
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.output.channels import Part, Switch, TagSplitter
 from engine.stopping.record import Channel
@@ -23,12 +23,8 @@ _CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
 _MARK = re.compile(r"""[{}\[\]()"'\\]""")
 
 
-@dataclass(frozen=True, slots=True)
-class BareCalls:
-    """How a call without tags begins."""
-
-    whole: re.Pattern[str]
-    begun: re.Pattern[str]
+BareCalls = tuple[re.Pattern[str], re.Pattern[str]]
+"""How a call without tags begins: its whole beginning, and any part of one."""
 
 
 def _beginnings(*heads: Sequence[str]) -> BareCalls:
@@ -41,7 +37,7 @@ def _beginnings(*heads: Sequence[str]) -> BareCalls:
         for part in reversed(parts):
             nested = f"(?:{part}{nested})?"
         begun.append(nested)
-    return BareCalls(re.compile("|".join(whole)), re.compile("|".join(begun)))
+    return re.compile("|".join(whole)), re.compile("|".join(begun))
 
 
 def _object_head(*fields: Sequence[str]) -> list[str]:
@@ -114,7 +110,7 @@ class UntaggedCallSplitter(TagSplitter):
     ) -> None:
         super().__init__(ids, parts, edges, starts_in)
         self.closes_calls = True
-        self._calls = calls
+        self._whole, self._begun = calls
         self._scans_tags = self.scans_text
         self._prefix: str | None = None
         self._end: CallEnd | None = None
@@ -142,12 +138,12 @@ class UntaggedCallSplitter(TagSplitter):
 
     def _feed_prefix(self, text: str) -> Iterator[Part]:
         text = self._take_prefix() + text
-        if self._calls.whole.match(text):
+        if self._whole.match(text):
             call = text.lstrip(SEPARATORS)
             yield self._enter(Channel.TOOL, visible=len(text) - len(call))
             self._end = CallEnd()
             yield from self._feed_call(call, self._end)
-        elif self._calls.begun.fullmatch(text):
+        elif self._begun.fullmatch(text):
             self._prefix = text
             self._forget(len(text))
         else:

@@ -9,9 +9,6 @@ from engine.stopping.matcher import StopMatcher
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
-# Half a surrogate pair, which decoded text never contains.
-_STAND_IN = 0xDC00
-
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -72,9 +69,9 @@ class TagSplitter:
         self.keeps_specials = True
         one_token = set(ids.values())
         self._edges = edges
-        # In scanned text, a special token is represented by a character that no text can contain.
+        # In scanned text, a special token is half a surrogate pair, which no decoded text contains.
         self.parts: Mapping[int, str] = {
-            token_id: chr(_STAND_IN + number) for number, token_id in enumerate(parts)
+            token_id: chr(0xDC00 + number) for number, token_id in enumerate(parts)
         }
         stand_ins = {self.parts[token_id]: text for token_id, text in parts.items()}
         self._hidden = dict.fromkeys(map(ord, stand_ins), "")

@@ -40,7 +40,7 @@ import json
 from collections import deque
 from typing import Any
 
-from engine.errors import EngineError, InvalidRequest
+from engine.errors import InvalidRequest
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.output.answer import DecodingContext
 from engine.output.channels import Beginning
@@ -62,13 +62,6 @@ from engine.values.request import ToolCall
 from engine.values.tokens import TokenOrigin
 
 VERSION = 1
-# The longest run has some 20,000 objects, and texts of a few megabytes.
-_MAX_HOLDERS = 250_000
-_MAX_VALUES = 2_000_000
-
-
-class DamagedRun(EngineError):
-    """A file is no saved run of a known version; the message names the fault."""
 
 
 def to_json(run: RunTrace, question: str = "") -> str:
@@ -109,25 +102,21 @@ def from_json(text: str) -> RunTrace:
     """Return a saved run; the file has its tokens without what stops did with them.
 
     Raises:
-        DamagedRun: The text is no saved run; the message names the field and the expected kind.
+        DamagedFile: The text is no saved run; the message names the field and the expected kind.
     """
-    if text.count("{") + text.count("[") > _MAX_HOLDERS or text.count(",") > _MAX_VALUES:
-        # Python objects are many times as large as their JSON.
-        raise DamagedRun("this is not a saved run: it has too many values")
+    # Python objects are many times as large as their JSON. The longest run has 20,000 tokens.
+    if text.count("{") > 250_000 or text.count(",") > 2_000_000:
+        raise DamagedFile("it has too many values")
     try:
-        values = parsed_json(text)
-    except DamagedFile as error:
-        raise DamagedRun(f"this is not a saved run: {error}") from error
-    try:
-        return _run(Fields(values))
-    except (DamagedFile, InvalidRequest) as error:
-        raise DamagedRun(str(error)) from error
+        return _run(Fields(parsed_json(text)))
+    except InvalidRequest as error:
+        raise DamagedFile(str(error)) from error
 
 
 def _run(top: Fields) -> RunTrace:
     version = top.take("fullstop_run", int)
     if version != VERSION:
-        raise DamagedRun(f"fullstop_run: this version reads {VERSION}, the file has {version}")
+        raise DamagedFile(f"fullstop_run: this version reads {VERSION}, the file has {version}")
     return RunTrace(
         setting=setting_from(top),
         rules=_rules(top.inner("rules")),

@@ -30,8 +30,7 @@ _NAMES = {
     StopKind.CANCELLED: ("Cancelled", "cancelled"),
     StopKind.ERROR: ("Failed", "failed"),
 }
-# Headlines, labels and table cells are short, so a longer stop is cut there.
-_HEADLINE_CHARS = 80
+# Labels are short, so a longer stop is cut there.
 _LABEL_CHARS = 40
 
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
@@ -112,7 +111,7 @@ UNRECORDED = _unjudged(
 def headline(stop: StopInfo) -> str:
     """Return the reason in a few words, without position or counts: ``Stopped by "6"``."""
     if stop.kind is StopKind.STOP_STRING:
-        return f"Stopped by {_sequence(stop, _HEADLINE_CHARS)}"
+        return f"Stopped by {_sequence(stop, 80)}"
     if stop.kind is StopKind.STOP_TOKEN:
         return f"Stopped by token {stop.value}{_in_brackets(stop.token_text)}"
     return _NAMES[stop.kind][0]

@@ -56,7 +56,7 @@ def check(template: ChatTemplate, count: int, tools: tuple[Tool, ...]) -> list[s
         request = GenerationRequest(
             messages=tuple(messages), tools=tools, continues_last=False, opens_answer=False
         )
-        return str(template.render(request, "model").text)
+        return str(template.render(request, "model")[0])
 
     faults: collections.Counter[str] = collections.Counter()
     is_own = bool(conversations.unstable_turns(_SIMPLE, render))

@@ -20,9 +20,10 @@ from engine import (
     headline,
     quoted,
 )
+from engine.files.json_fields import DamagedFile
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
+from engine.recording.saved_run import from_json, question_of, to_json
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
 from ui.inspector.shown_run import (
@@ -366,7 +367,7 @@ class Inspector(QObject):
             shown = await asyncio.to_thread(_shown_file, text, path.name)
         except FileRefused as refusal:
             self.problem_met.emit(str(refusal))
-        except DamagedRun as error:
+        except DamagedFile as error:
             self.problem_met.emit(f"{path.name} is not a saved run. {error}.")
         else:
             self.show(shown)

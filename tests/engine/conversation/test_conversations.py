@@ -27,7 +27,7 @@ CALLED = (
 
 
 def render(template: ChatTemplate, *messages: Message, **fields: Any) -> str:
-    return str(template.render(GenerationRequest(messages=messages, **fields), "m").text)
+    return str(template.render(GenerationRequest(messages=messages, **fields), "m")[0])
 
 
 def without_header(template: ChatTemplate, tools: tuple[Tool, ...]) -> Callable[..., str]:

@@ -38,7 +38,7 @@ Build = Callable[[str], ChatTemplate]
 
 
 def render(template: ChatTemplate, **fields: Any) -> str:
-    return str(template.render(GenerationRequest(messages=TALK, **fields), "model").text)
+    return str(template.render(GenerationRequest(messages=TALK, **fields), "model")[0])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_unknown_options_are_named_as_not_applied(template_of: Build) -> None:
     options = {"flag": 1, "other": 2, "reasoning_effort": "high", "enable_thinking": True}
     request = GenerationRequest(messages=TALK, template_options=options)
     found = template_of("{{ flag }}" + PLAIN).render(request, "model")
-    assert set(found.not_applied) == {
+    assert set(found[1]) == {
         "chat_template_kwargs.other",
         "chat_template_kwargs.reasoning_effort",
     }

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from engine.engine import Engine
+from engine.files.json_fields import DamagedFile
 from engine.generation import Generation
 from engine.recording.replay import Replayed, replay
 from engine.recording.run_trace import RunTrace, trace_for
-from engine.recording.saved_run import DamagedRun, from_json, to_json
+from engine.recording.saved_run import from_json, to_json
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Speculation
@@ -146,14 +147,14 @@ def channels(**changes: object) -> dict[str, object]:
     ],
 )
 def test_a_damaged_run_names_the_place(change: dict[str, object], message: str) -> None:
-    with pytest.raises(DamagedRun, match=message):
+    with pytest.raises(DamagedFile, match=message):
         from_json(json.dumps({**saved(), **change}))
 
 
 def test_stops_in_a_file_are_checked_like_any_others() -> None:
     values = saved()
     values["rules"]["strings"] = [""]  # type: ignore[index]
-    with pytest.raises(DamagedRun, match=r"rules\.strings\[0\]"):
+    with pytest.raises(DamagedFile, match=r"rules\.strings\[0\]"):
         from_json(json.dumps(values))
 
 

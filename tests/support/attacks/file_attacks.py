@@ -23,7 +23,7 @@ from engine.files.json_fields import DamagedFile
 from engine.output.answer import DecodingContext
 from engine.output.families import HeaderFamily, TagFamily
 from engine.recording.run_trace import RunTrace
-from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
+from engine.recording.saved_run import from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import TokenTrace
@@ -125,7 +125,7 @@ def _read_run(path: Path) -> str:
     try:
         text = asyncio.run(read_text(path, _MAX_BYTES))
         shown = shown_recording(from_json(text), path.name, question_of(text))
-    except (FileRefused, DamagedRun):
+    except (FileRefused, DamagedFile):
         return "refused"
     assert shown.run.finished is not None
     assert shown.run.verdict is not None
