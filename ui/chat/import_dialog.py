@@ -170,7 +170,7 @@ def _summary(preview: ImportPreview) -> str:
         parts.append(f"in {counted(len(contents.folders), 'folder')}")
     if contents.presets:
         parts.append(f"with {counted(len(contents.presets), 'preset')}")
-    if count := len(contents.traces.members):
+    if count := len(contents.traces):
         link = "and" if contents.presets else "with"
         parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
     text = " ".join(parts) + "."

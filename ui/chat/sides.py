@@ -182,8 +182,7 @@ class SideColumn(QFrame):
         self.cause.setVisible(self.has_failed)
 
     def _mark(self) -> None:
-        colors = current_theme().colors
-        self.view.text_view.show_spans(self._spans, colors.found, colors.text)
+        self.view.text_view.show_spans(self._spans)
 
 
 def _cause(run: Run | None) -> str:

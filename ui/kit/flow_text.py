@@ -32,6 +32,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit.labels import ElidedLabel
+from ui.kit.theme import current_theme
 from ui.words import lines_of
 
 # Each highlight follows the text when that changes: thousands of them would be slow.
@@ -104,15 +105,11 @@ def utf16_length(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """Words to highlight in a text, and the colors."""
+    """Words to highlight, in any case or as written, and the number of the current place."""
 
     terms: tuple[str, ...] = ()  # an empty list removes all highlights
-    background: str = ""
-    color: str = ""
     has_case: bool = False
     current: int | None = None  # None for none
-    current_background: str = ""
-    current_color: str = ""
 
 
 class FlowText(QTextBrowser):
@@ -148,10 +145,6 @@ class FlowText(QTextBrowser):
         """Return the beginning and end of each occurrence of the words, in order."""
         return find_terms(self.document(), query.terms, query.has_case)
 
-    def show_found(self, text: Sequence[str], background: str, color: str) -> QRectF | None:
-        """Highlight every occurrence of the words, ignoring case; return the first one's area."""
-        return self.highlight(Highlight(tuple(text), background, color))
-
     def highlight(self, query: Highlight) -> QRectF | None:
         """Highlight every occurrence of words; return the place of the current or first one."""
         if not query.terms and not self._found.terms:
@@ -160,23 +153,20 @@ class FlowText(QTextBrowser):
         positions = self.find_words(query)
         current = query.current or 0
         begin = max(0, min(current - _MAX_MARKS // 2, len(positions) - _MAX_MARKS))
-        shown = positions[begin : begin + _MAX_MARKS]
-        marks = self._mark(shown, query.background, query.color)
-        seen = [mark for mark in marks if mark.cursor.block().isVisible()]
-        if not seen:
+        marks = self._mark(positions[begin : begin + _MAX_MARKS])
+        if not marks:
             return None
-        looked_at = (
-            seen[0] if query.current is None else marks[min(current - begin, len(marks) - 1)]
-        )
+        shown = marks[min(current - begin, len(marks) - 1)]
         if query.current is not None:
-            looked_at.format.setBackground(QColor(query.current_background))
-            looked_at.format.setForeground(QColor(query.current_color))
+            colors = current_theme().colors
+            shown.format.setBackground(QColor(colors.accent))
+            shown.format.setForeground(QColor(colors.on_accent))
             self.setExtraSelections(marks)
-        there = QTextCursor(self.document())
-        there.setPosition(looked_at.cursor.selectionStart())
-        return QRectF(self.cursorRect(there))
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(shown.cursor.selectionStart())
+        return QRectF(self.cursorRect(cursor))
 
-    def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
+    def show_spans(self, spans: Sequence[tuple[int, int]]) -> None:
         """Highlight parts of ``toPlainText``."""
         text, positions, at, position = self.toPlainText(), [], 0, 0
         for begin, end in spans:
@@ -184,14 +174,12 @@ class FlowText(QTextBrowser):
             position = start + utf16_length(text[begin:end])
             at = end
             positions.append((start, position))
-        self._mark(positions, background, color)
+        self._mark(positions)
 
-    def _mark(
-        self, positions: Sequence[tuple[int, int]], background: str, color: str
-    ) -> list[QTextEdit.ExtraSelection]:
-        form = QTextCharFormat()
-        form.setBackground(QColor(background))
-        form.setForeground(QColor(color))
+    def _mark(self, positions: Sequence[tuple[int, int]]) -> list[QTextEdit.ExtraSelection]:
+        colors, form = current_theme().colors, QTextCharFormat()
+        form.setBackground(QColor(colors.found))
+        form.setForeground(QColor(colors.text))
         marks: list[QTextEdit.ExtraSelection] = []
         for begin, end in positions:
             mark = QTextEdit.ExtraSelection()
@@ -317,10 +305,11 @@ class SearchedLabel:
         if not self.count(query):
             self._label.show_found("", "")
             return None
+        colors = current_theme().colors
         if query.current is None:
-            self._label.show_found(query.background, query.color)
+            self._label.show_found(colors.found, colors.text)
         else:
-            self._label.show_found(query.current_background, query.current_color)
+            self._label.show_found(colors.accent, colors.on_accent)
         return self._label.mapTo(page, QPoint()).y()
 
 

@@ -307,15 +307,8 @@ class MessageColumn(QScrollArea):
     def _highlight_of(self, message: ConversationMessage) -> Highlight:
         if self._searched_in is not None and self._searched_in is not message:
             return Highlight()
-        colors, (current_in, current) = current_theme().colors, self._current or (None, None)
-        return replace(
-            self._search,
-            background=colors.found,
-            color=colors.text,
-            current=current if current_in is message else None,
-            current_background=colors.accent,
-            current_color=colors.on_accent,
-        )
+        current_in, current = self._current or (None, None)
+        return replace(self._search, current=current if current_in is message else None)
 
     def _highlight_all(self) -> None:
         for slot in self._stack.filled:

@@ -27,6 +27,7 @@ from ui.chat.session.transfers import Transfer, Transfers
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import FileContents, ListedConversation, origin_of
+from ui.records.exchange.export_files import read_traces
 from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import runs_of
 from ui.records.store import ConversationStore
@@ -194,7 +195,7 @@ class ConversationImports(QObject):
         self._presets.take_new(contents.presets)
         if not listed:
             return
-        traces = await self._take_traces(contents, imported, transfer)
+        traces = await self._take_traces(preview, imported, transfer)
         total = counted(len(listed), "conversation")
         result = f"Imported {total} from {contents.program}."
         if count < len(listed):
@@ -214,29 +215,30 @@ class ConversationImports(QObject):
             if run.copied_from:
                 imported[run.copied_from].append((run.id, conversation.id))
         # For a copy of a conversation of this computer, the traces may exist only here.
-        here = (run for run in answers if run.copied_from not in contents.traces.members)
+        here = (run for run in answers if run.copied_from not in contents.traces)
         self._traces.copy(here, conversation.id)
 
     async def _take_traces(
-        self, contents: FileContents, imported: ImportedRuns, transfer: Transfer
+        self, preview: ImportPreview, imported: ImportedRuns, transfer: Transfer
     ) -> str:
         """Import the recorded tokens of the imported answers; return the result in sentences."""
-        counts, cause = Counter[str](), ""
-        total = sum(run_id in imported for run_id in contents.traces.members)
-        reading = contents.traces.read(imported)
+        contents, counts, cause = preview.contents, Counter[str](), ""
+        total = sum(run_id in imported for run_id in contents.traces)
+        reading = read_traces(preview.path, contents.traces, imported)
         try:
             while not transfer.is_cancelled:
                 transfer.advance(counts.total(), total)
                 trace = await asyncio.to_thread(next, reading, None)
                 if trace is None:
                     break
-                if trace.content is None:
+                archived_id, written_at, content = trace
+                if content is None:
                     counts["damaged"] += 1
                     continue
-                for run_id, conversation_id in imported[trace.run_id]:
-                    kept = KeptTrace(run_id, conversation_id, trace.written_at)
+                for run_id, conversation_id in imported[archived_id]:
+                    kept = KeptTrace(run_id, conversation_id, written_at)
                     try:
-                        is_kept = await self._traces.take_in(kept, trace.content)
+                        is_kept = await self._traces.take_in(kept, content)
                     except DamagedFile:
                         counts["damaged"] += 1
                         break

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from engine import counted
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
-from ui.records.exchange.export_files import ArchivedTraces
 from ui.records.exchange.pictures import ArchivedPictures
 
 _MAX_NAMED = 5
@@ -35,7 +34,7 @@ class FileContents:
     listed: list[ListedConversation] = field(default_factory=list)
     folders: list[ConversationFolder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
-    traces: ArchivedTraces = field(default_factory=ArchivedTraces)
+    traces: dict[str, str] = field(default_factory=dict)  # names of files, by runs
     pictures: ArchivedPictures = field(default_factory=ArchivedPictures)
     damaged: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)

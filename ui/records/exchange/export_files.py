@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine import counted
 from engine.files.json_fields import DamagedFile
@@ -20,11 +20,8 @@ from engine.files.safe_files import open_regular
 
 # More files than any export has, but few enough to list quickly.
 _MAX_NAMES = 200_000
-_MAX_TRACE_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 18
 _TRACES, _TRACE_SUFFIX = "traces", ".trace"
-# The range of years of the ZIP format.
-_FIRST_ZIP_S, _LAST_ZIP_S = 315_532_800.0, 4_354_819_198.0
 _ZIP_SIGNATURE = b"PK\x03\x04"
 # Python unpacks other methods without a limit: 100 KB of bzip2 may become gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -134,43 +131,33 @@ def _joined(pieces: Iterable[bytes], max_bytes: int) -> bytes:
     return bytes(kept)
 
 
-class ArchivedTrace(NamedTuple):
-    """The recorded tokens of an answer in an archive; the Unix time is that of its ZIP entry."""
+def read_traces(
+    path: Path, members: Mapping[str, str], run_ids: Collection[str]
+) -> Generator[tuple[str, float, bytes | None], None, None]:
+    """Yield run, Unix time and content of the traces of some runs, the oldest first.
 
-    run_id: str
-    written_at: float
-    content: bytes | None
-
-
-class ArchivedTraces(NamedTuple):
-    """The traces in our own archive, packed or unpacked; each is read when it is needed."""
-
-    path: Path = Path()
-    members: Mapping[str, str] = {}
-
-    def read(self, run_ids: Collection[str]) -> Generator[ArchivedTrace, None, None]:
-        """Yield the traces of some runs, the oldest first; raises ``OSError``, ``DamagedFile``."""
-        if not any(run_id in run_ids for run_id in self.members):
-            return
-        with ExportFiles(self.path) as files:
-            times = {name: files.modified_at(name) for name in self.members.values()}
-            for run_id, name in sorted(self.members.items(), key=lambda item: times[item[1]]):
-                if run_id not in run_ids:
-                    continue
+    The content is None if it is damaged. Raises ``OSError`` and ``DamagedFile``.
+    """
+    if not any(run_id in run_ids for run_id in members):
+        return
+    with ExportFiles(path) as files:
+        times = {name: files.modified_at(name) for name in members.values()}
+        for run_id, name in sorted(members.items(), key=lambda item: times[item[1]]):
+            if run_id in run_ids:
                 content = None
                 with contextlib.suppress(DamagedFile, KeyError, OSError):
-                    content = _joined(files.pieces(name), _MAX_TRACE_BYTES)
-                yield ArchivedTrace(run_id, times[name], content)
+                    content = _joined(files.pieces(name), 64 << 20)
+                yield run_id, times[name], content
 
 
-def traces_in(files: ExportFiles) -> ArchivedTraces:
-    """Return the traces of an archive by their names alone."""
+def traces_in(files: ExportFiles) -> dict[str, str]:
+    """Return the names of the traces in our own archive, packed or unpacked, by their runs."""
     names = files.names
     if files.archive is None and not files.path.is_dir():
         # Some file managers unpack archives on their own; the traces are then beside the file.
         with contextlib.suppress(OSError):
             names = [f"{_TRACES}/{name}" for name in os.listdir(files.folder / _TRACES)]
-    return ArchivedTraces(files.path, {PurePosixPath(n).stem: n for n in names if is_trace(n)})
+    return {PurePosixPath(name).stem: name for name in names if is_trace(name)}
 
 
 def is_trace(name: str) -> bool:
@@ -181,5 +168,5 @@ def is_trace(name: str) -> bool:
 
 def trace_member(run_id: str, written_at: float) -> zipfile.ZipInfo:
     """Return the archive entry for a trace; a trace is already compressed."""
-    when = time.gmtime(min(max(written_at, _FIRST_ZIP_S), _LAST_ZIP_S))
+    when = time.gmtime(max(written_at, 315_532_800.0))  # the ZIP format begins in 1980
     return zipfile.ZipInfo(f"{_TRACES}/{run_id}{_TRACE_SUFFIX}", when[:6])

@@ -364,7 +364,7 @@ def _contents(reading: ExportReading) -> dict[str, Any]:
         "damaged": contents.damaged,
         "left_out": contents.left_out,
         "unread": contents.unread,
-        "traces": dict(contents.traces.members),
+        "traces": contents.traces,
     }
 
 

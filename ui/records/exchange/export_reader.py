@@ -16,7 +16,6 @@ from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
 from ui.records.exchange.contents import FileContents, ListedConversation
-from ui.records.exchange.export_files import ArchivedTraces
 from ui.records.messages import runs_of
 
 # Named and not imported, because the program itself does not need the module.
@@ -59,7 +58,7 @@ class ExportReader:
         contents.unread = answer.take("unread", list)
         self.is_ours = contents.program == OURS
         if self.is_ours:
-            contents.traces = ArchivedTraces(self._path, answer.inner("traces").each(str))
+            contents.traces = answer.inner("traces").each(str)
         return contents
 
     def conversations(

@@ -120,7 +120,7 @@ def test_open_details_are_shown_and_inner_ones_keep_their_own_state(
 
 def test_a_search_opens_what_is_folded_around_its_place(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, DETAILS)
-    wanted = Highlight(("hidden",), "#ffff00", "#000000", current=0)
+    wanted = Highlight(("hidden",), current=0)
     assert view.highlight(wanted) is not None
     assert "hidden = 1" in visible(view)
 

@@ -14,6 +14,7 @@ from tests.support.looks.rich_text import (
 )
 from tests.support.random_cases import cases
 from tests.ui.kit.markdown.views import shown, streamed
+from ui.kit.flow_text import Highlight
 from ui.kit.theme import Theme
 
 
@@ -64,7 +65,7 @@ def test_any_text_in_any_pieces_ends_in_the_same_document(
 
 def test_found_words_are_marked_where_they_stand(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, "A 😀 **Stop** sequence.\n\n|stop|\n|-|\n|none|\n\n`STOP`")
-    place = view.show_found(("stop", "two words"), theme.colors.found, theme.colors.text)
+    place = view.highlight(Highlight(("stop", "two words")))
     assert view.found_texts == ["Stop", "stop", "STOP"]
     assert place is not None
     picture = view.grab().toImage()
@@ -75,5 +76,5 @@ def test_found_words_are_marked_where_they_stand(theme: Theme, qapp: QApplicatio
     view.append_markdown(" and one more: stop")
     view.finish()
     assert view.found_texts == ["Stop", "stop", "STOP", "stop"]
-    assert view.show_found((), "", "") is None
+    assert view.highlight(Highlight()) is None
     assert view.found_texts == []
