@@ -1,25 +1,19 @@
 """Converts requests of Chat Completions to the engine's, and back. Pure functions."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, assert_never
 
 from api.dialects.openai.chat_wire import (
-    AnswerPart,
     AssistantMessage,
     CalledToolParam,
     ChatCompletionParams,
     ChatTool,
     ChatTurn,
-    FunctionMessage,
     GatewayReasoning,
-    InputPart,
     MediaPart,
     ReasoningPart,
     TextMessage,
     TokenizeParams,
-    ToolMessage,
 )
 from api.dialects.openai.read import (
     generation_of,
@@ -55,7 +49,6 @@ from engine import (
     OutputConstraint,
     PromptScoring,
     ToolCall,
-    ToolChoice,
     TraceLevel,
 )
 
@@ -74,6 +67,9 @@ def requests_from_wire(
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
     last, reasoning = len(params.messages) - 1, params.reasoning or GatewayReasoning()
+    # The parts are pieces of one text.
+    parts = [] if params.prediction is None else params.prediction.content
+    prediction = "".join(part.text for part in parts)
     effort = params.reasoning_effort
     if effort is None:
         effort = "none" if reasoning.enabled is False else reasoning.effort
@@ -91,7 +87,7 @@ def requests_from_wire(
             _turn(
                 message,
                 tool_names,
-                ("messages", index, "content"),
+                ("messages", index),
                 wants_image_notes(params.fullstop, is_new=index == last and message.role == "user"),
             )
             for index, message in enumerate(params.messages)
@@ -101,7 +97,7 @@ def requests_from_wire(
         max_tokens=token_limit(*(getattr(params, name) for name in MAX_TOKENS)),
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
-        prediction=_prediction(params),
+        prediction=prediction or None,
         prompt_scoring=(
             None if params.prompt_logprobs is None else PromptScoring(top=params.prompt_logprobs)
         ),
@@ -173,75 +169,54 @@ def _refuse_unsupported(params: ChatCompletionParams) -> None:
         raise unsupported(("modalities",), f"{others[0]} output")
 
 
-def _prediction(params: ChatCompletionParams) -> str | None:
-    if params.prediction is None:
-        return None
-    # The parts are pieces of one text.
-    return "".join(part.text for part in params.prediction.content) or None
-
-
 def _turn(
     message: ChatTurn, tool_names: dict[str, str], path: FieldPath, has_notes: bool
 ) -> Message:
-    match message:
-        case TextMessage():
-            role: Literal["user", "system"] = "user" if message.role == "user" else "system"
-            return Message(role, _text(message.content, path, has_notes))
-        case ToolMessage():
-            return Message(
-                "tool",
-                _text(message.content, path, has_notes),
-                tool_call_id=message.tool_call_id,
-                name=tool_names.get(message.tool_call_id, message.name),
-            )
-        case FunctionMessage():
-            called = [call_id for call_id, name in tool_names.items() if name == message.name]
-            return Message(
-                "tool",
-                _text(message.content, path, has_notes),
-                tool_call_id=called[-1] if called else None,
-                name=message.name,
-            )
-        case AssistantMessage():
-            calls = _calls(message, path)
-            tool_names.update((call.id, call.name) for call in calls)
-            # The parts are pieces of one text: a line break between them would change a prefilled
-            # answer.
-            return Message(
-                "assistant",
-                "".join(map(_answer_text, message.content)) or message.refusal or "",
-                thinking=_reasoning(message),
-                tool_calls=tuple(calls),
-            )
-        case _:
-            assert_never(message)
-
-
-def _answer_text(part: AnswerPart) -> str:
-    if isinstance(part, ReasoningPart):
-        return ""
-    return part.text if isinstance(part, TextPart) else part.refusal
-
-
-def _reasoning(message: AssistantMessage) -> str:
-    """Return the reasoning before an earlier answer; its several fields repeat one text."""
-    return reasoning_text(
-        message.reasoning_content,
-        message.reasoning,
-        message.thinking,
-        message.reasoning_details,
-        message.thinking_blocks,
-        [
-            [part.thinking, part.reasoning, part.text]
+    if isinstance(message, AssistantMessage):
+        calls = _calls(message, path)
+        tool_names.update((call.id, call.name) for call in calls)
+        # The parts are pieces of one text: a line break between them would change a prefilled
+        # answer.
+        text = "".join(
+            part.text if isinstance(part, TextPart) else part.refusal
             for part in message.content
-            if isinstance(part, ReasoningPart)
-        ],
+            if not isinstance(part, ReasoningPart)
+        )
+        thoughts = [part for part in message.content if isinstance(part, ReasoningPart)]
+        return Message(
+            "assistant",
+            text or message.refusal or "",
+            # The several fields repeat one text.
+            thinking=reasoning_text(
+                message.reasoning_content,
+                message.reasoning,
+                message.thinking,
+                message.reasoning_details,
+                message.thinking_blocks,
+                [[part.thinking, part.reasoning, part.text] for part in thoughts],
+            ),
+            tool_calls=tuple(calls),
+        )
+    text = "\n".join(
+        part.text
+        if isinstance(part, TextPart)
+        else _note(part, (*path, "content", index), has_notes)
+        for index, part in enumerate(message.content)
     )
+    if isinstance(message, TextMessage):
+        return Message("user" if message.role == "user" else "system", text)
+    call_id = message.tool_call_id
+    if message.role == "function":
+        named = (known for known, name in reversed(tool_names.items()) if name == message.name)
+        call_id = next(named, None)
+    elif call_id is None:
+        raise required((*path, "tool_call_id"))
+    name = tool_names.get(call_id or "", message.name)
+    return Message("tool", text, tool_call_id=call_id, name=name)
 
 
 def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
     """Return the calls of an earlier answer; those of the older form have no id."""
-    *message_path, _ = path
     calls = []
     for index, call in enumerate(message.tool_calls or []):
         if call.custom is not None and call.type == "custom":
@@ -249,9 +224,9 @@ def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
         elif call.function is not None:
             calls.append(ToolCall(call.id, call.function.name, _arguments(call.function)))
         else:
-            raise required((*message_path, "tool_calls", index, call.type))
+            raise required((*path, "tool_calls", index, call.type))
     if (older := message.function_call) is not None:
-        calls.append(ToolCall(f"call_{message_path[-1]}", older.name, _arguments(older)))
+        calls.append(ToolCall(f"call_{path[-1]}", older.name, _arguments(older)))
     return calls
 
 
@@ -259,13 +234,6 @@ def _arguments(call: CalledToolParam) -> str:
     if isinstance(call.arguments, dict):
         return json.dumps(call.arguments, ensure_ascii=False)
     return call.arguments or "{}"
-
-
-def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:
-    return "\n".join(
-        part.text if isinstance(part, TextPart) else _note(part, (*path, index), has_notes)
-        for index, part in enumerate(parts)
-    )
 
 
 def _note(part: MediaPart, path: FieldPath, has_notes: bool) -> str:
@@ -289,6 +257,10 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
     """Return the body that asks for a generation; None if the API cannot express it."""
     if not request.messages:
         return None
+    choice, prediction = request.tool_choice, request.prediction
+    tool_choice: object = None if choice.mode == "auto" else choice.mode
+    if choice.name is not None:
+        tool_choice = {"type": "function", "function": {"name": choice.name}}
     return {
         "model": model,
         "messages": [_turn_to_wire(message) for message in request.messages],
@@ -301,10 +273,9 @@ def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObj
             thinking_budget=request.thinking_budget,
             reasoning_effort=request.effort,
             tools=functions(request),
-            tool_choice=_choice_to_wire(request.tool_choice),
-            response_format=_format(request.constraint),
-            prediction=_prediction_to_wire(request),
-            **_text_form(request.constraint),
+            tool_choice=tool_choice,
+            **_format_fields(request.constraint),
+            prediction=prediction and {"type": "content", "content": prediction},
             **scoring_fields(request),
         ),
     }
@@ -326,39 +297,22 @@ def _turn_to_wire(message: Message) -> JsonObject:
     }
 
 
-def _choice_to_wire(choice: ToolChoice) -> str | JsonObject | None:
-    if choice.name is not None:
-        return {"type": "function", "function": {"name": choice.name}}
-    return None if choice.mode == "auto" else choice.mode
-
-
-def _prediction_to_wire(request: GenerationRequest) -> JsonObject | None:
-    if not request.prediction:
-        return None
-    return {"type": "content", "content": request.prediction}
-
-
-def _format(constraint: OutputConstraint | None) -> JsonObject | None:
-    if constraint is None or constraint.text_form is not None:
-        return None
-    if constraint.json_schema is None:
-        return {"type": "json_object"}
-    schema: JsonObject = {"name": "answer", "schema": dict(constraint.json_schema)}
-    if constraint.is_strict:
-        schema["strict"] = True
-    return {"type": "json_schema", "json_schema": schema}
-
-
-def _text_form(constraint: OutputConstraint | None) -> JsonObject:
-    """Return the fields that ask for a format other than JSON, as vLLM spells them."""
-    form = None if constraint is None else constraint.text_form
-    if form is None:
+def _format_fields(constraint: OutputConstraint | None) -> JsonObject:
+    """Return the fields that ask for a format; those of vLLM for formats other than JSON."""
+    if constraint is None:
         return {}
-    return {
-        "guided_regex": form.regex,
-        "guided_choice": list(form.choices),
-        "guided_grammar": form.grammar,
-    }
+    if (form := constraint.text_form) is not None:
+        return {
+            "guided_regex": form.regex,
+            "guided_choice": list(form.choices),
+            "guided_grammar": form.grammar,
+        }
+    if constraint.json_schema is None:
+        return {"response_format": {"type": "json_object"}}
+    schema = filled(
+        name="answer", schema=dict(constraint.json_schema), strict=constraint.is_strict or None
+    )
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 # -- prompts to tokenize -----------------------------------------------------------------------

@@ -45,7 +45,6 @@ class MediaPart(WireModel):
 
 
 InputPart = Annotated[TextPart | MediaPart, Field(discriminator="type")]
-PartsOrNull = Annotated[list[InputPart], text_or(list[InputPart], accepts_null=True)]
 
 
 class ReasoningPart(WireModel):
@@ -107,24 +106,18 @@ class AssistantMessage(WireModel):
 
 
 class ToolMessage(WireModel):
-    """The result of a call."""
+    """The result of a call: by its id or, in the older form, by the name of the function."""
 
-    role: Literal["tool"]
-    tool_call_id: str
+    role: Literal["tool", "function"]
+    tool_call_id: str | None = None
     name: str | None = None
-    content: PartsOrNull = Field(default_factory=list)
-
-
-class FunctionMessage(WireModel):
-    """The result of a call in the older form, ``function_call``."""
-
-    role: Literal["function"]
-    name: str
-    content: PartsOrNull
+    content: Annotated[list[InputPart], text_or(list[InputPart], accepts_null=True)] = Field(
+        default_factory=list
+    )
 
 
 ChatTurn = Annotated[
-    TextMessage | AssistantMessage | ToolMessage | FunctionMessage,
+    TextMessage | AssistantMessage | ToolMessage,
     Field(discriminator="role"),
 ]
 
