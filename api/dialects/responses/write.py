@@ -3,13 +3,13 @@
 https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
-from api.dialects.openai.tools import OfferedTool, called_tool, input_of_arguments
+from api.dialects.openai.tools import called_tool, input_of_arguments
 from api.dialects.openai.wire import TokenLogprob
-from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
+from api.dialects.openai.write import answer_tokens, entries_to_wire
 from api.dialects.responses.read import (
     max_tokens_of,
     offered_tools,
@@ -19,7 +19,6 @@ from api.dialects.responses.read import (
     wants_summary,
 )
 from api.dialects.responses.wire import (
-    ItemStatus,
     OutputCall,
     OutputItem,
     OutputMessage,
@@ -47,7 +46,6 @@ from engine import (
     ThinkingDelta,
     TokenSpan,
     TokenTrace,
-    ToolCall,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
@@ -56,11 +54,6 @@ from engine import (
 )
 
 _ECHOED = ("function", "custom", "namespace")
-
-
-def item_id(head: Head, prefix: str, index: int) -> str:
-    """Return the id of the ``index``-th item."""
-    return f"{prefix}_{head.unique}{index:02d}"
 
 
 # -- the response object ----------------------------------------------------------------------
@@ -161,97 +154,6 @@ def _tool(tool: ResponseTool) -> dict[str, Any]:
     return {**common, "parameters": tool.parameters or {}, "strict": False}
 
 
-# -- items -------------------------------------------------------------------------------------
-
-
-TextKind = Literal["output_text", "reasoning_text", "reasoning_summary_text"]
-
-
-@dataclass(slots=True)
-class OpenItem:
-    """The item to which text is being added: of the answer, or reasoning (or a summary of it)."""
-
-    kind: TextKind
-    item_id: str
-    index: int
-    text: str = ""
-    entries: list[TokenLogprob] = field(default_factory=list)
-
-    @property
-    def position(self) -> dict[str, str | int]:
-        """The fields of an event that name its part."""
-        part = "summary_index" if self.kind == "reasoning_summary_text" else "content_index"
-        return {"item_id": self.item_id, "output_index": self.index, part: 0}
-
-    def part(self) -> OutputPart:
-        """Return the part that holds its text."""
-        match self.kind:
-            case "output_text":
-                return {
-                    "type": "output_text",
-                    "text": self.text,
-                    "annotations": [],
-                    "logprobs": self.entries,
-                }
-            case "reasoning_text":
-                return {"type": "reasoning_text", "text": self.text}
-            case "reasoning_summary_text":
-                return {"type": "summary_text", "text": self.text}
-            case _:
-                assert_never(self.kind)
-
-    def item(
-        self, status: ItemStatus, parts: list[OutputPart], encrypted: str | None = None
-    ) -> OutputMessage | OutputReasoning:
-        """Return the item with its parts."""
-        if self.kind == "output_text":
-            return {
-                "id": self.item_id,
-                "type": "message",
-                "status": status,
-                "role": "assistant",
-                "content": parts,
-            }
-        is_summary = self.kind == "reasoning_summary_text"
-        return {
-            "id": self.item_id,
-            "type": "reasoning",
-            "status": status,
-            "summary": parts if is_summary else [],
-            "content": [] if is_summary else parts,
-            "encrypted_content": encrypted,
-        }
-
-
-@dataclass(slots=True)
-class OpenCall:
-    """The call whose arguments are being written; a custom tool's input is sent when complete."""
-
-    call: ToolCall
-    tool: OfferedTool | None
-    arguments: str = ""
-
-    @property
-    def is_custom(self) -> bool:
-        """Whether it calls a custom tool."""
-        return self.tool is not None and self.tool.is_custom
-
-    def item(self, status: ItemStatus, text: str = "") -> OutputCall:
-        """Return the item of the call, with the client's name of the tool."""
-        tool = self.tool
-        item: OutputCall = {
-            "id": f"{'ctc' if self.is_custom else 'fc'}_{self.call.id}",
-            "type": "custom_tool_call" if self.is_custom else "function_call",
-            "status": status,
-            "call_id": call_id(self.call),
-            "name": self.call.name if tool is None else tool.name,
-        }
-        item["input" if self.is_custom else "arguments"] = text
-        if tool is not None and tool.namespace is not None:
-            item["namespace"] = tool.namespace
-        return item
-
-
 # -- whole answers and streams -----------------------------------------------------------------
 
 
@@ -268,6 +170,21 @@ def write_response(
     return encoder.response
 
 
+@dataclass(slots=True)
+class OpenText:
+    """The text that is being written: of the answer, or of the reasoning (or a summary of it).
+
+    Attributes:
+        kind: The name of its events.
+        position: The fields of an event that name its part.
+    """
+
+    kind: Literal["output_text", "reasoning_text", "reasoning_summary_text"]
+    item: OutputMessage | OutputReasoning
+    part: OutputPart
+    position: dict[str, str | int]
+
+
 class ResponseEncoder(AnswerEncoder):
     """Turns the events of one generation into the events of one response."""
 
@@ -278,17 +195,14 @@ class ResponseEncoder(AnswerEncoder):
         self._head = head
         self._offered = offered_tools(params)
         self._has_logprobs = wants_logprobs(params)
-        self._encrypts_reasoning = wants_encrypted_reasoning(params)
-        self._thinking_kind: TextKind = (
-            "reasoning_summary_text" if wants_summary(params) else "reasoning_text"
-        )
         # The logprobs that are sent with the next text.
         self._tokens: Sequence[TokenSpan] = ()
         self._number = 0
         self._has_started = False
         self._has_ended = False
-        self._open: OpenItem | None = None
-        self._open_call: OpenCall | None = None
+        self._open: OpenText | None = None
+        # The input of a custom tool is sent when it is complete; until then it has the arguments.
+        self._open_call: OutputCall | None = None
         self._output: list[OutputItem] = []
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[str]:
@@ -312,7 +226,7 @@ class ResponseEncoder(AnswerEncoder):
         if not self._head.is_accepted or self._has_ended:
             return super().keepalive()
         if self._has_started:
-            self._state("response.in_progress", self._response("in_progress"))
+            self._event("response.in_progress", response=self._response("in_progress"))
         self._start()
         return "".join(self._sent())
 
@@ -320,14 +234,19 @@ class ResponseEncoder(AnswerEncoder):
         """Add a token's text; its logprob is sent with the last piece of it."""
         texts = [event for event in events if isinstance(event, TextDelta)]
         tokens = answer_tokens([trace])
-        item = self._open
-        if tokens and not texts and item is not None and item.kind == "output_text":
-            # Their text was sent before.
-            item.entries += entries_to_wire(tokens, self._head.vocabulary)
+        if not texts:
+            self._add_logprobs(tokens)  # their text was sent before
         for event in events:
             self._tokens = tokens if texts and event is texts[-1] else ()
             self._add(event, 0)
         self._tokens = ()
+
+    def _add_logprobs(self, tokens: Sequence[TokenSpan]) -> list[TokenLogprob]:
+        """Add tokens to the open text of the answer, if there is one; return their logprobs."""
+        entries = entries_to_wire(tokens, self._head.vocabulary)
+        if self._open is not None and self._open.kind == "output_text":
+            self._open.part["logprobs"] += entries
+        return entries
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
         self._start()
@@ -336,53 +255,86 @@ class ResponseEncoder(AnswerEncoder):
         if not self._has_started:
             self._has_started = True
             response = self._response("in_progress")
-            self._state("response.created", response)
-            self._state("response.in_progress", response)
+            self._event("response.created", response=response)
+            self._event("response.in_progress", response=response)
 
     # -- text ------------------------------------------------------------------------------
 
     def _text(self, text: str, choice: int) -> None:
-        item = self._item("output_text")
-        entries = entries_to_wire(self._tokens, self._head.vocabulary)
-        item.entries += entries
-        item.text += text
-        self._event(f"response.{item.kind}.delta", item.position, delta=text, logprobs=entries)
+        opened = self._opened("message")
+        entries = self._add_logprobs(self._tokens)
+        opened.part["text"] += text
+        self._event("response.output_text.delta", **opened.position, delta=text, logprobs=entries)
 
     def _thinking(self, text: str, choice: int) -> None:
-        item = self._item(self._thinking_kind)
-        item.text += text
-        self._event(f"response.{item.kind}.delta", item.position, delta=text)
+        opened = self._opened("reasoning")
+        opened.part["text"] += text
+        self._event(f"response.{opened.kind}.delta", **opened.position, delta=text)
 
-    def _item(self, kind: TextKind) -> OpenItem:
-        """Return the open item for a kind of text, after opening one if needed."""
-        if self._open is not None and self._open.kind == kind:
+    def _opened(self, item_type: Literal["message", "reasoning"]) -> OpenText:
+        """Return the open text of an item, after opening one if needed."""
+        if self._open is not None and self._open.item["type"] == item_type:
             return self._open
         self._start()
-        self._close_item("completed")
+        self._close_text("completed")
         index = len(self._output)
-        new_id = item_id(self._head, "msg" if kind == "output_text" else "rs", index)
-        item = self._open = OpenItem(kind, new_id, index)
-        self._item_event("response.output_item.added", index, item.item("in_progress", []))
-        self._part_event("added", item)
-        return item
+        prefix = "msg" if item_type == "message" else "rs"
+        item_id = f"{prefix}_{self._head.unique}{index:02d}"
+        position: dict[str, str | int] = {"item_id": item_id, "output_index": index}
+        if item_type == "message":
+            self._open = OpenText(
+                "output_text",
+                {
+                    "id": item_id,
+                    "type": "message",
+                    "status": "in_progress",
+                    "role": "assistant",
+                    "content": [],
+                },
+                {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
+                {**position, "content_index": 0},
+            )
+        else:
+            is_summary = wants_summary(self._params)
+            self._open = OpenText(
+                "reasoning_summary_text" if is_summary else "reasoning_text",
+                {
+                    "id": item_id,
+                    "type": "reasoning",
+                    "status": "in_progress",
+                    "summary": [],
+                    "content": [],
+                    "encrypted_content": None,
+                },
+                {"type": "summary_text" if is_summary else "reasoning_text", "text": ""},
+                {**position, "summary_index" if is_summary else "content_index": 0},
+            )
+        self._item_event("added", self._open.item)
+        self._part_event("added", self._open)
+        return self._open
 
-    def _close_item(self, status: Literal["completed", "incomplete"]) -> None:
-        item, self._open = self._open, None
-        if item is None:
+    def _close_text(self, status: Literal["completed", "incomplete"]) -> None:
+        opened, self._open = self._open, None
+        if opened is None:
             return
-        logprobs = {"logprobs": item.entries} if item.kind == "output_text" else {}
-        self._event(f"response.{item.kind}.done", item.position, text=item.text, **logprobs)
-        self._part_event("done", item)
-        is_reasoning = item.kind != "output_text"
-        encrypted = (
-            sealed(item.text, REASONING_MARK) if is_reasoning and self._encrypts_reasoning else None
-        )
-        self._done(item.item(status, [item.part()], encrypted))
+        item, part = opened.item, opened.part
+        logprobs = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
+        name = f"response.{opened.kind}.done"
+        self._event(name, **opened.position, text=part["text"], **logprobs)
+        self._part_event("done", opened)
+        item["status"] = status
+        if item["type"] == "reasoning" and part["type"] == "summary_text":
+            item["summary"].append(part)
+        else:
+            item["content"].append(part)
+        if item["type"] == "reasoning" and wants_encrypted_reasoning(self._params):
+            item["encrypted_content"] = sealed(part["text"], REASONING_MARK)
+        self._done(item)
 
-    def _part_event(self, stage: Literal["added", "done"], item: OpenItem) -> None:
-        is_summary = item.kind == "reasoning_summary_text"
+    def _part_event(self, stage: Literal["added", "done"], opened: OpenText) -> None:
+        is_summary = opened.kind == "reasoning_summary_text"
         name = "reasoning_summary_part" if is_summary else "content_part"
-        self._event(f"response.{name}.{stage}", item.position, part=item.part())
+        self._event(f"response.{name}.{stage}", **opened.position, part=opened.part)
 
     # -- calls and the end -----------------------------------------------------------------
 
@@ -391,65 +343,77 @@ class ResponseEncoder(AnswerEncoder):
         if call.index > 0 and self._params.parallel_tool_calls is False:
             return
         self._start()
-        self._close_item("completed")
-        begun = ToolCall(call.call_id, call.name, "")
-        self._open_call = OpenCall(begun, called_tool(call.name, self._offered))
-        item = self._open_call.item("in_progress")
-        self._item_event("response.output_item.added", len(self._output), item)
+        self._close_text("completed")
+        tool = called_tool(call.name, self._offered)
+        is_custom = tool is not None and tool.is_custom
+        item: OutputCall = {
+            "id": f"{'ctc' if is_custom else 'fc'}_{call.call_id}",
+            "type": "custom_tool_call" if is_custom else "function_call",
+            "status": "in_progress",
+            "call_id": f"call_{call.call_id}",
+            "name": call.name if tool is None else tool.name,
+        }
+        item["input" if is_custom else "arguments"] = ""
+        if tool is not None and tool.namespace is not None:
+            item["namespace"] = tool.namespace
+        self._open_call = item
+        self._item_event("added", item)
+
+    def _is_open(self, call_id: str) -> bool:
+        return self._open_call is not None and self._open_call["call_id"] == f"call_{call_id}"
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
-        open_call = self._open_call
-        if open_call is not None and open_call.call.id == more.call_id:
-            open_call.arguments += more.text
-            if more.text and not open_call.is_custom:
-                self._call_event("function_call_arguments.delta", open_call, delta=more.text)
+        item = self._open_call
+        if item is None or not self._is_open(more.call_id):
+            return
+        if item["type"] == "custom_tool_call":
+            item["input"] += more.text
+        elif more.text:
+            item["arguments"] += more.text
+            self._call_event("function_call_arguments.delta", item, delta=more.text)
 
-    def _call_event(self, event_type: str, open_call: OpenCall, **fields: str) -> None:
-        item_id = open_call.item("in_progress")["id"]
-        position: dict[str, str | int] = {"item_id": item_id, "output_index": len(self._output)}
-        self._event(f"response.{event_type}", position, **fields)
+    def _call_event(self, event_type: str, item: OutputCall, /, **fields: str) -> None:
+        position = {"item_id": item["id"], "output_index": len(self._output)}
+        self._event(f"response.{event_type}", **position, **fields)
 
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
-        if self._open_call is not None and self._open_call.call.id == call.call_id:
+        if self._is_open(call.call_id):
             self._close_call("incomplete")
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        if self._open_call is not None and self._open_call.call.id == call.call.id:
+        if self._is_open(call.call.id):
             self._close_call("completed")
 
     def _close_call(self, status: Literal["completed", "incomplete"]) -> None:
-        open_call, self._open_call = self._open_call, None
-        if open_call is None:
+        item, self._open_call = self._open_call, None
+        if item is None:
             return
-        text = open_call.arguments
-        if open_call.is_custom:
-            text = input_of_arguments(text) if status == "completed" else ""
+        item["status"], is_complete = status, status == "completed"
+        if item["type"] == "custom_tool_call":
+            text = item["input"] = input_of_arguments(item["input"]) if is_complete else ""
             if text:
-                self._call_event("custom_tool_call_input.delta", open_call, delta=text)
-        item = open_call.item(status, text)
-        if status == "completed" and open_call.is_custom:
-            self._call_event("custom_tool_call_input.done", open_call, input=text)
-        elif status == "completed":
-            fields = {"name": item["name"], "arguments": text}
-            self._call_event("function_call_arguments.done", open_call, **fields)
+                self._call_event("custom_tool_call_input.delta", item, delta=text)
+            if is_complete:
+                self._call_event("custom_tool_call_input.done", item, input=text)
+        elif is_complete:
+            fields = {"name": item["name"], "arguments": item["arguments"]}
+            self._call_event("function_call_arguments.done", item, **fields)
         self._done(item)
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()
         self._has_ended = True
         status = status_of(finished.stop)
-        item = self._open
-        is_message_open = item is not None and item.kind == "output_text"
-        if item is not None and self._has_logprobs and is_message_open:
-            item.entries += entries_to_wire(answer_tokens([finished]), self._head.vocabulary)
+        if self._has_logprobs:
+            self._add_logprobs(answer_tokens([finished]))
+        is_message_open = self._open is not None and self._open.kind == "output_text"
         has_answer = is_message_open or any(item["type"] != "reasoning" for item in self._output)
         # Clients expect a message, unless generation ended while the model was still reasoning.
         if not has_answer and finished.stop.channel is not Channel.THINKING:
-            self._item("output_text")
-        self._close_item(status)
+            self._opened("message")
+        self._close_text(status)
         response = self.response = self._response(status, finished)
-        is_whole = status == "completed"
-        self._state("response.completed" if is_whole else "response.incomplete", response)
+        self._event(f"response.{status}", response=response)
         if self._head.store is not None:
             item_ids = [item["id"] for item in self._output]
             self._head.store(response["id"], json_text(response), item_ids)
@@ -463,7 +427,7 @@ class ResponseEncoder(AnswerEncoder):
             "code": "invalid_prompt" if is_wrong else "server_error",
             "message": error.message,
         }
-        self._state("response.failed", response)
+        self._event("response.failed", response=response)
 
     # -- events ----------------------------------------------------------------------------
 
@@ -471,17 +435,15 @@ class ResponseEncoder(AnswerEncoder):
         return response_object(self._params, self._head, status, self._output, finished)
 
     def _done(self, item: OutputItem) -> None:
-        self._item_event("response.output_item.done", len(self._output), item)
+        self._item_event("done", item)
         self._output.append(item)
 
-    def _state(self, name: str, response: ResponseAnswer) -> None:
-        self._event(name, {}, response=response)
+    def _item_event(self, stage: Literal["added", "done"], item: OutputItem) -> None:
+        name = f"response.output_item.{stage}"
+        self._event(name, output_index=len(self._output), item=item)
 
-    def _item_event(self, name: str, index: int, item: OutputItem) -> None:
-        self._event(name, {"output_index": index}, item=item)
-
-    def _event(self, event_type: str, position: Mapping[str, str | int], **fields: object) -> None:
+    def _event(self, event_type: str, /, **fields: object) -> None:
         """Send an event: https://platform.openai.com/docs/api-reference/responses-streaming."""
-        event = {"type": event_type, "sequence_number": self._number, **position, **fields}
+        event = {"type": event_type, "sequence_number": self._number, **fields}
         self._number += 1
         self._send(sse_event(json_text(event), event_type))
