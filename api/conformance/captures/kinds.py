@@ -19,20 +19,14 @@ Fields = Mapping[str, "Kind"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value.
-
-    Attributes:
-        name: The kind in a message, as in "a whole number".
-        fits: Whether a value is of this kind, apart from its inner values.
-        fields: The fields of an object; an optional one has a name that ends with "?".
-        item: The kind of each item of an array.
-        variants: More fields of an object by its ``type``.
-    """
+    """A kind of value; the name of an optional field ends with "?"."""
 
     name: str
+    # Without its inner values.
     fits: Callable[[Any], bool]
     fields: Fields = field(default_factory=dict)
     item: "Kind | None" = None
+    # More fields of an object by its ``type``.
     variants: Mapping[str, Fields] = field(default_factory=dict)
 
     @property

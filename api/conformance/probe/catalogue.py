@@ -216,27 +216,19 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A rule that the probe checks.
-
-    Attributes:
-        code: A stable id for programs.
-        title: A title for reports.
-        rule: The rule, in our words.
-        topic: The topic of the vendor's sentence; "-" if no vendor states the rule.
-        level: How binding it is where the vendor states it.
-        is_quick: Whether ``--quick`` runs it.
-        may_harm: Whether its requests may harm a server; these run last, after all dialects.
-        opinions: Of an opinion, the faults that it is about; others are as binding as elsewhere.
-            Of a specification, the faults that are opinions where the vendor does not state it.
-    """
+    """A rule that the probe checks."""
 
     code: str
     title: str
     rule: str
     topic: str
+    # How binding it is where the vendor states it.
     level: Level = Level.SPECIFICATION
     is_quick: bool = False
+    # Its requests may harm a server, so they run last, after all dialects.
     may_harm: bool = False
+    # Of an opinion, the faults that it is about; of a specification, those that are opinions
+    # where the vendor does not state it.
     opinions: tuple[str, ...] = ()
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:

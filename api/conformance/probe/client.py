@@ -215,20 +215,7 @@ def is_broken(exchange: Exchange) -> bool:
 
 
 class Client:
-    """Sends requests to one server in one dialect, one at a time.
-
-    Attributes:
-        driver: The dialect's requests.
-        path: The path of requests.
-        url: The address of requests.
-        model: The model of requests; empty if none is named.
-        session: Its connections; another one serves the next requests.
-        access: The access to the server.
-        exchanges: All requests and answers, in order.
-        lost: The requests without an answer that were answered when they were repeated.
-        broken: The requests that got no answer, also when they were repeated.
-        repeats: Whether a request without an answer is repeated.
-    """
+    """Sends requests to one server in one dialect, one at a time."""
 
     def __init__(
         self,
@@ -245,6 +232,7 @@ class Client:
         self.url = base_url + self.path
         self.model = model
         self.exchanges: list[Exchange] = []
+        # Requests without an answer: those that were answered when repeated, and the others.
         self.lost: list[Exchange] = []
         self.broken: list[Exchange] = []
         self.repeats = False

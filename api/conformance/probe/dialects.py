@@ -193,12 +193,7 @@ def with_tool_result(
 ) -> Body | None:
     """Return a request in which the tool was called, and its result is the user's message.
 
-    Args:
-        dialect: The dialect.
-        body: The request without them.
-        prompt: The result.
-        answer: A whole answer of the server with a call, which is part of the request unchanged;
-            None for a call that the probe makes up.
+    The call is that of ``answer``, a whole answer of the server, or one that the probe makes up.
     """
     offered = with_tool(dialect, body)
     if offered is None:
@@ -343,47 +338,30 @@ def set_at(body: Body, path: Path, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Makes requests in one dialect.
-
-    Attributes:
-        dialect: The dialect.
-        path: The path of requests.
-        make: Makes the body of a request without model and stops.
-        stop_path: The path of the stops in a body.
-        limit_path: The path of the limit.
-        prompt_path: The path of the prompt.
-        is_error: Whether a body is the dialect's error object.
-        reason_names: The spelling of each ending.
-        ids_path: The path of stop token ids, if the dialect has them.
-        takes_string: Whether one stop may stand without a list.
-        can_think: Whether requests can switch thinking on and off.
-        has_chat_template: Whether the server puts the prompt into a template.
-        names_stop: Whether answers name the stop that matched.
-        are_stops_standard: Whether the vendor has stops.
-        limit_name: Another name of the limit that the server requires; empty for none.
-        min_tokens: The smallest limit that the server accepts.
-        vendor_min_tokens: The smallest limit that the vendor accepts.
-        omitted: Fields that the server refuses.
-        streams_by_default: Whether a request that does not mention it gets a stream.
-    """
+    """Makes requests in one dialect."""
 
     dialect: WireDialect
     path: str
+    # Makes the body of a request without model and stops.
     make: Callable[[Ask], Body]
     stop_path: Path
     limit_path: Path
     prompt_path: Path
     is_error: Callable[[Any], bool]
+    # The spelling of each ending.
     reason_names: Mapping[CapturedEnding, str]
     ids_path: Path | None = None
     takes_string: bool = True
     can_think: bool = True
     has_chat_template: bool = True
+    # Whether answers name the stop that matched.
     names_stop: bool = False
     are_stops_standard: bool = True
+    # Another name of the limit that the server requires.
     limit_name: str = ""
     min_tokens: int = 1
     vendor_min_tokens: int = 1
+    # Fields that the server refuses.
     omitted: tuple[str, ...] = ()
     streams_by_default: bool = False
 

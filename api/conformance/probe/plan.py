@@ -23,33 +23,21 @@ _NO_CHARACTER = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The answer to one prompt without stops.
-
-    Attributes:
-        ask: The request.
-        text: The text of the whole answer.
-        stable: The text that all its answers have in common.
-        thinking: The thinking before it.
-        bounds: The ends of a stream's pieces; () if they do not show the tokens.
-        tokens: The tokens of the whole answer.
-        ending: Its ending.
-        is_repeatable: Whether the same request gets the same text.
-        total_s: How long it took.
-        output_ids: The ids of its tokens.
-        streamed_text: The text of streams, if it always differs.
-        streamed_tokens: The tokens of the streamed answer.
-    """
+    """The answer to one prompt without stops."""
 
     ask: Ask
     text: str
+    # The text that all its answers have in common.
     stable: str
     thinking: str = ""
+    # The ends of a stream's pieces; none if they do not show the tokens.
     bounds: tuple[int, ...] = ()
     tokens: int | None = None
     ending: CapturedEnding | None = None
     is_repeatable: bool = True
     total_s: float = 0.0
     output_ids: tuple[int, ...] = ()
+    # The text of streams, if it always differs.
     streamed_text: str | None = None
     streamed_tokens: int | None = None
 
@@ -127,24 +115,16 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class StopCase:
-    """Stops for one prompt, and their expected effect.
-
-    Attributes:
-        code: The kind of stop.
-        baseline: The answer without stops.
-        stops: The stops.
-        text: The expected text.
-        matched: The stop that fires; None if none does.
-        why: Why this one fires and no other.
-        is_thought: Whether a stop occurs in the thinking too.
-    """
+    """Stops for one prompt, and their expected effect."""
 
     code: str
     baseline: Baseline
     stops: tuple[str, ...]
     text: str
     matched: str | None
+    # Why this one fires and no other.
     why: str = ""
+    # Whether a stop occurs in the thinking too.
     is_thought: bool = False
 
     @property

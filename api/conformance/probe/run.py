@@ -117,11 +117,7 @@ class ProbeRun:
         self._codes = [case.code for case in CASES if is_selected(case.code, options)]
 
     async def check(self) -> None:
-        """Detect the server, measure it, and run the checks that cannot harm it.
-
-        Raises:
-            ProbeFailed: The server does not answer, or its answers allow no choice of stops.
-        """
+        """Detect the server, measure it, and run the checks that cannot harm it."""
         await self._within_limits(may_harm=False)
         if self._server is None:
             raise ProbeFailed(f"before the first check {self._cut_short}")
@@ -129,9 +125,7 @@ class ProbeRun:
     async def check_harm(self, death: str = "") -> None:
         """Run the checks on which some servers crash, unless the probe has been cut short.
 
-        Args:
-            death: Why the server stopped answering in another dialect. If it still does not answer,
-                no request is sent here, and no request of this dialect is blamed for it.
+        A server that died in another dialect, and still is dead, gets no request of this one.
         """
         if self._ctx is not None and not self._cut_short:
             await self._within_limits(may_harm=True, death=death)
@@ -221,11 +215,7 @@ class ProbeRun:
         return ctx
 
     async def _check_form_alone(self, ctx: CheckContext, measured: Baselines) -> None:
-        """Record the faults of answers that have too little text for other checks.
-
-        Raises:
-            LimitReached: There are such faults, which a report then has.
-        """
+        """Record the faults of answers that have too little text for other checks."""
         if measured.faults:
             self._record("baseline", _baseline_evaluation(measured), len(ctx.client.exchanges))
         for code in ("form.streamed", "form.whole"):

@@ -42,14 +42,7 @@ class ExpectedFileWrong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A line of the file of expected failures.
-
-    Attributes:
-        dialect: The dialect; empty for all.
-        pattern: A pattern of check ids.
-        is_flaky: Whether the check may hold, too.
-        link: The address of the issue about it; empty for none.
-    """
+    """A line of the file of expected failures; without a dialect it is for all."""
 
     dialect: str
     pattern: str

@@ -119,34 +119,21 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions(Access):
-    """The server to probe and the limits of the probe.
-
-    Attributes:
-        url: The server's address; the path of an endpoint may be part of it.
-        dialect: The dialect to use; None detects it.
-        model: The model's name; None for the first that the server lists.
-        time_limit_s: How long the whole probe may take.
-        max_requests: How many requests it may send.
-        patience_s: How much longer than usual the next answer may take after a client hung up.
-        recovery_s: How long a server that no longer answers may take to answer again.
-        max_tokens: The limit of ordinary answers; None lets the probe choose.
-        prompts: Questions to ask before the probe's own.
-        is_quick: Whether to run the most telling checks only, with short answers.
-        only: Patterns of the cases to run, as in ``stop.*``; empty runs all.
-        skip: Patterns of the cases to leave out.
-        levels: The levels whose failures count.
-    """
+    """The server to probe and the limits of the probe."""
 
     url: str
     dialect: WireDialect | None = None
     model: str | None = None
     time_limit_s: float = 900.0
     max_requests: int = 400
+    # How much longer than usual the next answer may take after a client hung up.
     patience_s: float = 2.0
+    # How long a server that no longer answers may take to answer again.
     recovery_s: float = 30.0
     max_tokens: int | None = None
     prompts: tuple[str, ...] = ()
     is_quick: bool = False
+    # Patterns of case ids; none runs all.
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     levels: frozenset[Level] = COUNTING
@@ -154,31 +141,20 @@ class ProbeOptions(Access):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of a server in one check.
-
-    Attributes:
-        code: A stable code for programs.
-        sentence: The message for the user.
-        expected: The expected text.
-        got: The actual text.
-        baseline: The text without stops, if known.
-        is_certain: Whether no correct server ever answers so, even if its answers vary: such a
-            fault needs no second request.
-        mode: How the answer was requested; empty if that does not matter.
-        curl: Commands that repeat the requests.
-        exchange: The index of the exchange of its result that shows it.
-        is_intermittent: Whether the same request was answered correctly, too.
-    """
+    """A fault of a server in one check."""
 
     code: str
     sentence: str
     expected: str = ""
     got: str = ""
     baseline: str = ""
+    # Whether no correct server ever answers so, even if its answers vary.
     is_certain: bool = False
     mode: str = ""
     curl: str = ""
+    # The index among the exchanges of its result.
     exchange: int | None = None
+    # Whether the same request was answered correctly, too.
     is_intermittent: bool = False
 
 
@@ -279,16 +255,6 @@ class Report:
     def not_run(self) -> tuple[CheckResult, ...]:
         """The checks that were left out because the probe was cut short."""
         return tuple(result for result in self.results if result.outcome is CheckOutcome.NOT_RUN)
-
-    @property
-    def fault_codes(self) -> frozenset[str]:
-        """The codes of all faults of all levels, without those shown under others."""
-        return frozenset(
-            fault.code
-            for failure in self._failures()
-            if not failure.cause
-            for fault in failure.faults
-        )
 
     def _failures(self) -> tuple[CheckResult, ...]:
         return tuple(result for result in self.results if result.outcome is CheckOutcome.FAILED)

@@ -37,28 +37,22 @@ CHECKS: dict[str, Run] = {}
 
 @dataclass(slots=True)
 class CheckContext:
-    """The server and its measurements while it is being checked.
-
-    Attributes:
-        client: Sends the requests.
-        options: The options of the probe.
-        baselines: The answers without stops.
-        short_s: How long an answer of one token takes.
-        broken_by: The check that showed that stops do not work at all; empty if they do.
-        is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
-        shared: Answers that several checks use, by name.
-        found: The codes of the faults that checks have found.
-        is_varying: Whether the same request has had several answers.
-    """
+    """The server and its measurements while it is being checked."""
 
     client: Client
     options: ProbeOptions
     baselines: Sequence[Baseline]
+    # How long an answer of one token takes.
     short_s: float
+    # The check that showed that stops do not work at all.
     broken_by: str = ""
+    # Whether a stop that occurs in the thinking, too, ends the answer alone.
     is_thinking_safe: bool = False
+    # Answers that several checks use, by name.
     shared: dict[str, Any] = field(default_factory=dict)
+    # The codes of the faults that checks have found.
     found: set[str] = field(default_factory=set)
+    # Whether the same request has had several answers.
     is_varying: bool = False
 
     @property

@@ -58,11 +58,7 @@ def _judge_off(run: Exchange) -> Iterator[Fault]:
 
 
 async def _thought(ctx: CheckContext) -> Baseline:
-    """Return an answer with thinking before it.
-
-    Raises:
-        Inconclusive: There is none.
-    """
+    """Return an answer with thinking before it."""
     if "thought" not in ctx.shared:
         try:
             ctx.shared["thought"] = await _first_thought(ctx)

@@ -58,11 +58,7 @@ def tool_body(ctx: CheckContext, ask: Ask, *, is_forced: bool) -> Body | None:
 
 
 async def first_call(ctx: CheckContext) -> tuple[Exchange, bool]:
-    """Return an answer that calls the tool, and whether it had to.
-
-    Raises:
-        Inconclusive: There is none.
-    """
+    """Return an answer that calls the tool, and whether it had to."""
     if "call" not in ctx.shared:
         ctx.shared["call"] = skipped("The model calls no tool.")
         for is_forced in (False, True):
