@@ -114,8 +114,6 @@ stops.none | requests without stops | No stops: an empty list, null
     An empty list, or null, means that there are no stops.
 stops.string | one stop without a list | A bare string for one stop | by:refused
     One stop may stand without a list; it is the whole string, not each of its characters.
-stops.twice | - | A stop that is listed twice
-    A list with the same stop twice is refused, or is the list with that stop.
 stops.blank | - | A stop of white space
     A stop of white space is refused, or is a stop like any other.
 stops.token_ids | stop token ids | Stop token ids
@@ -149,18 +147,8 @@ limit.thinking | the limit | A limit after thinking
     The limit ends an answer after thinking, whose tokens count.
 structured.stop | - | A stop in structured output | extension
     A stop ends an answer of a given structure like any other.
-structured.beside | structured output | JSON asked for in other requests
-    An answer for which JSON is asked is JSON, with thinking or without, whole and streamed.
-logprobs.beside | logprobs | Logprobs in other requests
-    Logprobs are listed for the tokens of the text, with alternatives or without them.
-tools.beside | tool calls | A call of a tool in other requests
-    A call is the same whole and streamed, with thinking or without it.
 request.default | requests that do not say stream | A request that does not say stream
     Where a request does not say whether it wants a stream, the API's default decides.
-request.parts | prompts in parts | A prompt in parts
-    A prompt that is a list of parts gets the answer of the same prompt as a string.
-request.nulls | fields that are null | Null for optional fields
-    Optional fields that are null are as if they were not there.
 usage.counts | usage | Counts of tokens | quick
     No count is negative, prompts and answers with text have tokens, and totals are sums.
 usage.streamed | - | Counts of streamed answers

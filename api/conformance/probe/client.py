@@ -8,8 +8,8 @@ import json
 import re
 import shlex
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,8 +122,8 @@ def repeated(command: str, times: int = 8) -> str:
     return f"for n in {numbers}; do {command}; echo; done"
 
 
-def open_session(access: Access, *, is_kept: bool = False) -> aiohttp.ClientSession:
-    """Return a session without cookies and decompression that keeps one connection at most.
+def open_session(access: Access) -> aiohttp.ClientSession:
+    """Return a session without cookies, decompression and kept connections.
 
     Raises:
         ProbeFailed: The file of certificates cannot be read.
@@ -135,13 +135,8 @@ def open_session(access: Access, *, is_kept: bool = False) -> aiohttp.ClientSess
             f"{access.ca_file} is not a file of certificates (PEM) that can be read"
         ) from error
     # After a hang-up, a server may close a kept connection during the next request.
-    connector = (
-        aiohttp.TCPConnector(limit=1, ssl=tls)
-        if is_kept
-        else aiohttp.TCPConnector(force_close=True, ssl=tls)
-    )
     return aiohttp.ClientSession(
-        connector=connector,
+        connector=aiohttp.TCPConnector(force_close=True, ssl=tls),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
         # A few compressed kilobytes can expand to gigabytes.
@@ -255,16 +250,6 @@ class Client:
         """Return the last answer to a request that was sent already."""
         answers = (run for run in reversed(self.exchanges) if run.is_answer and run.body == body)
         return next(answers, None)
-
-    @asynccontextmanager
-    async def kept_connection(self) -> AsyncIterator[None]:
-        """Send the requests of the block on one connection, if the server keeps it."""
-        async with open_session(self.access, is_kept=True) as session:
-            usual, self.session = self.session, session
-            try:
-                yield
-            finally:
-                self.session = usual
 
     async def ask(self, ask: Ask) -> Exchange:
         """Send a request and return the exchange, which also contains faults of the server."""

@@ -39,16 +39,6 @@ _SCHEMA: Body = {
     "required": ["color", "shape", "size"],
     "additionalProperties": False,
 }
-_OPTIONAL = ("frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed")
-# Fields that may be null according to the vendor.
-_NULLABLE: Mapping[WireDialect, Sequence[str]] = {
-    CHAT: (*_OPTIONAL, "stream_options", "top_logprobs", "top_p"),
-    COMPLETIONS: (*_OPTIONAL, "best_of", "echo", "stream_options", "suffix"),
-    RESPONSES: (
-        *("instructions", "metadata", "previous_response_id", "reasoning", "store", "top_p"),
-        "truncation",
-    ),
-}
 
 
 class ToolChoice(StrEnum):
@@ -113,11 +103,10 @@ def with_choices(dialect: WireDialect, body: Body, number: int) -> Body | None:
     return {**body, "n": number} if dialect in (CHAT, COMPLETIONS) else None
 
 
-def with_logprobs(dialect: WireDialect, body: Body, tops: int = 1) -> Body | None:
-    """Request the log probabilities of the tokens, and of ``tops`` tokens at each position."""
-    if dialect is CHAT:
-        return {**body, "logprobs": True} | ({} if tops == 1 else {"top_logprobs": tops})
-    return {**body, "logprobs": tops} if dialect is COMPLETIONS else None
+def with_logprobs(dialect: WireDialect, body: Body) -> Body | None:
+    """Request the log probabilities of the tokens."""
+    fields: dict[WireDialect, Any] = {CHAT: True, COMPLETIONS: 1}
+    return {**body, "logprobs": fields[dialect]} if dialect in fields else None
 
 
 def with_structure(dialect: WireDialect, body: Body) -> Body | None:
@@ -129,33 +118,6 @@ def with_structure(dialect: WireDialect, body: Body) -> Body | None:
         OLLAMA: {"format": _SCHEMA},
     }
     return {**body, **fields[dialect]} if dialect in fields else None
-
-
-def with_json(dialect: WireDialect, body: Body) -> Body | None:
-    """Request any JSON object."""
-    fields: dict[WireDialect, Body] = {
-        CHAT: {"response_format": {"type": "json_object"}},
-        RESPONSES: {"text": {"format": {"type": "json_object"}}},
-        OLLAMA: {"format": "json"},
-    }
-    return {**body, **fields[dialect]} if dialect in fields else None
-
-
-def with_parts(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
-    """Send the prompt as a list of parts."""
-    if dialect in (CHAT, MESSAGES):
-        message = {"role": "user", "content": [{"type": "text", "text": prompt}]}
-        return {**body, "messages": [*body["messages"][:-1], message]}
-    if dialect is RESPONSES:
-        parts = [{"type": "input_text", "text": prompt}]
-        return {**body, "input": [{"type": "message", "role": "user", "content": parts}]}
-    return None
-
-
-def with_nulls(dialect: WireDialect, body: Body) -> Body | None:
-    """Send null for optional fields."""
-    names = _NULLABLE.get(dialect)
-    return None if names is None else dict.fromkeys(names) | body
 
 
 def with_tool(

@@ -17,7 +17,6 @@ messages https://docs.claude.com/en/api/messages
     stops: The model stops generating when it produces one of stop_sequences.
     requests without stops: stop_sequences is optional: normally the model stops at the natural
         end of its turn.
-    prompts in parts: The content of a message is a string or an array of blocks.
     the limit: No more than max_tokens tokens are generated.
     usage: usage counts the tokens of the prompt and of the answer; those of a stream are
         cumulative.
@@ -46,8 +45,6 @@ chat https://platform.openai.com/docs/api-reference/chat/create
     requests without stops: stop is optional and null by default.
     one stop without a list: stop is a string or an array of strings.
     requests that do not say stream: stream is false by default.
-    fields that are null: Optional fields are of their type, or null.
-    prompts in parts: The content of a message is a string or an array of parts.
     the limit's newer name: max_completion_tokens bounds the tokens generated, those of
         reasoning included.
     stops: Up to 4 sequences where generation stops; the text does not contain the stop.
@@ -74,7 +71,6 @@ completions https://platform.openai.com/docs/api-reference/completions/create
     requests without stops: stop is optional and null by default.
     one stop without a list: stop is a string or an array of strings.
     requests that do not say stream: stream is false by default.
-    fields that are null: Optional fields are of their type, or null.
     stops: Up to 4 sequences where generation stops; the text does not contain the stop.
     the limit: max_tokens bounds the tokens that are generated.
     streams: A stream is server-sent events; the last one is data: [DONE].
@@ -91,9 +87,6 @@ responses https://platform.openai.com/docs/api-reference/chat/create
     the pace of streams: With stream the data is sent to the client as it is generated.
 responses https://platform.openai.com/docs/api-reference/responses/create
     requests that do not say stream: stream is false by default.
-    fields that are null: Optional fields are of their type, or null.
-    prompts in parts: input is a string, or an array of items whose content may be an array of
-        parts.
     the limit: max_output_tokens bounds the tokens that are generated, those of reasoning
         included.
 responses https://platform.openai.com/docs/api-reference/responses/object

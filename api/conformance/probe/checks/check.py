@@ -27,7 +27,6 @@ _MAX_SHOWN_CHARS = 20_000
 # Fields that change an answer's form, but not its text.
 _FORM = ("stream", "stream_options", "n", "logprobs", "top_logprobs", "fullstop", "stop_token_ids")
 _STREAM_FIELDS = ("stream", "stream_options")
-_ONLY = {"streamed": "Only when streamed: ", "whole": "Only in whole answers: "}
 
 Judge = Callable[[Exchange], Iterable[Fault]]
 Run = Callable[["CheckContext"], Awaitable["Evaluation"]]
@@ -236,19 +235,13 @@ class Recorder:
         self.faults: list[Fault] = []
         self.situation = situation
         self._ctx = ctx
-        # The modes in which each question was sent, and in which the answer had a fault.
-        self._modes: dict[str, set[str]] = {}
-        self._faulty: dict[str, set[str]] = {}
         self._doubts: list[str] = []
         self._failed_once = ""
 
     def note(self, run: Exchange, faults: Iterable[Fault], curl: str = "") -> None:
         """Record faults of one answer."""
-        key = request_key(run.body)
-        self._modes.setdefault(key, set()).add(run.mode)
         where = f"{self.situation}: " if self.situation else ""
         for fault in faults:
-            self._faulty.setdefault(key, set()).add(run.mode)
             fault = replace(fault, sentence=where + fault.sentence)
             self.faults.append(self._ctx.fault(run, fault, curl))
 
@@ -264,7 +257,6 @@ class Recorder:
         run = first or await client.send(body)
         if may_refuse and run.is_refusal:
             return run
-        self._modes.setdefault(request_key(run.body), set()).add(run.mode)
         faults = _judge(run, judged)
         if not faults or run.problem or run.is_refusal:
             self.note(run, faults)
@@ -317,12 +309,6 @@ class Recorder:
     def evaluation(self, sentence: str = "") -> Evaluation:
         """Return the result; ``sentence`` describes what held."""
         if self.faults:
-            modes = {fault.mode for fault in self.faults}
-            compared = [key for key, sent in self._modes.items() if len(sent) == len(_ONLY)]
-            is_other_right = any(len(self._faulty.get(key, ())) == 1 for key in compared)
-            if is_other_right and len(modes) == 1:
-                only = _ONLY[modes.pop()]
-                self.faults = [replace(one, sentence=only + one.sentence) for one in self.faults]
             return Evaluation(sentence, tuple(self.faults))
         if self._failed_once:
             sentence = f"One of two answers was wrong: {self._failed_once}"

@@ -336,24 +336,9 @@ async def _usage_chunk(ctx: CheckContext) -> Evaluation:
     ask = replace(given.ask, max_tokens=limit, is_streamed=True)
     if "stream_options" not in driver.omitted:
         await recorder.ask(ctx.body(ask), partial(_judge_chunks, True))
-    # A stream without counts is otherwise the same: its stop, its text and its reason.
-    case = None if ctx.broken_by else ctx.simple(given)
-    if case is None or given.streamed_text is not None or ctx.options.is_quick:
-        body = ctx.body(replace(ask, includes_usage=False))
-        await recorder.ask(body, partial(_judge_chunks, False))
-        return recorder.evaluation("counts where they were asked for, and nowhere else")
-    unstopped = replace(case, stops=(NEVER,), text=given.text, matched=None)
-    for expected, stops in ((unstopped, ()), (case, case.stops)):
-        plain = replace(given.ask, stops=stops, is_streamed=True, includes_usage=False)
-        await recorder.ask(ctx.body(plain), partial(_judge_uncounted, expected, driver))
+    body = ctx.body(replace(ask, includes_usage=False))
+    await recorder.ask(body, partial(_judge_chunks, False))
     return recorder.evaluation("counts where they were asked for, and nowhere else")
-
-
-def _judge_uncounted(case: StopCase, driver: Driver, run: Exchange) -> Iterator[Fault]:
-    for fault in list(_judge_chunks(False, run)) or without_cost(judge(case, run, driver)):
-        is_usage = fault.code.startswith("usage")
-        where = "" if is_usage else "Without counts asked for: "
-        yield replace(fault, sentence=where + fault.sentence)
 
 
 def _judge_chunks(is_requested: bool, run: Exchange) -> Iterator[Fault]:

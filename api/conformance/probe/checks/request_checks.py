@@ -255,29 +255,20 @@ async def _sticky(ctx: CheckContext) -> Evaluation:
     """A request without stops has none, whatever the request before it had."""
     case, client, recorder = working_case(ctx), ctx.client, Recorder(ctx)
     sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
-    # All other requests have connections of their own.
-    async with client.kept_connection():
-        for is_streamed in (False, True):
-            in_mode = case.in_mode(is_streamed=is_streamed)
-            if in_mode is None:
-                continue
-            ask = replace(case.baseline.ask, is_streamed=is_streamed)
-            before, after = ctx.body(replace(ask, stops=case.stops)), ctx.body(ask)
-            for is_last in (False, True):
-                first, run = await client.send(before), await client.send(after)
-                faults = _judge_plain(in_mode, run, "stop_sticks", sentence)
-                wrong = judge(in_mode, first, ctx.driver)
-                if faults == [] and not wrong:
-                    break
-                if is_last:
-                    commands = in_sequence(client.curl(before), client.curl(after))
-                    recorder.note(run, faults or (), commands)
-                    where = "On a connection that is used again: "
-                    recorder.note(
-                        first, [replace(one, sentence=where + one.sentence) for one in wrong]
-                    )
-            if faults is None:
-                recorder.doubt(_DIFFERS)
+    for in_mode, before in ctx.bodies(case):
+        is_streamed = client.driver.requests_stream(before)
+        after = ctx.body(replace(case.baseline.ask, is_streamed=is_streamed))
+        for is_last in (False, True):
+            await client.send(before)
+            run = await client.send(after)
+            faults = _judge_plain(in_mode, run, "stop_sticks", sentence)
+            if faults == []:
+                break
+            if is_last:
+                commands = in_sequence(client.curl(before), client.curl(after))
+                recorder.note(run, faults or (), commands)
+        if faults is None:
+            recorder.doubt(_DIFFERS)
     return recorder.evaluation(f"without {case.stops[0]!r} the answer is whole again")
 
 

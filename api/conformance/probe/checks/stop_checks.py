@@ -207,19 +207,6 @@ def _judge_string(case: StopCase, driver: Driver, run: Exchange) -> list[Fault]:
     return without_cost(judge(case, run, driver))
 
 
-@check("stops.twice")
-async def _duplicates(ctx: CheckContext) -> Evaluation:
-    """A stop that is listed twice is one stop."""
-    case = working_case(ctx)
-    recorder = Recorder(ctx, "With a stop that is listed twice")
-    for in_mode, body in ctx.bodies(case, stops=2 * case.stops):
-        judged = partial(judge, in_mode, driver=ctx.driver)
-        run = await recorder.ask(body, judged, may_refuse=True)
-        if run.is_refusal:
-            raise skipped(f"A list with duplicates is refused with status {run.status}.")
-    return recorder.evaluation(repr(2 * case.stops))
-
-
 @check("stops.empty")
 async def _empty(ctx: CheckContext) -> Evaluation:
     """An empty stop is refused or ignored; it must not end the answer or crash the server."""

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.markdown import as_text
@@ -15,23 +14,6 @@ from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
 
 CHAT, COMPLETIONS, OLLAMA = WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.OLLAMA
-
-
-class RefusesNulls(FamilyServer):
-    """Refuses fields that are null."""
-
-    def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse a null."""
-        return self.refusal("seed: must be a number") if None in query.body.values() else None
-
-
-class SpellsParts(FamilyServer):
-    """Takes the parts of a prompt for its text."""
-
-    def script(self, query: Query) -> str:
-        """Return an answer to the prompt as it stands in the request."""
-        raw = json.dumps(query.body)
-        return "[object Object]" if '"content": [' in raw else super().script(query)
 
 
 class _Rewrites(FamilyServer):
@@ -97,8 +79,6 @@ def sentences(report: Report) -> str:
 @pytest.mark.parametrize(
     ("make", "dialect", "only", "said"),
     [
-        (RefusesNulls, CHAT, "request.nulls", "With null for the optional fields"),
-        (SpellsParts, CHAT, "request.parts", "With the prompt in parts"),
         (LeavesNoBlankLines, CHAT, "stream.framing", "No blank line is between"),
         (EndsWithoutABlankLine, WireDialect.MESSAGES, "stream.framing", "No blank line ends"),
         (TearsEventsApart, WireDialect.RESPONSES, "stream.framing", "has a name and no data"),

@@ -108,21 +108,6 @@ class RepeatsTheName(ReportedFault):
         return found
 
 
-class RestartsItsOffsets(ChangesFrames):
-    """Counts the offsets of tokens from 0 in every chunk."""
-
-    home_dialect, source = COMPLETIONS, "vllm#47815"
-    pattern = r"offset"
-
-    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
-        for choice in value["choices"]:
-            logged = choice.get("logprobs") or {}
-            if "text_offset" in logged:
-                first = logged["text_offset"][:1]
-                logged["text_offset"] = [at - first[0] for at in logged["text_offset"]]
-        return value
-
-
 def _complete(output: list[dict[str, Any]]) -> None:
     for item in output:
         item["status"] = "completed"
@@ -188,59 +173,6 @@ class LeaksTheLastThought(ReportedFault):
         return replace(said, thinking=rest, text=last)
 
 
-class _SendsPairs(ReportedFault):
-    """Streams two tokens in a chunk."""
-
-    home_dialect = CHAT
-
-    def listed(self, entries: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
-        """Return what a chunk lists of its tokens."""
-        raise NotImplementedError
-
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        found: list[dict[str, Any]] = []
-        half: dict[str, Any] | None = None
-        *frames, done = super().frames(said, query)
-        for value in map(_value, frames):
-            choice = value["choices"][0] if value and value["choices"] else {}
-            has_text = bool(choice.get("delta", {}).get("content"))
-            if half is not None and has_text:
-                half["delta"]["content"] += choice["delta"]["content"]
-                if "logprobs" in half:
-                    half["logprobs"]["content"] += choice["logprobs"]["content"]
-                half = None
-            else:
-                found.append(value or {})
-                half = choice if has_text else None
-        for value in found:
-            for choice in value["choices"]:
-                if "logprobs" in choice:
-                    entries = choice["logprobs"]["content"]
-                    choice["logprobs"] = {"content": self.listed(entries, query)}
-        return [*map(sse, found), done]
-
-
-class ListsTheFirstAlternatives(_SendsPairs):
-    """Gives the alternatives of the first token of a chunk for the second one as well."""
-
-    source = "sglang#39260"
-    pattern = r"logprob"
-
-    def _alternatives(self, entry: dict[str, Any], query: Query) -> dict[str, Any]:
-        found = [dict(entry), {"token": "~", "logprob": -3.0}]
-        return {"top_logprobs": found[: query.body.get("top_logprobs") or 0]}
-
-    def listed(self, entries: list[dict[str, Any]], query: Query) -> list[dict[str, Any]]:
-        return [one | self._alternatives(entries[0], query) for one in entries]
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        whole = super().body(said, query)
-        for choice in whole["choices"]:
-            for entry in (choice.get("logprobs") or {}).get("content", ()):
-                entry |= self._alternatives(entry, query)
-        return whole
-
-
 class StreamsByDefault(ReportedFault):
     """Streams where a request does not say whether it wants a stream."""
 
@@ -249,22 +181,6 @@ class StreamsByDefault(ReportedFault):
 
     def read(self, body: dict[str, Any]) -> Query:
         return super().read({"stream": True, **body})
-
-
-class ListsAsChatDoes(ReportedFault):
-    """Lists the tokens of whole answers in the form of Chat Completions."""
-
-    home_dialect, source = COMPLETIONS, "imp#1589"
-    pattern = r"logprobs.*(form|shape|tokens is|content)"
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        whole = super().body(said, query)
-        for choice in whole["choices"]:
-            if "logprobs" in choice:
-                tokens = choice["logprobs"]["tokens"]
-                listed = [{"token": one, "logprob": -0.1, "top_logprobs": []} for one in tokens]
-                choice["logprobs"] = {"content": listed}
-        return whole
 
 
 class LeavesPartsOfOverlappingStops(ReportedFault):
@@ -412,17 +328,6 @@ class CountsMoreThoughtsThanTokens(ReportedFault):
         return changed(super().frames(said, query), lambda value: self._detail(value, said))
 
 
-class TakesZeroForNone(ReportedFault):
-    """Lists no tokens where no alternatives are asked for."""
-
-    home_dialect, source = COMPLETIONS, "vllm#3707"
-    pattern = r"logprob"
-
-    def read(self, body: dict[str, Any]) -> Query:
-        query = super().read(body)
-        return replace(query, has_logprobs=query.has_logprobs and body["logprobs"] != 0)
-
-
 class ChangesCallIds(ChangesFrames):
     """Gives a call other ids at the end of a stream."""
 
@@ -446,17 +351,6 @@ class CountsNothingAtTheEnd(ChangesFrames):
         if value["meta_info"]["finish_reason"]:
             del value["meta_info"]["prompt_tokens"], value["meta_info"]["completion_tokens"]
         return value
-
-
-class IgnoresFormatWithoutThinking(ReportedFault):
-    """Forgets the format where the thinking is switched off."""
-
-    home_dialect, source = OLLAMA, "ollama#14645"
-    pattern = r"JSON|format|schema"
-
-    def script(self, query: Query) -> str:
-        has_schema = query.has_schema and query.is_thinking is not False
-        return super().script(replace(query, has_schema=has_schema))
 
 
 class LosesTheOnlyPiece(ChangesStreams):

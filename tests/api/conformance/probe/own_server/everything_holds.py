@@ -13,12 +13,12 @@ from api.conformance.probe.values import CheckOutcome, ProbeOptions
 
 # Checks that a dialect cannot express, or for which its standard prompts give no occasion.
 _ONE_CHOICE = {
-    *("choices.count", "choices.stop", "logprobs.stop", "logprobs.beside", "usage.chunk"),
+    *("choices.count", "choices.stop", "logprobs.stop", "usage.chunk"),
 }
 _ONE_LIMIT = {"limit.completion_tokens"}
 _PROMPT_ONLY = {
     *("thinking.off", "thinking.streamed", "thinking.answer", "thinking.stop", "thinking.both"),
-    *("structured.stop", "structured.beside", "tools.beside", "request.parts"),
+    *("structured.stop"),
     *("tools.call", "tools.limit", "tools.stop", "stops.system", "stops.turn", "stops.tools"),
     *("tools.choice", "stops.result", "limit.thinking"),
     # The demo model repeats no joined emoji without its template.
@@ -26,18 +26,16 @@ _PROMPT_ONLY = {
 }
 SKIPPED = {
     WireDialect.MESSAGES: {
-        *("stops.string", "stops.token_ids", "structured.stop", "structured.beside"),
-        "request.nulls",
+        *("stops.string", "stops.token_ids", "structured.stop"),
         *(_ONE_CHOICE | _ONE_LIMIT),
     },
     WireDialect.CHAT: set(),
     WireDialect.RESPONSES: ({"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT),
     WireDialect.OLLAMA: {
-        *("stops.token_ids", "tools.choice", "request.parts", "request.nulls"),
+        *("stops.token_ids", "tools.choice"),
         *(_ONE_CHOICE | _ONE_LIMIT),
     },
     WireDialect.GENERATE: {
-        "request.nulls",
         *(_PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT),
     },
     WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT,
