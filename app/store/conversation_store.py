@@ -6,7 +6,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -163,33 +162,39 @@ class SqliteConversationStore:
         row = rows.conversation_row(conversation)
         if self._saved.get(conversation.id) != row:
             self._saved[conversation.id] = row
-            self._put(
-                ("conversation", conversation.id),
-                conversation.id,
-                lambda database: statements.save_conversation(database, row),
-                has_text=not conversation.is_unused,
-            )
-        self._save_unsent(conversation)
+            has_text = not conversation.is_unused
+            statement = statements.SAVE_CONVERSATION
+            self._put("conversation", row.id, statement, row, row.id, has_text=has_text)
+        unsent = conversation.attachments, conversation.queue
+        if self._unsent.get(row.id, ((), ())) != unsent:
+            self._unsent[row.id] = unsent
+            if any(unsent):
+                content = rows.unsent_json(unsent)
+                self._put("attached", row.id, statements.SAVE_UNSENT, (row.id, content), row.id)
+            else:
+                self._put("attached", row.id, statements.DELETE_UNSENT, (row.id,), row.id)
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
         for message in messages:
-            self._save_message(conversation, rows.message_snapshot(conversation, message))
+            row = rows.message_row(conversation, message)
+            self._put("message", row.id, statements.SAVE_MESSAGE, row, conversation.id)
 
     def delete_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
         """Remove messages from the file; saving one again brings it back."""
         for message in messages:
-            self._delete_message(conversation.id, message.id)
+            key = message.id
+            self._put("message", key, statements.DELETE_MESSAGE, (key,), conversation.id)
 
     def delete(self, conversation: Conversation) -> None:
         """Hide a conversation; it is deleted from the file at the next start."""
-        self._mark_deleted(conversation.id, True)
+        self._mark_deleted(conversation.id, time.time())
 
     def restore(self, conversation: Conversation) -> None:
-        self._mark_deleted(conversation.id, False)
+        self._mark_deleted(conversation.id, None)
 
     async def search(
         self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
@@ -202,19 +207,17 @@ class SqliteConversationStore:
         return await self._read(lambda database: statements.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:
-        row = rows.preset_row(preset)
-        self._put(("preset", preset.name), "", lambda db: statements.save_preset(db, row))
+        self._put("preset", preset.name, statements.SAVE_PRESET, rows.preset_row(preset))
 
     def delete_preset(self, name: str) -> None:
-        self._put(("preset", name), "", lambda db: statements.delete_preset(db, name))
+        self._put("preset", name, statements.DELETE_PRESET, (name,))
 
     def save_folder(self, folder: ConversationFolder) -> None:
-        row = rows.folder_row(folder)
-        self._put(("folder", folder.id), "", lambda db: statements.save_folder(db, row))
+        self._put("folder", folder.id, statements.SAVE_FOLDER, rows.folder_row(folder))
 
     def delete_folder(self, folder_id: str) -> None:
         """Delete a folder; the caller moves its conversations."""
-        self._put(("folder", folder_id), "", lambda db: statements.delete_folder(db, folder_id))
+        self._put("folder", folder_id, statements.DELETE_FOLDER, (folder_id,))
 
     async def flush(self) -> None:
         """Wait until all earlier changes are in the file, or their failure has been reported."""
@@ -246,44 +249,23 @@ class SqliteConversationStore:
     def _folder(self) -> Path | None:
         return None if self._path is None else self._path.parent
 
-    def _save_unsent(self, conversation: Conversation) -> None:
-        identity, unsent = conversation.id, (conversation.attachments, conversation.queue)
-        if self._unsent.get(identity, ((), ())) != unsent:
-            self._unsent[identity] = unsent
-            self._put(
-                ("attached", identity),
-                identity,
-                lambda database: statements.save_unsent(database, identity, unsent),
-            )
-
-    def _save_message(self, conversation: Conversation, message: rows.MessageSnapshot) -> None:
-        key = ("message", message.row.id)
-        self._put(key, conversation.id, lambda database: statements.save_message(database, message))
-
-    def _delete_message(self, conversation_id: str, message_id: str) -> None:
-        self._put(
-            ("message", message_id),
-            conversation_id,
-            lambda database: statements.delete_message(database, message_id),
-        )
-
-    def _mark_deleted(self, identity: str, is_deleted: bool) -> None:
-        self._put(
-            ("deletion", identity),
-            identity,
-            lambda database: statements.mark_deleted(database, identity, is_deleted),
-        )
+    def _mark_deleted(self, identity: str, deleted_at: float | None) -> None:
+        """Hide a conversation until the program ends, or show it again."""
+        self._put("deletion", identity, statements.MARK_DELETED, (deleted_at, identity), identity)
 
     def _put(
         self,
-        key: tuple[str, str],
+        kind: str,
         identity: str,
-        apply: Callable[[sqlite3.Connection], None],
+        statement: str,
+        values: Sequence[Any],
+        conversation_id: str = "",
         *,
         has_text: bool = True,
     ) -> None:
         self._has_text_in_memory |= has_text and self._path is None
-        self._writer.put(Write(key, identity, apply, has_text))
+        write = Write((kind, identity), conversation_id, statement, tuple(values), has_text)
+        self._writer.put(write)
 
     def _report_outcome(self, cause: str, has_bad: bool) -> None:
         """Report when saving begins to fail, fails differently, or works again."""
@@ -327,32 +309,20 @@ class SqliteConversationStore:
     async def _read(
         self, work: Callable[[sqlite3.Connection], _T], default: _Default
     ) -> _T | _Default:
-        """Return the result of reading the file, or ``default`` if it cannot be read."""
-        try:
-            return await asyncio.wrap_future(self._begin_reading(work))
-        except sqlite3.Error:
-            return default  # has been reported
-
-    def _begin_reading(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
-        """Read on the database's thread; report and log a failure."""
-
-        def run() -> _T:
-            try:
-                return work(self._database.connection)
-            except sqlite3.ProgrammingError:
-                raise  # closed meanwhile
-            except sqlite3.Error as error:
-                _log.error("conversations could not be read", exc_info=error)
-                problem = StoreProblem(
-                    "Your conversations could not be read.",
-                    f"{self._name}: {describe_error(error)}. Nothing in the file was changed.",
-                    self._folder,
-                )
-                self._loop.call_soon_threadsafe(self._report, problem)
-                raise
-
+        """Return the result of reading the file; ``default``, with a report, if that fails."""
         self._writer.flush_before_read()
-        return self._database.submit(run)
+        reading = self._database.submit(lambda: work(self._database.connection))
+        try:
+            return await asyncio.wrap_future(reading)
+        except sqlite3.ProgrammingError:
+            return default  # closed meanwhile
+        except sqlite3.Error as error:
+            _log.error("conversations could not be read", exc_info=error)
+            detail = f"{self._name}: {describe_error(error)}. Nothing in the file was changed."
+            self._report(
+                StoreProblem("Your conversations could not be read.", detail, self._folder)
+            )
+            return default
 
 
 def _pictures_folder(path: Path) -> Path:

@@ -6,7 +6,7 @@ A row is a snapshot of immutable values, so that nothing is shared between the t
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
@@ -114,36 +114,25 @@ class RecoveredRows(NamedTuple):
     folders: Sequence[FolderRow] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSnapshot:
-    """A message as it was when it was saved; the store's thread turns the run into JSON."""
-
-    row: MessageRow
-    run: dict[str, Any] | None
-
-    def values(self) -> MessageRow:
-        run = None if self.run is None else json.dumps(self.run, ensure_ascii=True)
-        return self.row._replace(run=run, text=storable(self.row.text))
-
-
-def message_snapshot(conversation: Conversation, message: ConversationMessage) -> MessageSnapshot:
+def message_row(conversation: Conversation, message: ConversationMessage) -> MessageRow:
     """Return a message as it is now."""
-    row = MessageRow(
+    kept = message_values(message)
+    if message.run is not None:
+        kept = {**run_values(message.run), **kept}
+    elif kept:
+        # ``_PREVIEW`` reads the first number of this JSON.
+        kept = {"attached_chars": 0, **kept}
+    return MessageRow(
         id=message.id,
         conversation_id=conversation.id,
         parent_id=message.parent.id if message.parent else None,
         role=message.role,
-        text=message.said,
-        run=None,
+        text=storable(message.said),
+        run=json.dumps(kept) if kept else None,
         is_running=not message.is_settled,
         created_at=message.created_at,
         shown_rank=message.shown_rank,
     )
-    kept = message_values(message)
-    if message.run is not None:
-        return MessageSnapshot(row, {**run_values(message.run), **kept})
-    # ``_PREVIEW`` reads the first number of this JSON.
-    return MessageSnapshot(row, {"attached_chars": 0, **kept} if kept else None)
 
 
 def conversation_row(conversation: Conversation) -> ConversationRow:

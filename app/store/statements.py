@@ -2,7 +2,6 @@
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ from app.store.rows import (
     ConversationRow,
     FolderRow,
     MessageRow,
-    MessageSnapshot,
     PresetRow,
     RecoveredRows,
 )
@@ -59,13 +57,19 @@ def _saving(table: str, row: type[NamedTuple], *lasting: str) -> str:
     return f"{_inserting(table, row)} ON CONFLICT({lasting[0]}) DO UPDATE SET {changes}"
 
 
-_SAVE_CONVERSATION = _saving("conversations", ConversationRow, "id", "created_at")
-_SAVE_MESSAGE = _saving(
+SAVE_CONVERSATION = _saving("conversations", ConversationRow, "id", "created_at")
+SAVE_MESSAGE = _saving(
     "messages", MessageRow, "id", "conversation_id", "parent_id", "role", "created_at"
 )
-_SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
-_SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
-# Whose id, or name, is here already stays as it is.
+SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
+SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
+SAVE_UNSENT = _inserting("attached", AttachedRow, "INSERT OR REPLACE")
+DELETE_UNSENT = "DELETE FROM attached WHERE conversation_id = ?"
+DELETE_MESSAGE = "DELETE FROM messages WHERE id = ?"
+DELETE_PRESET = "DELETE FROM presets WHERE name = ?"
+DELETE_FOLDER = "DELETE FROM folders WHERE id = ?"
+MARK_DELETED = "UPDATE conversations SET deleted_at = ? WHERE id = ?"
+# A row whose id, or name, is here already is not replaced.
 _ADD_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
 _ADD_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
 _ADD_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
@@ -170,45 +174,6 @@ def recent_runs(connection: sqlite3.Connection, limit: int) -> list[PastRun]:
     return [rows.past_run(*row) for row in cursor]
 
 
-def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> None:
-    """Write a conversation's own row."""
-    connection.execute(_SAVE_CONVERSATION, row)
-
-
-def save_unsent(connection: sqlite3.Connection, conversation_id: str, unsent: rows.Unsent) -> None:
-    """Write what waits to be sent in a conversation."""
-    if any(unsent):
-        connection.execute(
-            "INSERT OR REPLACE INTO attached(conversation_id, content) VALUES (?, ?)",
-            (conversation_id, rows.unsent_json(unsent)),
-        )
-    else:
-        connection.execute("DELETE FROM attached WHERE conversation_id = ?", (conversation_id,))
-
-
-def save_message(connection: sqlite3.Connection, message: MessageSnapshot) -> None:
-    """Write a message; a growing answer replaces its earlier text."""
-    connection.execute(_SAVE_MESSAGE, message.values())
-
-
-def delete_message(connection: sqlite3.Connection, message_id: str) -> None:
-    """Remove a message, which is removed from the search by a trigger."""
-    connection.execute("DELETE FROM messages WHERE id = ?", (message_id,))
-
-
-def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_deleted: bool) -> None:
-    """Hide a conversation until the program ends, or show it again."""
-    connection.execute(
-        "UPDATE conversations SET deleted_at = ? WHERE id = ?",
-        (time.time() if is_deleted else None, conversation_id),
-    )
-
-
-def save_preset(connection: sqlite3.Connection, row: PresetRow) -> None:
-    """Write a preset."""
-    connection.execute(_SAVE_PRESET, row)
-
-
 def rebuild_search(connection: sqlite3.Connection) -> None:
     """Rebuild the search index from the messages."""
     with transaction(connection):
@@ -256,25 +221,10 @@ def picture_files(connection: sqlite3.Connection) -> set[str]:
     return {note["file"] for text in texts for note in KEPT_NOTE.finditer(text)}
 
 
-def delete_preset(connection: sqlite3.Connection, name: str) -> None:
-    """Remove a preset."""
-    connection.execute("DELETE FROM presets WHERE name = ?", (name,))
-
-
 def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
     cursor = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
     return rows.presets_from(PresetRow(*row) for row in cursor)
-
-
-def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:
-    """Write a folder."""
-    connection.execute(_SAVE_FOLDER, row)
-
-
-def delete_folder(connection: sqlite3.Connection, folder_id: str) -> None:
-    """Remove a folder; the caller moves its conversations."""
-    connection.execute("DELETE FROM folders WHERE id = ?", (folder_id,))
 
 
 def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:

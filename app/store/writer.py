@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from app.store import statements
 from app.store.database import Database, describe_error, is_damage
@@ -26,7 +27,8 @@ class Write:
 
     key: Key
     conversation_id: str
-    apply: Callable[[sqlite3.Connection], None]
+    statement: str
+    values: tuple[Any, ...]
     has_text: bool = True
 
 
@@ -35,11 +37,8 @@ class Writer:
 
     A change that fails for an external reason (the disk is full, the file is locked or read-only)
     is retried with all later changes. Methods are called on the main thread, which never waits.
-
-    Args:
-        database: The open file.
-        on_outcome: Called on the main thread with the cause of a failure, empty for success, and
-            whether a change could never be written.
+    ``on_outcome`` gets there the cause of a failure, empty for success, and whether a change could
+    never be written.
     """
 
     def __init__(self, database: Database, on_outcome: Callable[[str, bool], None]) -> None:
@@ -126,7 +125,11 @@ class Writer:
     def _write_all(self) -> bool:
         """Write all changes; return whether one of them could never be written."""
         has_bad = False
-        while batch := self._batch():
+        while True:
+            with self._lock:
+                batch = list(self._pending.values())
+            if not batch:
+                return has_bad
             try:
                 self._write(batch)
             except _BAD_DATA:
@@ -139,16 +142,11 @@ class Writer:
                 _log.error("the search index is being rebuilt", exc_info=error)
                 self._is_search_rebuilt = True
                 statements.rebuild_search(self._database.connection)
-        return has_bad
-
-    def _batch(self) -> list[Write]:
-        with self._lock:
-            return list(self._pending.values())
 
     def _write(self, batch: Iterable[Write]) -> None:
         with transaction(self._database.connection) as connection:
             for write in batch:
-                write.apply(connection)
+                connection.execute(write.statement, write.values)
         self._remove(batch)
 
     def _write_one_by_one(self, batch: Iterable[Write]) -> None:

@@ -50,7 +50,7 @@ async def test_damaged_search_index_is_rebuilt(path: Path) -> None:
 
         store.save_preset(Preset("Any", conversation().settings))
         await store.flush()
-        await asyncio.wrap_future(store._begin_reading(spoil))
+        await store._read(spoil, None)
         one = conversation("written later")
         keep(store, one)
         await store.flush()

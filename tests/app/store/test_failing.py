@@ -49,8 +49,7 @@ class Trouble:
             self._other.execute(locked)
         else:
             pragma = full if self._kind == FULL else read_only
-            work = self._store._begin_reading(lambda database: database.execute(f"PRAGMA {pragma}"))
-            await asyncio.wrap_future(work)
+            await self._store._read(lambda file: file.execute(f"PRAGMA {pragma}"), None)
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])

@@ -152,8 +152,8 @@ def _read_archive(path: Path) -> str:
         preview_line(one)
         conversation_markdown(one)
         for message in one.tree:
-            json.loads(rows.message_snapshot(one, message).values().run or "{}")
-            storable(rows.message_snapshot(one, message).values())
+            json.loads(rows.message_row(one, message).run or "{}")
+            storable(rows.message_row(one, message))
         storable(rows.conversation_row(one))
     again = conversations_from_json(conversations_json(found))
     assert len(again) == len(found)

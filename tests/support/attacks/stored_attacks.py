@@ -87,7 +87,7 @@ def _read_export(path: Path) -> str:
     for one in found.conversations:
         conversation_markdown(one)
         for message in one.tree:
-            storable(rows.message_snapshot(one, message).values())
+            storable(rows.message_row(one, message))
         storable(rows.conversation_row(one))
     return "read"
 

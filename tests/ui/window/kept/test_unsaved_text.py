@@ -92,10 +92,7 @@ async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
             gone: list[bool] = []
             window.closed.connect(lambda: gone.append(True))
             # SQLite's own limit raises what a full disk raises.
-            pragma = store._begin_reading(
-                lambda database: database.execute("PRAGMA max_page_count=1")
-            )
-            await asyncio.wrap_future(pragma)
+            await store._read(lambda file: file.execute("PRAGMA max_page_count=1"), None)
             window.chat.composer.set_text("x" * 50_000)
             window.workspace.save_draft()
             await eventually(lambda: store.has_unsaved)
