@@ -46,6 +46,8 @@ class RunningBatch:
         can, fresh = together(model), make_prompt_cache(model)
         if not can.answers or is_sole(fresh):
             limits = replace(limits, rows=1)
+        if not can.chunks:
+            limits = replace(limits, prefill_chunk=1)
         self.can_draft = limits.drafts and can.drafts
         self._stepped_at_s = 0.0
         self._steps = self._tokens_read = 0

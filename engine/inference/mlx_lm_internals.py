@@ -35,18 +35,22 @@ _NO_BATCH = {
 }
 # Those whose masks depend on how many tokens a pass has.
 _NO_DRAFTS = {"phi3small", "plamo3"}
+# Of these, only a pass over a single token is right, in which there is nothing to hide.
+_NO_CHUNKS = {"phi3small"}
 
 
 class Together(NamedTuple):
     """What a model of mlx-lm can do for several sequences or tokens at once.
 
     ``prompts`` of different lengths are read together, ``answers`` decoded together. ``drafts``
-    where a pass over several tokens sees what passes over one see.
+    where a pass over several tokens sees what passes over one see; ``chunks`` where a prompt may be
+    read several tokens at a time.
     """
 
     prompts: bool
     answers: bool
     drafts: bool
+    chunks: bool = True
 
 
 def together(model: Any) -> Together:
@@ -60,6 +64,7 @@ def together(model: Any) -> Together:
         prompts=names.isdisjoint(_PADDING_IS_READ | _NO_BATCH),
         answers=names.isdisjoint(_NO_BATCH),
         drafts=names.isdisjoint(_NO_DRAFTS),
+        chunks=names.isdisjoint(_NO_CHUNKS),
     )
 
 

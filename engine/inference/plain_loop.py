@@ -12,6 +12,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import OnLoadProgress
+from engine.inference.mlx_lm_internals import together
 from engine.inference.mlx_loading import read_plainly
 from engine.values.tokens import Comparison, Difference
 
@@ -40,8 +41,9 @@ def _compared(
     model: Any, prompt: Sequence[int], tokens: Sequence[int], on_token: Callable[[], None]
 ) -> Comparison:
     cache = make_prompt_cache(model)
-    for start in range(0, len(prompt) - 1, 512):
-        model(mx.array([prompt[start : min(start + 512, len(prompt) - 1)]]), cache=cache)
+    chunk = 512 if together(model).chunks else 1
+    for start in range(0, len(prompt) - 1, chunk):
+        model(mx.array([prompt[start : min(start + chunk, len(prompt) - 1)]]), cache=cache)
         mx.eval([part.state for part in cache])
     near_ties, differences, last = 0, [], prompt[-1]
     for index, token in enumerate(tokens):

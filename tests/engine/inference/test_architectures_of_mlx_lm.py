@@ -148,6 +148,11 @@ def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_pat
     assert outcome.drafts == 0  # its groups of tokens cannot be opened again
 
 
+def test_a_prompt_is_read_token_by_token_where_several_would_see_each_other() -> None:
+    outcome = RandomBatches(architecture_model("phi3small"), 1).run(cases(6))
+    assert outcome.faults == []
+
+
 def test_a_model_inside_another_is_known_as_well() -> None:
     model = architecture_model("pixtral")
     assert together(model) == Together(True, True, True)
