@@ -84,8 +84,6 @@ ORIGIN_DESCRIPTIONS = {
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 Spans = list[tuple[int, int]]
 """Where something begins and ends, in characters."""
-# If the parts that differ have more words than this, they are marked as a whole.
-_MAX_TERMS = 1500
 _TERMS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
@@ -278,7 +276,7 @@ def word_differences(left: str, right: str) -> tuple[Spans, Spans]:
     rest = min(len(a), len(b)) - first
     last = min(rest, _common([word for word, _ in reversed(a)], [word for word, _ in reversed(b)]))
     a, b = a[first : len(a) - last], b[first : len(b) - last]
-    if max(len(a), len(b)) > _MAX_TERMS:
+    if max(len(a), len(b)) > 1_500:  # marked as a whole
         return _whole(a), _whole(b)
     matcher = SequenceMatcher(
         None, [word for word, _ in a], [word for word, _ in b], autojunk=False

@@ -14,7 +14,6 @@ from app.mcp.server_log import printable
 from engine import counted, format_size
 from ui.records.attachments import picture_kind
 from ui.records.tool_servers import (
-    PromptArgument,
     PromptInfo,
     QuestionField,
     ResourceInfo,
@@ -96,7 +95,12 @@ def convert_prompts(listed: list[Any], server: str) -> tuple[PromptInfo, ...]:
             prompt.name,
             printable(prompt.title or prompt.name, 120),
             tuple(
-                PromptArgument(each.name, printable(each.description or "", 300), each.required)
+                QuestionField(
+                    each.name,
+                    each.name,
+                    printable(each.description or "", 300),
+                    is_required=bool(each.required),
+                )
                 for each in prompt.arguments or []
             ),
         )

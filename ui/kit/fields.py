@@ -36,13 +36,9 @@ _HARMLESS = (
 # On a Mac, Option types letters; elsewhere Alt opens menus.
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
-_MAX_LINES = 10
 _ICON_PX = 16
 # A longer text that is pasted would fill the field with what no user reads there.
 MAX_PASTED_CHARS = 8_000
-# More decimals than anybody types; a number with fewer is shown as it is.
-_DECIMALS = 12
-_STEPS = 200
 
 
 def is_typed_text(event: QKeyEvent) -> bool:
@@ -215,7 +211,7 @@ class GrowingInput(QPlainTextEdit):
             self._fit()
 
     def _fit(self) -> None:
-        lines, maximum = max(1, round(self.document().size().height())), _MAX_LINES
+        lines, maximum = max(1, round(self.document().size().height())), 10
         if self._max_px is not None:
             maximum = max(2, min(maximum, self._max_px // self.fontMetrics().lineSpacing()))
         self.setFixedHeight(self._height(min(lines, maximum)))
@@ -253,7 +249,8 @@ class NumberField(QDoubleSpinBox):
         self._number: float | int | None = None
         self.setAccessibleName(accessible_name)
         self.setToolTip(accessible_name)
-        self.setDecimals(0 if is_whole else _DECIMALS)
+        # More decimals than anybody types; a number with fewer is shown as it is.
+        self.setDecimals(0 if is_whole else 12)
         self.setRange(minimum - (1 if is_whole else step), maximum)
         self.setSingleStep(step)
         self.setSpecialValueText(unset)
@@ -283,7 +280,9 @@ class NumberField(QDoubleSpinBox):
         return text.replace(".", self.locale().decimalPoint())
 
     def _edit(self, value: float) -> None:
-        number: float | int | None = round(value) if self._is_whole else round(value, _DECIMALS)
+        number: float | int | None = (
+            round(value) if self._is_whole else round(value, self.decimals())
+        )
         self._number = None if value < self._minimum else number
         self.number_edited.emit(self._number)
 
@@ -296,14 +295,14 @@ class Slider(QSlider):
     def __init__(self, accessible_name: str) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self.setAccessibleName(accessible_name)
-        self.setRange(0, _STEPS)
+        self.setRange(0, 200)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.valueChanged.connect(lambda value: self.moved.emit(value / _STEPS))
+        self.valueChanged.connect(lambda value: self.moved.emit(value / self.maximum()))
 
     def show_share(self, share: float, *, is_set: bool) -> None:
         """Show a place from 0 to 1 without emitting ``moved``."""
         with QSignalBlocker(self):
-            self.setValue(round(min(1.0, max(0.0, share)) * _STEPS))
+            self.setValue(round(min(1.0, max(0.0, share)) * self.maximum()))
         restyle(self, "is_set", is_set)
 
     def wheelEvent(self, event: QWheelEvent) -> None:

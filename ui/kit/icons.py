@@ -14,8 +14,6 @@ from PySide6.QtWidgets import QStyle
 
 from ui.kit.colors import Colors
 
-_RADIUS_PX = 8
-
 _PATHS = {
     "plus": '<path d="M12 5v14M5 12h14"/>',
     "attach": '<path d="M19 11.2l-7.4 7.4a4.6 4.6 0 0 1-6.5-6.5l7.9-7.9a3.1 3.1 0 0 1 4.4 4.4l'
@@ -135,7 +133,7 @@ def draw_row_ground(
         if has_ring:
             painter.setPen(QColor(colors.accent))
         edge = QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.drawRoundedRect(edge, _RADIUS_PX, _RADIUS_PX)
+        painter.drawRoundedRect(edge, 8, 8)
     elif state & QStyle.StateFlag.State_MouseOver:
         painter.setBrush(QColor(colors.hover))
-        painter.drawRoundedRect(area, _RADIUS_PX, _RADIUS_PX)
+        painter.drawRoundedRect(area, 8, 8)

@@ -26,7 +26,6 @@ _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
 _PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
-_LONGEST_TOOL_TIP = 1_000
 _ICON = 14
 _PAD = 9
 _GAP = 5
@@ -103,7 +102,7 @@ def clear_layout_of(widget: QWidget) -> None:
 
 def plain_tooltip(text: str) -> str:
     """Return a tooltip that shows a text without markup, wrapped, and of limited length."""
-    shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
+    shown = text if len(text) <= 1_000 else f"{text[:1_000]}…"
     return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
 
 

@@ -31,8 +31,7 @@ Index = QModelIndex | QPersistentModelIndex
 DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 NO_PARENT = QModelIndex()
 
-_SIDE_PX, _ABOVE_PX, _GAP_PX, _ICON_PX = 10, 7, 10, 14
-_SMALL = 0.9
+_SIDE_PX, _ABOVE_PX, _ICON_PX = 10, 7, 14
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
 _TEXT_ALIGNMENT = Qt.AlignmentFlag.AlignLeft | _MIDDLE
 _NUMBER_ALIGNMENT = Qt.AlignmentFlag.AlignRight | _MIDDLE
@@ -124,18 +123,17 @@ class RowDelegate(QStyledItemDelegate):
                 painter, area, option.state, colors, chosen=selected, has_ring=has_ring
             )
         inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
+        small = self._font(0.9, QFont.Weight.Normal)
         if content.subtitle.text or content.badge.text:
             half = inner.height() // 2
             below = inner.adjusted(0, half, 0, 0)
             inner.setHeight(half)
-            small = self._font(_SMALL, QFont.Weight.Normal)
             below = self._draw_right(painter, below, content.badge, small, colors.match)
             self._draw(painter, below, content.subtitle, small, colors.muted)
-        small = self._font(_SMALL, QFont.Weight.Normal)
         inner = self._draw_right(painter, inner, content.right, small, colors.faint)
         font = self._font(1.0, content.weight)
         end = self._draw(painter, inner, content.title, font, colors.text, content.elide)
-        inner.setLeft(end + _GAP_PX)
+        inner.setLeft(end + _SIDE_PX)
         self._draw(painter, inner, content.note, small, colors.match)
         painter.restore()
 
@@ -155,7 +153,7 @@ class RowDelegate(QStyledItemDelegate):
         width += _ICON_PX + 4 if part.icon else 0
         right = QRect(line.right() + 1 - width, line.top(), width, line.height())
         self._draw(painter, right, part, font, color)
-        return line.adjusted(0, 0, -width - _GAP_PX, 0)
+        return line.adjusted(0, 0, -width - _SIDE_PX, 0)
 
     def _draw(
         self,

@@ -31,8 +31,6 @@ _WHOLE = (
     QTextBrowser,
 )
 
-_GAP_PX = 8
-
 
 def in_reading_order(top: QWidget) -> list[QWidget]:
     """Return the widgets that Tab can reach in a window, in order."""
@@ -175,7 +173,7 @@ def pop_up_above(card: QWidget, anchor: QWidget) -> None:
     # Labels that wrap know their height only once the card is shown.
     for _ in range(2):
         card.resize(card.sizeHint())
-        corner = anchor.mapToGlobal(QPoint(0, -card.height() - _GAP_PX))
+        corner = anchor.mapToGlobal(QPoint(0, -card.height() - 8))
         move_within_screen(card, corner, card.size(), anchor)
         card.show()
 

@@ -6,7 +6,6 @@ Pure; any thread. Unknown keys are ignored, so that later versions can add keys.
 import contextlib
 import dataclasses
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,11 +48,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut, Run, RunState
 from ui.records.tool_calls import result_from, result_values
 
-# The last second that a date with a four-digit year can show in every time zone.
-_LAST_MOMENT_S = 253_370_000_000.0
-# Ranks only grow, one at a time: a person never reaches this limit.
-_HIGHEST_RANK = 1 << 52
-
 
 def check_version(top: Fields, name: str, newest: int) -> None:
     """Refuse a file of another kind, or of a later version."""
@@ -65,13 +59,13 @@ def check_version(top: Fields, name: str, newest: int) -> None:
 
 def moment(unix_s: float | None) -> float:
     """Return a time if a calendar can show it; otherwise 1970."""
-    is_shown = unix_s is not None and math.isfinite(unix_s) and 0 <= unix_s <= _LAST_MOMENT_S
-    return unix_s if unix_s is not None and is_shown else 0.0
+    # The last second that a date with a four-digit year can show in every time zone.
+    return unix_s if unix_s is not None and 0 <= unix_s <= 253_370_000_000.0 else 0.0
 
 
 def shown_rank(rank: int | None) -> int:
     """Return the rank of a version, limited so that the database can still count up."""
-    return min(max(rank or 0, 0), _HIGHEST_RANK)
+    return min(max(rank or 0, 0), 1 << 52)
 
 
 def settings_values(settings: ConversationSettings) -> dict[str, Any]:

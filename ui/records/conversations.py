@@ -29,6 +29,26 @@ from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.tool_choice import ToolsInUse
 
+UNTITLED = "New conversation"
+# Characters that control a terminal or change the direction of text.
+_STEERING = dict.fromkeys(
+    (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
+)
+# The marks of Markdown, HTML and LaTeX, and their replacements.
+_MARKS = (
+    (re.compile(r"^\s*(?:```|~~~).*$", re.M), " "),
+    (re.compile(r"^\s*(?:[-*_]\s*){3,}$", re.M), " "),
+    (re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$", re.M), " "),
+    (re.compile(r"^\s*(?:#{1,6}|>|[-*+])\s+", re.M), ""),
+    (re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)?"), r"\1"),
+    (re.compile(r"</?[a-zA-Z][^<>\n]*>?"), " "),
+    (re.compile(r"(?<!\w)([*_~]{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
+    (re.compile(r"(?<!\w)(?:\*\*|__|~~)(?=\w)"), ""),  # the text ends before the other mark
+    (re.compile(r"`+([^`]*)`*"), r"\1"),
+    (re.compile(r"\$\$|\\[()\[\]]"), ""),
+    (re.compile(r"\s\|\s|^\||\|$", re.M), " "),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
@@ -40,9 +60,6 @@ class ChosenModel:
     @staticmethod
     def of(folder: Path) -> "ChosenModel":
         return ChosenModel(model_name(folder), folder.resolve())
-
-
-# Its place in the list: folder and order.
 
 
 class ListOrder(StrEnum):
@@ -60,14 +77,6 @@ class Placement:
 
     folder_id: str = ""
     is_archived: bool = False
-
-
-UNTITLED = "New conversation"
-_SHORT_CHARS = 60
-_MOST_TITLE_CHARS = 1_000
-_STEERING = dict.fromkeys(
-    (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +206,7 @@ class Conversation:
     def short_title(self) -> str:
         """The title for where nothing else cuts it, such as a menu or a notification."""
         title = self.title
-        return title if len(title) <= _SHORT_CHARS else f"{title[: _SHORT_CHARS - 1].rstrip()}…"
+        return title if len(title) <= 60 else f"{title[:59].rstrip()}…"
 
     @property
     def used_at(self) -> float:
@@ -277,22 +286,6 @@ def rules_of(entries: Iterable[StopEntry]) -> StopRules:
     return StopRules(tuple(counting.values()))
 
 
-# The marks of Markdown, HTML and LaTeX, and what is left of a text without them.
-_MARKS = (
-    (re.compile(r"^\s*(?:```|~~~).*$", re.M), " "),
-    (re.compile(r"^\s*(?:[-*_]\s*){3,}$", re.M), " "),
-    (re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$", re.M), " "),
-    (re.compile(r"^\s*(?:#{1,6}|>|[-*+])\s+", re.M), ""),
-    (re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)?"), r"\1"),
-    (re.compile(r"</?[a-zA-Z][^<>\n]*>?"), " "),
-    (re.compile(r"(?<!\w)([*_~]{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
-    (re.compile(r"(?<!\w)(?:\*\*|__|~~)(?=\w)"), ""),  # the text ends before the other mark
-    (re.compile(r"`+([^`]*)`*"), r"\1"),
-    (re.compile(r"\$\$|\\[()\[\]]"), ""),
-    (re.compile(r"\s\|\s|^\||\|$", re.M), " "),
-)
-
-
 def plain_words(text: str) -> str:
     """Return a text as one line without the marks of Markdown, HTML and LaTeX."""
     for pattern, left in _MARKS:
@@ -307,7 +300,7 @@ def preview_of(text: str) -> str:
 
 def title_of(question: str) -> str:
     """Return the title for a conversation that begins with this question: its words."""
-    return " ".join(question[:_MOST_TITLE_CHARS].split())
+    return " ".join(question[:1_000].split())
 
 
 def title_from_file(text: str) -> str:
@@ -315,7 +308,7 @@ def title_from_file(text: str) -> str:
 
     Characters that control a terminal or change the direction of text become ``\ufffd``.
     """
-    line = " ".join(text[:_MOST_TITLE_CHARS].split()).translate(_STEERING)
+    line = " ".join(text[:1_000].split()).translate(_STEERING)
     return line or UNTITLED
 
 

@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.helper_process import cpu_limit, limit_memory, lower_priority, read_frame, write_frame
 
 MAX_MEMORY_BYTES = 160 << 20
-# An answer ends after this processor time, and the next request reads on.
-_ANSWER_CPU_S = 0.5
 # Control characters and surrogates, which cause trouble when text is stored or shown.
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 
@@ -199,7 +197,8 @@ def _answer(request: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any
             return {"pages": [clean(word_text(Path(path)))], "total": 0}
         if path not in documents:
             documents[path] = open_pdf(Path(path))
-        pages = read_pages(documents[path], request["first"], request["max"], _ANSWER_CPU_S)
+        # An answer ends after half a second of processor time, and the next request reads on.
+        pages = read_pages(documents[path], request["first"], request["max"], 0.5)
         return {"pages": [clean(page) for page in pages], "total": len(documents[path].pages)}
     except MemoryError:
         return {"refused": "memory"}

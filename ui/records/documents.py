@@ -78,8 +78,6 @@ MAX_TEXT_BYTES = 1_000_000
 MAX_DOCUMENT_BYTES = 100_000_000
 MAX_PAGES = 2_000
 MAX_CHARS = 4_000_000
-_PAGES_AT_ONCE = 100
-_TIMEOUT_S = 120.0
 MAX_CPU_S = 20.0
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.document_process"
@@ -232,7 +230,7 @@ class FileReader:
     def _pages(self, kind: Kind) -> tuple[list[str], int, list[str]]:
         """Return the texts of the pages, the number of all pages, and remarks on those left out."""
         pages: list[str] = []
-        total, chars, at_once = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
+        total, chars, at_once = 0, 0, 1 if kind == "zip" else 100
         while True:
             try:
                 answer = self._ask(kind, len(pages), at_once)
@@ -275,7 +273,7 @@ class FileReader:
         }
         data = dumps(question).encode()
         try:
-            answer: dict[str, Any] = loads(self._process.ask(data, _TIMEOUT_S))
+            answer: dict[str, Any] = loads(self._process.ask(data, 120.0))
         except HelperNotStarted as error:
             raise self._refused(_NOT_STARTED) from error
         if answer.get("refused") == "other":

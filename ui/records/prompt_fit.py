@@ -25,14 +25,10 @@ _SHARE = 0.7
 # The same for files and results that are cut: what is sent of them may take this share together
 # with the rest or, where there is much besides them, half of what that leaves.
 _CUT_SHARE = 0.65
-_NOTE_TOKENS = 40
-_LEAST_TOKENS = 16
 # A text is counted in parts, so that other work of the engine does not wait long.
 _PART_CHARS = 100_000
-# A template's tokens around a message are counted as this many bytes.
-_MESSAGE_BYTES = 16
 # No tokenizer has many tokens longer than this; a longer text has more tokens than are asked for.
-_MOST_CHARS_A_TOKEN = 16
+_MAX_TOKEN_CHARS = 16
 
 
 Messages = Sequence[ConversationMessage]
@@ -235,7 +231,7 @@ class _Fitting:
         budget = max(int(context * _CUT_SHARE) - without, (context - without) // 2)
         sizes = {key: await _size(text, budget, tokens) for key, text in texts.items()}
         share = _fair_share(list(sizes.values()), budget)
-        most = max(share - _NOTE_TOKENS, _LEAST_TOKENS)
+        most = max(share - 40, 16)  # the note about the cut takes 40
         return {
             key: await fitting_chars(text, most, tokens)
             for key, text in texts.items()
@@ -284,13 +280,13 @@ def _bytes_up_to(request: GenerationRequest, most: int) -> int:
         if size > most:
             break
         size += max(len(message.content), len(message.content[:most].encode(errors="replace")))
-        size += _MESSAGE_BYTES
+        size += 16  # the template's tokens around a message
     return size
 
 
 async def _size(text: str, most: int, count_tokens: CountTokens) -> int:
     """Return the tokens of a text; more than ``most`` if it surely has more."""
-    if len(text) > most * _MOST_CHARS_A_TOKEN:
+    if len(text) > most * _MAX_TOKEN_CHARS:
         return most + 1
     size = 0
     for start in range(0, len(text), _PART_CHARS):
@@ -314,7 +310,7 @@ async def fitting_chars(text: str, most: int, count_tokens: CountTokens) -> int:
     chars = min(len(text), most * 4)
     size = await count_tokens(text[:chars])
     if size <= most and chars < len(text):
-        chars = min(len(text), int(chars * most / max(size, 1)), most * _MOST_CHARS_A_TOKEN)
+        chars = min(len(text), int(chars * most / max(size, 1)), most * _MAX_TOKEN_CHARS)
         size = await count_tokens(text[:chars])
     while size > most and chars:
         chars = min(chars - 1, int(chars * most / size))

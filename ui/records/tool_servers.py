@@ -94,12 +94,19 @@ class ResourceInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptArgument:
-    """An argument of a prompt."""
+class QuestionField:
+    """A field of a server's form (elicitation), or an argument of a prompt."""
 
     name: str
+    title: str
     description: str = ""
+    kind: Literal["text", "number", "integer", "boolean", "choice", "choices"] = "text"
     is_required: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    default: Any = None
+    minimum: float | None = None
+    maximum: float | None = None
+    format: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ class PromptInfo:
     server: str
     name: str
     title: str
-    arguments: tuple[PromptArgument, ...] = ()
+    arguments: tuple[QuestionField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,22 +176,6 @@ class ToolAnswer:
     text: str
     is_error: bool = False
     pictures: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionField:
-    """A field of a server's form (elicitation)."""
-
-    name: str
-    title: str
-    description: str = ""
-    kind: Literal["text", "number", "integer", "boolean", "choice", "choices"] = "text"
-    is_required: bool = False
-    choices: tuple[tuple[str, str], ...] = ()
-    default: Any = None
-    minimum: float | None = None
-    maximum: float | None = None
-    format: str = ""
 
 
 @dataclass(frozen=True, slots=True)

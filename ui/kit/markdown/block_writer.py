@@ -46,8 +46,6 @@ _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 # One for all depths, because a font seldom has several of one size.
 _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
-_ITEM_EM, _DIGIT_EM = 1.9, 0.6
-_FEW_DIGITS = 2
 # A table with less width for each column scrolls sideways.
 _COLUMN_EM = 6
 
@@ -527,13 +525,16 @@ class MarkdownWriter:
         is_done = token.meta.get("is_done")
         number = items.following
         text = _BULLET if number is None else f"{number}{token.markup}"
-        blocks.mark = ItemMark(text, is_done)
-        digits = len(str(items.following or 0))
-        em = self._style.em * (_ITEM_EM + _DIGIT_EM * max(0, digits - _FEW_DIGITS))
-        self._items.append(blocks.indent_px)
-        blocks.indent_px += round(em)
-        blocks.mark.text_px = blocks.indent_px
+        self._indent_item(ItemMark(text, is_done))
         blocks.depth += 1
+
+    def _indent_item(self, mark: ItemMark) -> None:
+        """Begin an item: its text is indented by the room for its mark."""
+        blocks = self._blocks
+        self._items.append(blocks.indent_px)
+        blocks.indent_px += round(self._style.em * (1.9 + 0.6 * max(0, len(mark.text) - 3)))
+        mark.text_px = blocks.indent_px
+        blocks.mark = mark
 
     # -- parts that can be folded ------------------------------------------------------------
 
@@ -569,12 +570,8 @@ class MarkdownWriter:
         # Only numbers are references: another label stays as it is written.
         text = f"{label}." if label.isdigit() else f"[^{label}]:"
         self._notes.append(label)
-        blocks.mark = ItemMark(text, anchor=NOTE_PREFIX + label)
         blocks.is_close = True
-        self._items.append(blocks.indent_px)
-        wide = self._style.em * _DIGIT_EM * max(0, len(text) - _FEW_DIGITS)
-        blocks.indent_px += round(self._style.em * _ITEM_EM + wide)
-        blocks.mark.text_px = blocks.indent_px
+        self._indent_item(ItemMark(text, anchor=NOTE_PREFIX + label))
 
     def _close_note(self) -> None:
         blocks, label = self._blocks, self._notes.pop()

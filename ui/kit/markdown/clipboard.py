@@ -27,6 +27,7 @@ from ui.kit.markdown.style import table_at
 Cell = tuple[QTextBlock, int, int]
 """A block, and the positions between which it is selected."""
 
+Piece = tuple[str, QTextCharFormat]
 _PICTURE = "\ufffc"
 _INDENT = "  "
 _NUMBER = re.compile(r"(\d+|[a-z]+)[.)]")
@@ -97,19 +98,7 @@ def _parts(
         yield rows
 
 
-@dataclass(slots=True)
-class _Piece:
-    """Some text of one format."""
-
-    text: str
-    form: QTextCharFormat
-
-    @property
-    def is_drawn(self) -> bool:
-        return self.form.hasProperty(SOURCE_PROPERTY)
-
-
-def _pieces(block: QTextBlock, start: int, end: int) -> Iterator[_Piece]:
+def _pieces(block: QTextBlock, start: int, end: int) -> Iterator[Piece]:
     fragments = block.begin()
     while not fragments.atEnd():
         piece = fragments.fragment()
@@ -122,12 +111,12 @@ def _pieces(block: QTextBlock, start: int, end: int) -> Iterator[_Piece]:
             source = form.stringProperty(SOURCE_PROPERTY)
             text = text.replace(_PICTURE, source) if _PICTURE in text else source
         if text:
-            yield _Piece(text, form)
+            yield text, form
         fragments += 1
 
 
 def _text(block: QTextBlock, start: int, end: int) -> str:
-    return "".join(piece.text for piece in _pieces(block, start, end))
+    return "".join(text for text, _ in _pieces(block, start, end))
 
 
 def _indented(block: QTextBlock, start: int, end: int) -> str:
@@ -247,32 +236,31 @@ class _Page:
             self.out.append(f"</li></{self.lists.pop()}>\n")
 
 
-def _without_mark(pieces: list[_Piece], mark: str, *, is_whole: bool) -> str:
-    if is_whole and pieces and pieces[0].text.startswith(mark):
-        first = pieces[0].text.removeprefix(mark).lstrip("\t ")
-        pieces = [_Piece(first, pieces[0].form), *pieces[1:]]
+def _without_mark(pieces: list[Piece], mark: str, *, is_whole: bool) -> str:
+    if is_whole and pieces and pieces[0][0].startswith(mark):
+        first = pieces[0][0].removeprefix(mark).lstrip("\t ")
+        pieces = [(first, pieces[0][1]), *pieces[1:]]
         if not first and len(pieces) > 1:
-            pieces[1] = _Piece(pieces[1].text.lstrip("\t"), pieces[1].form)
+            pieces[1] = (pieces[1][0].lstrip("\t"), pieces[1][1])
     return _inline(pieces)
 
 
-def _inline(pieces: list[_Piece], *, is_heading: bool = False) -> str:
+def _inline(pieces: list[Piece], *, is_heading: bool = False) -> str:
     out = []
-    for piece in pieces:
-        text = html.escape(piece.text).replace("\n", "<br>")
-        for tag in _tags(piece, is_heading=is_heading):
+    for plain, form in pieces:
+        text = html.escape(plain).replace("\n", "<br>")
+        for tag in _tags(form, is_heading=is_heading):
             text = f"<{tag}>{text}</{tag}>"
-        target = piece.form.anchorHref()
+        target = form.anchorHref()
         if target and not target.startswith("#") and text.strip():
             text = f'<a href="{html.escape(target)}">{text}</a>'
         out.append(text)
     return "".join(out)
 
 
-def _tags(piece: _Piece, *, is_heading: bool) -> Iterator[str]:
-    """Yield the tags of a piece of text, from the inside out."""
-    form = piece.form
-    if piece.is_drawn:
+def _tags(form: QTextCharFormat, *, is_heading: bool) -> Iterator[str]:
+    """Yield the tags of a format, from the inside out; none for a drawn picture or formula."""
+    if form.hasProperty(SOURCE_PROPERTY):
         return
     if tag := form.stringProperty(TAG_PROPERTY):
         yield tag

@@ -29,7 +29,6 @@ from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme
 
 BAR_PX = 9
-_EDGE_PX, _EDGE_STEP_PX = 24, 16
 
 
 def warm_up(text: str) -> None:
@@ -147,10 +146,9 @@ class Sideways:
     def drag(self, position: QPointF) -> None:
         """Scroll the part under a selection that is dragged past an edge."""
         bar, width = self._under(position.y()), self._viewport.width()
-        if bar is not None and position.x() > width - _EDGE_PX:
-            bar.setValue(bar.value() + _EDGE_STEP_PX)
-        elif bar is not None and position.x() < _EDGE_PX:
-            bar.setValue(bar.value() - _EDGE_STEP_PX)
+        if bar is not None:
+            is_right, is_left = position.x() > width - 24, position.x() < 24
+            bar.setValue(bar.value() + 16 * (is_right - is_left))
 
     def keep_shifted(self) -> None:
         """Move scrolled lines that were laid out again since."""

@@ -9,8 +9,6 @@ from ui.records.conversations import Conversation, ConversationFolder, title_fro
 from ui.records.exchange.pictures import ArchivedPictures
 
 _MAX_NAMED = 5
-# A file may have a million damaged parts.
-_MAX_DAMAGED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class FileContents:
 
     def note_damage(self, text: str) -> None:
         """Note a part that cannot be read; beyond a limit, such parts are only counted."""
-        if len(self.damaged) < _MAX_DAMAGED:
+        if len(self.damaged) < 1_000:
             self.damaged.append(text[:300])
         else:
             self.left_out["more damaged part"] += 1

@@ -39,9 +39,6 @@ from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
 from ui.records.tool_calls import CallResult, CallState
 
-# Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
-_MIN_MS = 100_000_000_000
-_MAX_NAME_CHARS = 200
 # Each takes a few KB of memory.
 MAX_MESSAGES = 50_000
 TOO_LARGE = (
@@ -171,7 +168,8 @@ def seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     with contextlib.suppress(OverflowError):
-        return moment(float(value) / (1000 if value >= _MIN_MS else 1))
+        # As seconds, larger times would be thousands of years away.
+        return moment(float(value) / (1000 if value >= 1e11 else 1))
     return 0.0
 
 
@@ -183,7 +181,7 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 def file_name(name: str) -> str:
     """Return the name of a file as one line of limited length."""
-    return " ".join(valid_text(name).split())[:_MAX_NAME_CHARS] or "file"
+    return " ".join(valid_text(name).split())[:200] or "file"
 
 
 def picture(name: str, contents: FileContents, file: str = "") -> Attachment:

@@ -18,9 +18,6 @@ from ui.records.attachments import picture_kind
 MAX_PICTURE_BYTES = 10 << 20
 # Of one import; what is too large counts as far as it was read.
 MAX_PICTURES_BYTES = 200 << 20
-_SIGNATURE_BYTES = 12
-# Ids of real exports are longer; a short one would be the beginning of too many names.
-_MIN_ID_CHARS = 8
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 
 
@@ -73,7 +70,8 @@ class ArchivedPictures:
         at = bisect_left(self._names, (identity, ""))
         for base, name in self._names[at : at + 1]:
             rest = base.removeprefix(identity)
-            is_id = len(identity) >= _MIN_ID_CHARS and rest[:1] in ("-", ".", "_")
+            # A short id would be the beginning of too many names.
+            is_id = len(identity) >= 8 and rest[:1] in ("-", ".", "_")
             if identity and base.startswith(identity) and (not rest or is_id):
                 return name
         return None
@@ -87,7 +85,7 @@ class ArchivedPictures:
             for piece in pieces:
                 data += piece
                 self._left -= len(piece)
-                is_other = len(data) >= _SIGNATURE_BYTES and not _kind(data)
+                is_other = len(data) >= 12 and not _kind(data)
                 if is_other or len(data) > MAX_PICTURE_BYTES or self._left < 0:
                     return ""
             kind = _kind(data)
@@ -110,4 +108,4 @@ class ArchivedPictures:
 
 
 def _kind(data: bytearray) -> str:
-    return picture_kind(bytes(data[:_SIGNATURE_BYTES]))
+    return picture_kind(bytes(data[:12]))
