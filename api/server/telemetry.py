@@ -15,7 +15,8 @@ import logging
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -23,14 +24,10 @@ from api.transport.errors import shown, status_of
 from api.transport.record import (
     CLIENT_DISCONNECTED,
     Content,
-    RecordedRun,
     RequestObserver,
     RequestRecord,
 )
-from engine import GenerationRequest, Message, StopKind, ToolCall, Usage
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
+from engine import GenerationRequest, Message, StopKind, ToolCall
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +41,6 @@ _OTLP = "OTEL_EXPORTER_OTLP"
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _WITH_CONTENT = frozenset({"true", "span_only", "span_and_event"})
 _CANCELLED = "cancelled"
-# In lists with an entry for each choice, because some collectors drop nulls.
-_NO_NUMBER = -1
 _FINISH_REASONS = {
     StopKind.EOS: "stop",
     StopKind.STOP_STRING: "stop",
@@ -144,21 +139,28 @@ class Telemetry(RequestObserver):
 
     def __init__(self, version: str, secret: str | None, with_content: bool) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         self.secret = secret
         self._with_content = with_content
-        self._provider = TracerProvider(resource=_resource(version), shutdown_on_exit=False)
+        ours = {
+            "service.name": _NAME,
+            "service.version": version,
+            # Several servers may report to one collector, which must keep their sums apart.
+            "service.instance.id": str(uuid4()),
+        }
+        # Environment variables may override ours.
+        resource = Resource.create({**ours, **OTELResourceDetector().detect().attributes})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer(_NAME, version, schema_url=_SCHEMA)
 
     def requested_content(self) -> Content:
-        """Return whether spans contain prompts and answers."""
         return Content.TEXTS if self._with_content else Content.NONE
 
     def request_ended(self, record: RequestRecord) -> None:
-        """Make the span and the measurements of a request for an answer."""
         if not record.operation:
             return
         try:
@@ -207,68 +209,44 @@ class Telemetry(RequestObserver):
         return value
 
 
-def _resource(version: str) -> "Resource":
-    """Return the description of this process, which environment variables may override."""
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-
-    ours = {
-        "service.name": _NAME,
-        "service.version": version,
-        # Several servers may report to one collector, which must keep their sums apart.
-        "service.instance.id": str(uuid4()),
-    }
-    return Resource.create({**ours, **OTELResourceDetector().detect().attributes})
-
-
 def span_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
-    """Return the attributes of a request's span.
+    """Return the attributes of a request's span; without content, no text of a prompt or answer.
 
     Attributes beyond the conventions begin with ``fullstop.``. Lists have one entry for each
     choice, in the same order.
     """
+    is_cancelled = record.status == CLIENT_DISCONNECTED
     # The client disconnected before any status was sent, or after the head of a stream.
-    sent_status = 200 if record.is_stream else None
+    status = (200 if record.is_stream else None) if is_cancelled else record.status
+    error = "internal" if record.status >= 500 else _CANCELLED if is_cancelled else None
     reasons = [_FINISH_REASONS[end.stop.kind] for end in record.ends]
     attributes: Attributes = {
-        **_common_attributes(record),
+        "gen_ai.operation.name": record.operation,
+        "gen_ai.provider.name": _NAME,
         "http.request.method": record.method,
         "http.route": record.route,
-        "http.response.status_code": sent_status
-        if record.status == CLIENT_DISCONNECTED
-        else record.status,
+        "http.response.status_code": status,
         "fullstop.dialect": record.dialect,
         "fullstop.request.id": record.request_id,
         "gen_ai.request.model": _requested_model(record) or None,
         "gen_ai.response.model": record.model or None,
         "gen_ai.response.id": (record.runs and record.answer_id) or None,
         "gen_ai.response.finish_reasons": reasons or None,
-        "error.type": _error_type(record),
-        **_usage_attributes(record),
+        "error.type": error if record.failure is None else record.failure.value,
     }
+    if record.server is not None:
+        attributes["server.address"], attributes["server.port"] = record.server
     if record.requests:
         attributes |= _request_attributes(record.requests)
         attributes["gen_ai.request.stream"] = record.wants_stream
     if record.ends:
+        attributes |= _usage_attributes(record)
         attributes |= _stop_attributes(record, with_content=with_content)
+    else:
+        attributes["gen_ai.usage.input_tokens"] = record.embedded_tokens
     if with_content and record.requests:
         attributes |= _content_attributes(record, reasons)
     return {name: value for name, value in attributes.items() if value is not None}
-
-
-def _common_attributes(record: RequestRecord) -> Attributes:
-    attributes = {"gen_ai.operation.name": record.operation, "gen_ai.provider.name": _NAME}
-    if record.server is None:
-        return attributes
-    address, port = record.server
-    return {**attributes, "server.address": address, "server.port": port}
-
-
-def _error_type(record: RequestRecord) -> str | None:
-    if record.failure is not None:
-        return record.failure.value
-    if record.status == CLIENT_DISCONNECTED:
-        return _CANCELLED
-    return "internal" if record.status >= 500 else None
 
 
 def _requested_model(record: RequestRecord) -> str:
@@ -293,33 +271,27 @@ def _request_attributes(requests: Sequence[GenerationRequest]) -> Attributes:
 
 def _usage_attributes(record: RequestRecord) -> Attributes:
     """Return the tokens of a request; a prompt with several choices counts once."""
-    if not record.ends:
-        return {"gen_ai.usage.input_tokens": record.embedded_tokens}
-    prompts: dict[object, Usage] = {}
-    for run in record.runs:
-        if run.finished is not None:
-            prompts.setdefault(run.generation.request.prompt_key, run.finished.usage)
-    return {
-        "gen_ai.usage.input_tokens": sum(usage.prompt_tokens for usage in prompts.values()),
-        "gen_ai.usage.cache_read.input_tokens": sum(
-            usage.cached_tokens for usage in prompts.values()
-        ),
-        "gen_ai.usage.output_tokens": sum(end.usage.output_tokens for end in record.ends),
-        "gen_ai.usage.reasoning.output_tokens": sum(
-            end.usage.thinking_tokens for end in record.ends
-        ),
+    ends = [end.usage for end in record.ends]
+    runs = [run for run in reversed(record.runs) if run.finished is not None]
+    by_prompt = {run.generation.request.prompt_key: run.finished for run in runs}
+    prompts = [end.usage for end in by_prompt.values() if end is not None]
+    tokens = {
+        "input_tokens": sum(usage.prompt_tokens for usage in prompts),
+        "cache_read.input_tokens": sum(usage.cached_tokens for usage in prompts),
+        "output_tokens": sum(usage.output_tokens for usage in ends),
+        "reasoning.output_tokens": sum(usage.thinking_tokens for usage in ends),
     }
+    return {f"gen_ai.usage.{name}": count for name, count in tokens.items()}
 
 
 def _stop_attributes(record: RequestRecord, *, with_content: bool) -> Attributes:
     stops = [end.stop for end in record.ends]
+    # -1 is no number: some collectors drop nulls.
     attributes: Attributes = {
         "kind": [stop.kind.value for stop in stops],
         "sequence": [stop.value if isinstance(stop.value, str) else "" for stop in stops],
-        "token_id": [_NO_NUMBER if stop.token_id is None else stop.token_id for stop in stops],
-        "token_index": [
-            _NO_NUMBER if stop.token_index is None else stop.token_index for stop in stops
-        ],
+        "token_id": [-1 if stop.token_id is None else stop.token_id for stop in stops],
+        "token_index": [-1 if stop.token_index is None else stop.token_index for stop in stops],
         "channel": [stop.channel.value for stop in stops],
         "text_offset": [stop.text_offset for stop in stops],
         "held_characters": [len(stop.held) for stop in stops],
@@ -348,10 +320,11 @@ def _content_attributes(record: RequestRecord, reasons: Sequence[str]) -> Attrib
         | {"parameters": tool.parameters}
         for tool in request.tools
     ]
-    answers = [
-        {"role": "assistant", "parts": _answer_parts(run), "finish_reason": reason}
-        for run, reason in zip(record.runs, reasons, strict=True)
-    ]
+    answers = []
+    for run, reason in zip(record.runs, reasons, strict=True):
+        calls = [completed.call for completed in run.calls]
+        parts = _parts("".join(run.thoughts), "".join(run.texts), calls)
+        answers.append({"role": "assistant", "parts": parts, "finish_reason": reason})
     contents = {
         "gen_ai.input.messages": inputs,
         "gen_ai.tool.definitions": tools,
@@ -372,22 +345,13 @@ def _message(message: Message) -> Attributes:
     return {"role": "tool", "parts": [part]}
 
 
-def _answer_parts(run: RecordedRun) -> list[Attributes]:
-    calls = [completed.call for completed in run.calls]
-    return _parts("".join(run.thoughts), "".join(run.texts), calls)
-
-
 def _parts(thinking: str, text: str, calls: Sequence[ToolCall]) -> list[Attributes]:
-    parts: list[Attributes] = []
-    if thinking:
-        parts.append({"type": "reasoning", "content": thinking})
-    if text:
-        parts.append({"type": "text", "content": text})
+    texts = [{"type": "reasoning", "content": thinking}, {"type": "text", "content": text}]
+    parts: list[Attributes] = [part for part in texts if part["content"]]
     for call in calls:
-        try:
-            arguments: object = json.loads(call.arguments)
-        except ValueError:
-            arguments = call.arguments
+        arguments: object = call.arguments
+        with suppress(ValueError):
+            arguments = json.loads(call.arguments)
         parts.append(
             {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments}
         )
