@@ -316,7 +316,6 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
 
 
 def _failure(error: Exception, names: Mapping[str, str]) -> ApiError:
-    """Return the error that a client receives after its stream has begun."""
     match error:
         case ApiError():
             return error

@@ -65,12 +65,8 @@ def build(
     return app
 
 
-# -- records -----------------------------------------------------------------------------------
-
-
 @web.middleware
 async def _recorded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Count, log and report a request."""
     metrics, record = request.app[SERVICE].metrics, _record_of(request)
     request[RECORD] = record
     metrics.request_began()
@@ -149,7 +145,6 @@ def _log_request(request: web.Request, record: RequestRecord) -> None:
 def _report_end(
     request: web.Request, record: RequestRecord, response: web.StreamResponse | None
 ) -> None:
-    """Report an end to the observers."""
     if response is not None:
         key = request.app[SERVICE].config.api_key
         record.response_headers = safe_headers(response.headers.items(), key)
@@ -161,9 +156,6 @@ def _report_end(
         record.response_body.add(response.body)
     for observer in record.observers:
         observer.request_ended(record)
-
-
-# -- failures ----------------------------------------------------------------------------------
 
 
 @web.middleware
@@ -212,9 +204,6 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
             return ApiError(ErrorKind.INVALID_REQUEST, error.text or error.reason)
         case _:
             return ApiError(ErrorKind.INTERNAL, "internal error")
-
-
-# -- checks and headers ------------------------------------------------------------------------
 
 
 @web.middleware

@@ -55,7 +55,6 @@ class Connection(web.RequestHandler):
         )
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Stop the timer."""
         self.stop_header_timer()
         super().connection_lost(exc)
 
@@ -70,7 +69,6 @@ class Connection(web.RequestHandler):
             self.transport.close()
 
     def stop_header_timer(self) -> None:
-        """End the time limit: the headers of the first request have arrived."""
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None

@@ -151,7 +151,6 @@ class ApiServer:
         await asyncio.to_thread(service.responses.close)
 
     async def _listen(self, runner: web.AppRunner, listener: socket.socket) -> Address:
-        """Accept connections at a bound socket; return its address."""
         encryption = self._encryption
         self._listening = await asyncio.get_running_loop().create_server(
             self._connections(runner),
@@ -167,7 +166,6 @@ class ApiServer:
         return self.address
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
-        """Return the factory that makes the protocol object of each new connection."""
         server, config = runner.server, self.config
         assert server is not None, "the runner has been set up"
         make_request = server.request_factory
@@ -259,7 +257,6 @@ class ServerThread:
 
     @property
     def address(self) -> Address | None:
-        """Where it listens; None while it does not."""
         return self._server.address
 
     def start(self) -> Address:

@@ -48,7 +48,6 @@ class StreamWriter:
 
     @property
     def has_started(self) -> bool:
-        """Whether the headers have been sent."""
         return self.response.prepared
 
     async def __aenter__(self) -> Self:
@@ -71,7 +70,6 @@ class StreamWriter:
             await self._write(data.encode())
 
     async def finish(self) -> None:
-        """End the stream."""
         async with self._lock:
             self._begun_at = self._loop.time()
             await self.response.write_eof()

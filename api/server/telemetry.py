@@ -92,7 +92,6 @@ class OtelLogFilter(logging.Handler):
         self._secrets = sorted({part for part in parts if len(part) > 6}, key=len, reverse=True)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record in one line of ours."""
         text = " ".join(record.getMessage().split())
         for secret in self._secrets:
             text = text.replace(secret, "[hidden]")

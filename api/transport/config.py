@@ -184,7 +184,6 @@ class ServerConfig:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether connections are encrypted."""
         return self.tls_cert is not None
 
     @property

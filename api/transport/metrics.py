@@ -155,11 +155,9 @@ class Metrics:
         }
 
     def request_began(self) -> None:
-        """Count a request that arrived."""
         self._open_requests.inc()
 
     def request_ended(self, dialect: str, route: str, status: int, took_s: float) -> None:
-        """Count a request that has been answered."""
         self._open_requests.dec()
         self._requests.labels(dialect, route, str(status)).inc()
         self._request_s.labels(dialect).observe(took_s)
@@ -213,7 +211,6 @@ class Metrics:
                 self._histograms[name].labels(*_label_values(name, model)).observe(value)
 
     def exposition(self, statuses: Sequence[ModelStatus], cache_limit_bytes: int) -> bytes:
-        """Return all metrics, of the type ``CONTENT_TYPE``."""
         for gauge in self._gauges.values():
             gauge.clear()
         for status in statuses:

@@ -50,7 +50,6 @@ class RecordedBody:
 
     @property
     def is_whole(self) -> bool:
-        """Whether ``text`` is the whole body."""
         return len(self._prefix) == self.size_bytes
 
     @property
@@ -60,7 +59,6 @@ class RecordedBody:
         return safe_body(text if self.is_whole else text.rstrip("\ufffd"), self._secret)
 
     def add(self, data: bytes | bytearray) -> None:
-        """Add the next bytes."""
         self.size_bytes += len(data)
         self._prefix += data[: MAX_BODY_BYTES - len(self._prefix)]
 
@@ -77,12 +75,10 @@ class RecordedRun:
     finished: Finished | None = None
 
     def record_finish(self, batch: list[Event]) -> None:
-        """Record only how it ended."""
         if isinstance(batch[-1], Finished):
             self.finished = batch[-1]
 
     def record(self, batch: list[Event]) -> None:
-        """Record the events that the generation's reader receives."""
         for event in batch:
             match event:
                 case TokenTrace():
@@ -149,7 +145,6 @@ class RequestRecord:
 
     @property
     def ends(self) -> tuple[Finished, ...]:
-        """The ends of its generations."""
         return tuple(run.finished for run in self.runs if run.finished is not None)
 
     def traced(self, request: GenerationRequest) -> GenerationRequest:
@@ -165,7 +160,6 @@ class RequestRecord:
             observer.request_advanced(self)
 
     def add_run(self, generation: Generation, model: str, *, hides_traces: bool) -> None:
-        """Record a generation and its events."""
         self.model = model
         if not self.observers:
             return
@@ -178,7 +172,6 @@ class RequestRecord:
         self.advance()
 
     def add_streamed(self, data: bytes) -> None:
-        """Record a part of a stream that was written."""
         self.is_stream = True
         if Content.BODIES in self.content:
             self.response_body.add(data)

@@ -84,7 +84,6 @@ class ResponseStore:
 
     @property
     def is_on(self) -> bool:
-        """Whether answers are stored at all."""
         return self._max_bytes > 0
 
     def put(self, response: StoredResponse) -> None:
@@ -124,7 +123,6 @@ class ResponseStore:
             return self._delete(response_id)
 
     def close(self) -> None:
-        """Close the database; a file is kept."""
         with self._lock:
             self._database.close()
 

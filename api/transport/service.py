@@ -44,7 +44,6 @@ class Service:
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """The models that answer requests."""
         models = self.engine.models
         if self.engine.is_choosing and not self.is_choosing:
             return tuple(model for model in models if model.is_default)

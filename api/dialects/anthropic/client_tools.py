@@ -17,7 +17,6 @@ def _text(description: str) -> dict[str, Any]:
 def _file_tool(
     name: str, description: str, *more_commands: str, **more_fields: dict[str, Any]
 ) -> Tool:
-    """Return a tool whose commands work on files."""
     commands = ["view", "create", "str_replace", "insert", *more_commands]
     fields = {
         "command": {"type": "string", "enum": commands},

@@ -223,7 +223,6 @@ def _tool(tool: MessageTool, path: FieldPath) -> Tool:
 
 
 def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice:
-    """Return whether a tool may, must or must not be called."""
     choice = params.tool_choice
     names = [tool.name for tool in tools]
     if choice is None or choice.type == "auto":
@@ -242,7 +241,6 @@ def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice
 
 
 def _constraint(params: CountTokensParams) -> OutputConstraint | None:
-    """Return the schema that the answer must follow; None if there is none."""
     config = params.output_config
     output_format = config.format if config is not None else None
     output_format = output_format or params.output_format
@@ -255,9 +253,6 @@ def wants_report(params: MessageCreateParams) -> bool:
     No field of the vendor has the token id that matched.
     """
     return bool(params.stop_token_ids) or enables_report(params.fullstop)
-
-
-# -- blocks that are not plain text ------------------------------------------------------------
 
 
 def _media_text(block: MediaBlock, path: FieldPath, has_notes: bool) -> str:
@@ -313,9 +308,6 @@ def _decoded(data: object, path: FieldPath) -> str:
         return base64.b64decode(data if isinstance(data, str) else "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
         raise invalid(path, "must be text in UTF-8, encoded as base64") from None
-
-
-# -- turns -------------------------------------------------------------------------------------
 
 
 class _History:
@@ -515,7 +507,6 @@ class _History:
 
 
 def _arguments(block: ToolUseBlock) -> str:
-    """Return the arguments of an earlier call, which were text if they were no JSON object."""
     return (
         block.input
         if isinstance(block.input, str)
@@ -535,9 +526,6 @@ def _append_turn(messages: list[Message], turn: Message) -> None:
         thinking=last.thinking + turn.thinking,
         tool_calls=last.tool_calls + turn.tool_calls,
     )
-
-
-# -- the reverse -------------------------------------------------------------------------------
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

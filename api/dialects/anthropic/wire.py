@@ -29,9 +29,6 @@ from api.dialects.shared.parameters import (
 )
 from api.dialects.shared.requests import TextPart, text_or
 
-# -- requests ----------------------------------------------------------------------------------
-
-
 # Blocks of tools that run on the vendor's servers, and others that only the vendor can read.
 # https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools
 FOREIGN_TYPES = (
@@ -309,9 +306,6 @@ class MessageCreateParams(CountTokensParams):
     frequency_penalty: Penalty | None = None
     seed: SignedSeed | None = None
     stop_token_ids: list[int] | None = None
-
-
-# -- answers -----------------------------------------------------------------------------------
 
 
 StopReason = Literal[

@@ -68,9 +68,6 @@ _TYPES: Mapping[ErrorKind, MessageErrorType] = {
 }
 
 
-# -- whole answers ----------------------------------------------------------------------------
-
-
 def stop_to_wire(stop: StopInfo) -> tuple[StopReason, str | None]:
     """Return ``stop_reason`` and ``stop_sequence``; the latter only with "stop_sequence"."""
     match stop.kind:
@@ -153,9 +150,6 @@ def _call(call_id: str, name: str) -> AnswerBlock:
     return {"type": "tool_use", "id": f"{CALL_PREFIX}{call_id}", "name": name, "input": {}}
 
 
-# -- streams ----------------------------------------------------------------------------------
-
-
 class MessageEncoder(AnswerEncoder):
     """Turns the events of one generation into the events of one message, in this order.
 
@@ -179,7 +173,6 @@ class MessageEncoder(AnswerEncoder):
         self._call_id: str | None = None
 
     def keepalive(self) -> str:
-        """Return a ping event."""
         return PING
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
@@ -277,7 +270,6 @@ class MessageEncoder(AnswerEncoder):
         self._send(sse_event(json_text(event), str(event["type"])))
 
 
-# -- errors ------------------------------------------------------------------------------------
 # https://docs.claude.com/en/api/errors
 
 

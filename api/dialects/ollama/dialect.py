@@ -118,12 +118,10 @@ def apply_keep_alive(service: Service, params: ModelParams) -> None:
         service.engine.unload_after(keep_s if keep_s > 0 else None, name)
 
 
-# -- embeddings --------------------------------------------------------------------------------
 # https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
 
 
 async def _load(service: Service, params: ModelParams) -> str:
-    """Load a request's model if needed; return its name."""
     keep_alive_s(params)  # wrong fields are refused before anything is done
     name = await checked_name(service, params.model)
     await loaded_model(service, params.model)
@@ -165,9 +163,6 @@ async def embed_one(
         vector = list(embeddings.vectors[0])
     apply_keep_alive(service, params)
     return {"embedding": vector}
-
-
-# -- the dialect -------------------------------------------------------------------------------
 
 
 class Ollama(Dialect):

@@ -145,7 +145,6 @@ def _functions(params: ChatParams) -> tuple[Tool, ...]:
 
 
 def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:
-    """Return a note for each image of a message."""
     return [
         note_of((*path, index), None, is_allowed=has_notes) for index in range(len(images or ()))
     ]
@@ -202,9 +201,6 @@ def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Messa
             del open_calls[index]
             return Message("tool", text, tool_call_id=call.id, name=call.name)
     return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
-
-
-# -- the reverse -------------------------------------------------------------------------------
 
 
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

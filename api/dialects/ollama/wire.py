@@ -145,9 +145,6 @@ class NamedModelParams(WireModel):
     insecure: bool | None = None
 
 
-# -- answers ----------------------------------------------------------------------------------
-
-
 # The bodies that are one text: errors, the version, and the lines of a pull.
 OllamaText = dict[str, str]
 DoneReason = Literal["stop", "length", "load", "unload", "error"]
@@ -233,9 +230,6 @@ class OllamaModel(TypedDict):
     model_info: dict[str, str | int]
     capabilities: list[Capability]
     modified_at: str
-
-
-# -- embeddings --------------------------------------------------------------------------------
 
 
 def _as_texts(value: Any) -> Any:

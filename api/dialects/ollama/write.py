@@ -76,7 +76,6 @@ class LineEncoder(AnswerEncoder):
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[dict[str, Any]] = ()
     ) -> OllamaAnswer:
-        """Return a line that does not end the answer."""
         content: OllamaContent
         if self._is_chat:
             content = {"message": {"role": "assistant", "content": text}}
@@ -106,7 +105,6 @@ class LineEncoder(AnswerEncoder):
         answer["eval_duration"] = round(timing.decode_s * NS)
 
     def without_prompt(self, reason: Literal["load", "unload"]) -> OllamaAnswer:
-        """Return the answer to a request that only loads or unloads the model."""
         answer = self.line()
         answer["done"], answer["done_reason"] = True, reason
         return answer
@@ -116,7 +114,6 @@ class LineEncoder(AnswerEncoder):
         return json_line(self.line())
 
     def logprobs(self, answer: OllamaAnswer, events: Iterable[Event]) -> None:
-        """Add the logprobs of an answer's tokens, if the request asks for them."""
         if self._has_logprobs:
             answer["logprobs"] = entries_to_wire(answer_tokens(events), self._texts)
 
@@ -186,9 +183,6 @@ def _arguments(text: str) -> dict[str, Any]:
     except ValueError:
         return {"arguments": text}
     return value if isinstance(value, dict) else {"arguments": value}
-
-
-# -- errors ------------------------------------------------------------------------------------
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaText]:

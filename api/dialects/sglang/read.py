@@ -121,9 +121,6 @@ def _constraint(sampling: SamplingParams) -> OutputConstraint | None:
     return forms[names[0]] if names else None
 
 
-# -- the reverse -------------------------------------------------------------------------------
-
-
 def request_body(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
     """Return the body that asks for a generation, with its prompt as text or as token ids."""
     raw = request.prompt

@@ -80,9 +80,6 @@ class GenerateParams(WireModel):
     fullstop: FullstopOptions | None = None
 
 
-# -- answers ----------------------------------------------------------------------------------
-
-
 class SglangErrorFields(TypedDict):
     """What went wrong."""
 

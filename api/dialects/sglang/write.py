@@ -82,7 +82,6 @@ class GenerateEncoder(AnswerEncoder):
         self._has_grown = False
 
     def whole(self, events: Sequence[Event], finished: Finished, index: int) -> GenerateAnswer:
-        """Return a whole answer."""
         for event in events:
             self._add(event, index)
         self._finish(index, finished, finish_reason_to_wire(finished))
@@ -143,7 +142,6 @@ class GenerateEncoder(AnswerEncoder):
         self._send(DONE)
 
     def _finish(self, choice: int, finished: Finished, reason: GenerateFinish) -> None:
-        """Complete an answer."""
         self._has_grown = False
         answer, usage = self._answers[choice], finished.usage
         meta = answer["meta_info"]
@@ -167,7 +165,6 @@ class GenerateEncoder(AnswerEncoder):
 
 
 def _empty(answer_id: str) -> GenerateAnswer:
-    """Return an answer as it begins."""
     meta: GenerateMeta = {
         "id": answer_id,
         "finish_reason": None,
@@ -177,9 +174,6 @@ def _empty(answer_id: str) -> GenerateAnswer:
         "cached_tokens": 0,
     }
     return {"text": "", "output_ids": [], "meta_info": meta}
-
-
-# -- errors ------------------------------------------------------------------------------------
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, dict[str, SglangErrorFields]]:
