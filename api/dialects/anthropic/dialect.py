@@ -14,7 +14,7 @@ from api.dialects.anthropic.wire import (
     MessageErrorAnswer,
 )
 from api.dialects.anthropic.write import MessageEncoder, error_to_wire, write_message
-from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
+from api.dialects.shared.dialect import AnswerRoute, Dialect, query
 from api.dialects.shared.requests import ParsedRequest
 from api.transport.models import addressed, check_model
 from api.transport.record import RequestRecord
@@ -40,10 +40,17 @@ def read_counted(params: CountTokensParams, *, strict: bool) -> Sequence[Generat
     return [prompt_from_wire(params)]
 
 
+@query(
+    "POST",
+    "/v1/messages/count_tokens",
+    request=CountTokensParams,
+    read=read_counted,
+    answer=dict[str, int],
+)
 async def count_tokens(
     service: Service, record: RequestRecord, body: ParsedRequest[CountTokensParams]
 ) -> dict[str, int]:
-    """Return how many tokens the prompt of a request has."""
+    """The number of tokens of a Messages prompt."""
     check_model(service, body.params.model)
     [prompt] = addressed(service, body.requests(), body.params.model)
     return {"input_tokens": await service.engine.count_tokens(prompt)}
@@ -65,16 +72,6 @@ class Messages(Dialect):
         "thinking_budget": "thinking.budget_tokens",
     }
     answers = (MessagesRoute(),)
-    queries = (
-        QueryRoute(
-            method="POST",
-            path="/v1/messages/count_tokens",
-            summary="The number of tokens of a Messages prompt",
-            request=CountTokensParams,
-            read=read_counted,
-            reply=count_tokens,
-            answer=dict[str, int],
-        ),
-    )
+    queries = (count_tokens,)
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)

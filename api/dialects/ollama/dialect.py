@@ -33,7 +33,7 @@ from api.dialects.ollama.write import (
     error_to_wire,
     write_answer,
 )
-from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, QueryRoute
+from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, query
 from api.transport.answer_text import long_json_text
 from api.transport.errors import invalid
 from api.transport.generations import embedded
@@ -128,8 +128,16 @@ async def _load(service: Service, params: ModelParams) -> str:
     return name
 
 
+@query(
+    "POST",
+    "/api/embed",
+    request=EmbedParams,
+    answer=EmbedAnswer,
+    operation="embeddings",
+    field_names={"inputs": "input"},
+)
 async def embed(service: Service, record: RequestRecord, params: EmbedParams) -> str:
-    """Answer ``POST /api/embed``."""
+    """Ollama's embeddings: texts as vectors."""
     begun_s = time.perf_counter()
     name = await _load(service, params)
     embeddings = Embeddings((), ())
@@ -151,10 +159,18 @@ async def embed(service: Service, record: RequestRecord, params: EmbedParams) ->
     return await asyncio.to_thread(long_json_text, answer)
 
 
+@query(
+    "POST",
+    "/api/embeddings",
+    request=OldEmbedParams,
+    answer=dict[str, list[float]],
+    operation="embeddings",
+    field_names={"inputs[0]": "prompt"},
+)
 async def embed_one(
     service: Service, record: RequestRecord, params: OldEmbedParams
 ) -> dict[str, list[float]]:
-    """Answer ``POST /api/embeddings``."""
+    """Ollama's earlier route for one text as a vector."""
     await _load(service, params)
     vector: list[float] = []
     if params.prompt:
@@ -182,26 +198,8 @@ class Ollama(Dialect):
     prefix = "/api/"
     answers = (ChatRoute(), PromptRoute())
     queries = (
-        QueryRoute(
-            method="POST",
-            path="/api/embed",
-            summary="Ollama's embeddings: texts as vectors",
-            request=EmbedParams,
-            reply=embed,
-            answer=EmbedAnswer,
-            operation="embeddings",
-            field_names={"inputs": "input"},
-        ),
-        QueryRoute(
-            method="POST",
-            path="/api/embeddings",
-            summary="Ollama's earlier route for one text as a vector",
-            request=OldEmbedParams,
-            reply=embed_one,
-            answer=dict[str, list[float]],
-            operation="embeddings",
-            field_names={"inputs[0]": "prompt"},
-        ),
+        embed,
+        embed_one,
         *MODEL_QUERIES,
     )
     render_error = staticmethod(error_to_wire)

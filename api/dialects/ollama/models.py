@@ -17,7 +17,7 @@ from api.dialects.ollama.wire import (
     OllamaModels,
     OllamaText,
 )
-from api.dialects.shared.dialect import LINES, QueryRoute
+from api.dialects.shared.dialect import LINES, query
 from api.transport.answer_text import json_line
 from api.transport.errors import required
 from api.transport.models import (
@@ -129,20 +129,23 @@ def _digest(model: ListedModel) -> str:
     return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@query("GET", "/api/tags", answer=OllamaModels)
 async def list_tags(service: Service, record: RequestRecord, _: None) -> OllamaModels:
-    """List the models that requests may name."""
+    """The models that requests may name, for Ollama's clients."""
     models = listed_models(service)
     return {"models": await asyncio.to_thread(lambda: list(map(listed_entry, models)))}
 
 
+@query("GET", "/api/ps", answer=OllamaModels)
 async def list_running(service: Service, record: RequestRecord, _: None) -> OllamaModels:
-    """List the models that are in memory."""
+    """The models in memory, their size and how long they remain, for Ollama's clients."""
     loaded = [model for model in listed_models(service) if model.is_loaded]
     return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
 
 
+@query("POST", "/api/show", request=NamedModelParams, answer=OllamaModel)
 async def show(service: Service, record: RequestRecord, params: NamedModelParams) -> OllamaModel:
-    """Return a model's details and capabilities."""
+    """What a model can do, for Ollama's clients."""
     requested = params.model or params.name
     if not requested:
         raise required(("model",))
@@ -154,8 +157,9 @@ async def show(service: Service, record: RequestRecord, params: NamedModelParams
     return await asyncio.to_thread(model_to_wire, model, *capabilities)
 
 
+@query("GET", "/api/version", answer=OllamaText)
 async def version(service: Service, record: RequestRecord, _: None) -> OllamaText:
-    """Return the version of the API."""
+    """The version of Ollama's API that is supported."""
     return {"version": API_VERSION}
 
 
@@ -173,10 +177,11 @@ async def checked_name(service: Service, requested: str) -> str:
     return model.id
 
 
+@query("POST", "/api/pull", request=NamedModelParams, answer=OllamaText, media_type=LINES)
 async def pull(
     service: Service, record: RequestRecord, params: NamedModelParams
 ) -> OllamaText | list[str]:
-    """Answer ``POST /api/pull``: a model that answers requests of that name needs no download.
+    """Whether a model is available, as Ollama reports a download that is complete.
 
     Raises:
         UnknownModel: No model answers requests of that name; none is downloaded.
@@ -192,42 +197,9 @@ async def pull(
 
 
 MODEL_QUERIES = (
-    QueryRoute(
-        method="POST",
-        path="/api/show",
-        summary="What a model can do, for Ollama's clients",
-        request=NamedModelParams,
-        reply=show,
-        answer=OllamaModel,
-    ),
-    QueryRoute(
-        method="GET",
-        path="/api/tags",
-        summary="The models that requests may name, for Ollama's clients",
-        reply=list_tags,
-        answer=OllamaModels,
-    ),
-    QueryRoute(
-        method="GET",
-        path="/api/ps",
-        summary="The models in memory, their size and how long they remain, for Ollama's clients",
-        reply=list_running,
-        answer=OllamaModels,
-    ),
-    QueryRoute(
-        method="GET",
-        path="/api/version",
-        summary="The version of Ollama's API that is supported",
-        reply=version,
-        answer=OllamaText,
-    ),
-    QueryRoute(
-        method="POST",
-        path="/api/pull",
-        summary="Whether a model is available, as Ollama reports a download that is complete",
-        request=NamedModelParams,
-        reply=pull,
-        answer=OllamaText,
-        media_type=LINES,
-    ),
+    show,
+    list_tags,
+    list_running,
+    version,
+    pull,
 )

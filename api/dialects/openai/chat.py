@@ -25,7 +25,7 @@ from api.dialects.openai.chat_write import ChatEncoder, write_completion
 from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import EmbeddingAnswer, EmbeddingParams, ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
-from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
+from api.dialects.shared.dialect import AnswerRoute, Dialect, query
 from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import long_json_text
 from api.transport.generations import embedded
@@ -52,10 +52,11 @@ class ChatRoute(AnswerRoute[ChatCompletionParams]):
         return {**form_names(params), "max_tokens": next(given, "max_tokens")}
 
 
+@query("POST", "/tokenize", request=TokenizeParams, read=prompt_from_wire, answer=TokenizeAnswer)
 async def tokenize(
     service: Service, record: RequestRecord, body: ParsedRequest[TokenizeParams]
 ) -> str:
-    """Return the tokens of a prompt as the model would read them."""
+    """The tokens of a text or of a conversation, for vLLM's clients."""
     params = body.params
     check_model(service, params.model)
     model = await loaded_model(service, params.model)
@@ -73,17 +74,26 @@ async def tokenize(
     return await asyncio.to_thread(long_json_text, answer)
 
 
+@query("POST", "/detokenize", request=DetokenizeParams, answer=dict[Literal["prompt"], str])
 async def detokenize(
     service: Service, record: RequestRecord, params: DetokenizeParams
 ) -> dict[str, str]:
-    """Return the text of some tokens."""
+    """The text of token ids, for vLLM's clients."""
     check_model(service, params.model)
     name = engine_name(service, params.model)
     return {"prompt": await service.engine.detokenize(params.tokens, name)}
 
 
+@query(
+    "POST",
+    "/v1/embeddings",
+    request=EmbeddingParams,
+    answer=EmbeddingAnswer,
+    operation="embeddings",
+    field_names={"inputs": "input"},
+)
 async def embed(service: Service, record: RequestRecord, params: EmbeddingParams) -> str:
-    """Answer ``POST /v1/embeddings``."""
+    """OpenAI Embeddings: texts as vectors."""
     check_model(service, params.model)
     request = EmbeddingRequest(
         tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
@@ -131,33 +141,9 @@ class ChatCompletions(Dialect):
     stream_fields: ClassVar[Mapping[str, object]] = {"stream_options": {"include_usage": True}}
     answers = (ChatRoute(),)
     queries = (
-        QueryRoute(
-            method="POST",
-            path="/tokenize",
-            summary="The tokens of a text or of a conversation, for vLLM's clients",
-            reply=tokenize,
-            request=TokenizeParams,
-            read=prompt_from_wire,
-            answer=TokenizeAnswer,
-        ),
-        QueryRoute(
-            method="POST",
-            path="/detokenize",
-            summary="The text of token ids, for vLLM's clients",
-            reply=detokenize,
-            request=DetokenizeParams,
-            answer=dict[Literal["prompt"], str],
-        ),
-        QueryRoute(
-            method="POST",
-            path="/v1/embeddings",
-            summary="OpenAI Embeddings: texts as vectors",
-            request=EmbeddingParams,
-            reply=embed,
-            answer=EmbeddingAnswer,
-            operation="embeddings",
-            field_names={"inputs": "input"},
-        ),
+        tokenize,
+        detokenize,
+        embed,
     )
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)

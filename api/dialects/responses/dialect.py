@@ -34,9 +34,9 @@ from api.dialects.shared.answers import text_of
 from api.dialects.shared.dialect import (
     AnswerRoute,
     Dialect,
-    QueryRoute,
     StoreAnswer,
     UrlParameters,
+    query,
 )
 from api.dialects.shared.requests import ParsedRequest
 from api.dialects.shared.sealed import SUMMARY_MARK, sealed
@@ -109,24 +109,31 @@ def recall(service: Service, record: RequestRecord, params: ResponseParams) -> R
     return params.with_recalled(_ITEMS.validate_python(earlier), own)
 
 
+@query("GET", "/v1/responses/{response_id}", answer=ResponseAnswer)
 async def retrieve(service: Service, record: RequestRecord, url: UrlParameters) -> str:
-    """Answer ``GET /v1/responses/{response_id}``."""
+    """A stored response."""
     if url.query.get("stream", "false") != "false":
         raise unsupported(("stream",), "the stream of a response that has ended")
     return _stored(service, record, url).answer
 
 
+@query(
+    "DELETE",
+    "/v1/responses/{response_id}",
+    answer=dict[Literal["id", "object", "deleted"], str | bool],
+)
 async def delete(
     service: Service, record: RequestRecord, url: UrlParameters
 ) -> dict[str, str | bool]:
-    """Answer ``DELETE /v1/responses/{response_id}``."""
+    """Deletes a stored response."""
     response_id = _stored(service, record, url).id
     service.responses.delete(response_id)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
+@query("GET", "/v1/responses/{response_id}/input_items", answer=ItemList)
 async def list_input_items(service: Service, record: RequestRecord, url: UrlParameters) -> ItemList:
-    """Answer ``GET /v1/responses/{response_id}/input_items``: newest first by default."""
+    """The input of a stored response."""
     response = _stored(service, record, url)
     chain = service.responses.chain(record.client_id, response.id)
     if chain is None:
@@ -206,10 +213,18 @@ def _sent_of(response: StoredResponse) -> list[dict[str, Any]]:
 # -- counts and compaction ---------------------------------------------------------------------
 
 
+@query(
+    "POST",
+    "/v1/responses/input_tokens",
+    request=ResponseParams,
+    read=requests_from_wire,
+    answer=InputTokens,
+    recall=recall,
+)
 async def count_input(
     service: Service, record: RequestRecord, body: ParsedRequest[ResponseParams]
 ) -> InputTokens:
-    """Answer ``POST /v1/responses/input_tokens``."""
+    """The number of tokens of a Responses prompt."""
     if body.params.model:
         check_model(service, body.params.model)
     [request] = addressed(service, body.requests(), body.params.model)
@@ -217,10 +232,18 @@ async def count_input(
     return {"object": "response.input_tokens", "input_tokens": count}
 
 
+@query(
+    "POST",
+    "/v1/responses/compact",
+    request=CompactParams,
+    read=summary_requests,
+    answer=CompactedResponse,
+    recall=recall,
+)
 async def compact(
     service: Service, record: RequestRecord, body: ParsedRequest[CompactParams]
 ) -> CompactedResponse:
-    """Answer ``POST /v1/responses/compact``: the user's messages, and a summary of all else.
+    """A long conversation as its questions and a summary.
 
     The loaded model writes the summary. It is not encrypted, but UTF-8 in base64 after a prefix.
     Nothing is stored: the client sends the items with its next request.
@@ -267,47 +290,11 @@ class Responses(Dialect):
     }
     answers = (ResponsesRoute(),)
     queries = (
-        QueryRoute(
-            method="POST",
-            path="/v1/responses/input_tokens",
-            summary="The number of tokens of a Responses prompt",
-            request=ResponseParams,
-            read=requests_from_wire,
-            reply=count_input,
-            answer=InputTokens,
-            recall=recall,
-        ),
-        QueryRoute(
-            method="POST",
-            path="/v1/responses/compact",
-            summary="A long conversation as its questions and a summary",
-            request=CompactParams,
-            read=summary_requests,
-            reply=compact,
-            answer=CompactedResponse,
-            recall=recall,
-        ),
-        QueryRoute(
-            method="GET",
-            path="/v1/responses/{response_id}",
-            summary="A stored response",
-            reply=retrieve,
-            answer=ResponseAnswer,
-        ),
-        QueryRoute(
-            method="DELETE",
-            path="/v1/responses/{response_id}",
-            summary="Deletes a stored response",
-            reply=delete,
-            answer=dict[Literal["id", "object", "deleted"], str | bool],
-        ),
-        QueryRoute(
-            method="GET",
-            path="/v1/responses/{response_id}/input_items",
-            summary="The input of a stored response",
-            reply=list_input_items,
-            answer=ItemList,
-        ),
+        count_input,
+        compact,
+        retrieve,
+        delete,
+        list_input_items,
     )
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)

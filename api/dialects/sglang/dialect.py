@@ -4,8 +4,9 @@ https://docs.sglang.ai/basic_usage/native_api.html
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from api.dialects.sglang.read import request_body, requests_from_wire
 from api.dialects.sglang.wire import (
@@ -16,15 +17,12 @@ from api.dialects.sglang.wire import (
     SglangServer,
 )
 from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
-from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, QueryRoute
+from api.dialects.shared.dialect import AnswerRoute, Dialect, Head, query
 from api.transport.generations import collected, running
 from api.transport.models import loaded_model
 from api.transport.record import RequestRecord
 from api.transport.service import Service
 from engine import CacheOwner, GenerationRequest, StopRules, counted
-
-# SGLang accepts both methods.
-_FLUSH_METHODS: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")
 
 
 class GenerateRoute(AnswerRoute[GenerateParams]):
@@ -49,8 +47,9 @@ class GenerateRoute(AnswerRoute[GenerateParams]):
         return answer_id(params, head, 0)
 
 
+@query("GET", "/get_model_info", answer=SglangModel)
 async def get_model_info(service: Service, record: RequestRecord, _: None) -> SglangModel:
-    """Describe the loaded model, without its path on this computer."""
+    """The loaded model, for SGLang's clients."""
     model = await loaded_model(service)
     return {
         "model_path": model.id,
@@ -63,8 +62,9 @@ async def get_model_info(service: Service, record: RequestRecord, _: None) -> Sg
     }
 
 
+@query("GET", "/server_info", answer=SglangServer)
 async def get_server_info(service: Service, record: RequestRecord, _: None) -> SglangServer:
-    """Describe the server, without any path on this computer."""
+    """The server's state, for SGLang's clients."""
     model = await loaded_model(service)
     states = service.models or (service.engine.status,)
     cached = service.engine.status.cache_use.shares.get(record.client_id)
@@ -85,10 +85,11 @@ async def get_server_info(service: Service, record: RequestRecord, _: None) -> S
     }
 
 
+@query("POST", "/flush_cache", answer=dict[str, bool | str | int])
 async def flush_cache(
     service: Service, record: RequestRecord, _: None
 ) -> dict[str, bool | str | int]:
-    """Clear the client's own prompt cache in memory; running answers continue."""
+    """Clear the prompt cache in memory."""
     owner = CacheOwner(record.client_id)
     prompts, size_bytes = await service.engine.forget_prompts(owner)
     return {
@@ -99,8 +100,9 @@ async def flush_cache(
     }
 
 
+@query("GET", "/health_generate")
 async def check_generation(service: Service, record: RequestRecord, _: None) -> None:
-    """Return once the model has sampled a token."""
+    """Whether a token can be sampled."""
     model = await loaded_model(service)
     probe = GenerationRequest(
         prompt=(model.eos[0].token_id if model.eos else 0,),
@@ -137,39 +139,12 @@ class Generate(Dialect):
     }
     answers = (GenerateRoute(),)
     queries = (
-        QueryRoute(
-            method="GET",
-            path="/get_model_info",
-            summary="The loaded model, for SGLang's clients",
-            reply=get_model_info,
-            answer=SglangModel,
-        ),
-        *(
-            QueryRoute(
-                method="GET",
-                path=path,
-                summary="The server's state, for SGLang's clients",
-                reply=get_server_info,
-                answer=SglangServer,
-            )
-            for path in ("/server_info", "/get_server_info")
-        ),
-        *(
-            QueryRoute(
-                method=method,
-                path="/flush_cache",
-                summary="Clear the prompt cache in memory",
-                reply=flush_cache,
-                answer=dict[str, bool | str | int],
-            )
-            for method in _FLUSH_METHODS
-        ),
-        QueryRoute(
-            method="GET",
-            path="/health_generate",
-            summary="Whether a token can be sampled",
-            reply=check_generation,
-        ),
+        get_model_info,
+        get_server_info,
+        replace(get_server_info, path="/get_server_info"),
+        flush_cache,
+        replace(flush_cache, method="GET"),  # SGLang accepts both methods
+        check_generation,
     )
     render_error = staticmethod(error_to_wire)
     request_body = staticmethod(request_body)

@@ -27,6 +27,7 @@ LINES = "application/x-ndjson"
 Collected = tuple[Sequence[Event], Finished]
 # Stores an answer, so that a later request can continue it: its id, its JSON, its items' ids.
 StoreAnswer = Callable[[str, str, Sequence[str]], None]
+Reply = Callable[[Service, RequestRecord, Any], Awaitable[object]]
 
 _Params = TypeVar("_Params", bound=WireModel)
 
@@ -126,7 +127,7 @@ class UrlParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRoute:
-    """A route that answers without generating an answer for the client.
+    """A route that answers without generating an answer for the client; ``query`` makes it.
 
     Attributes:
         reply: Returns the answer's body from the request's body, or from its address if the path
@@ -138,7 +139,7 @@ class QueryRoute:
     method: Literal["DELETE", "GET", "POST"]
     path: str
     summary: str
-    reply: Callable[[Service, RequestRecord, Any], Awaitable[object]]
+    reply: Reply
     request: type[WireModel] | None = None
     read: ReadRequest[Any] | None = None
     answer: Any = None
@@ -146,6 +147,18 @@ class QueryRoute:
     operation: Literal["", "embeddings"] = ""
     field_names: Mapping[str, str] = field(default_factory=dict)
     media_type: str | None = None
+
+
+def query(
+    method: Literal["DELETE", "GET", "POST"], path: str, **fields: Any
+) -> Callable[[Reply], QueryRoute]:
+    """Make a function the reply of a route; its docstring's first line is the route's summary."""
+
+    def route(reply: Reply) -> QueryRoute:
+        summary = (reply.__doc__ or "").partition("\n")[0].removesuffix(".")
+        return QueryRoute(method=method, path=path, summary=summary, reply=reply, **fields)
+
+    return route
 
 
 class Dialect(ABC):
