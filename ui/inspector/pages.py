@@ -1,11 +1,12 @@
 """Pages of text and tables in the inspector, with one left edge. Main thread."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import QPlainTextEdit, QTextBrowser, QTextEdit, QWidget
 
 from ui.inspector.shown_run import ShownRun
-from ui.kit.theme import fixed_font
+from ui.kit.tasks import finish_tasks
+from ui.kit.theme import current_theme, fixed_font
 
 TEXT_MARGIN_PX = 12
 
@@ -17,15 +18,32 @@ class InspectorTab(QWidget):
     without_trace = ""  # shown for a run whose tokens were not recorded; empty if it needs none
     has_odds = False  # whether it needs the probabilities of tokens
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: ShownRun | None = None
+        current_theme().changed.connect(self._refresh_visible)
+
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run, or the same one with its end; None if there is none."""
-        raise NotImplementedError
+        self.shown = shown
+        self._refresh_visible()
+
+    def refresh(self) -> None:
+        """Show the run again; called only while the tab can be seen."""
 
     def catch_up(self) -> None:
         """Show the new tokens of a running answer; most tabs wait for its end."""
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
+
+    def _refresh_visible(self) -> None:
+        if self.isVisible():
+            self.refresh()
+
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
+        await finish_tasks(self)
 
 
 class ReadingPage(QTextBrowser):

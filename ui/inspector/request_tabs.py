@@ -6,7 +6,7 @@ Main thread. They read and render only while they are visible.
 from itertools import groupby
 from operator import itemgetter
 
-from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
@@ -21,7 +21,7 @@ from ui.kit.buttons import Choice
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.words import describe_error
 
@@ -89,21 +89,12 @@ class PromptTab(InspectorTab):
         self.page.setAccessibleName("The prompt as the model read it")
         self.page.setFont(fixed_font(self.page.font(), 0.95))
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
-        current_theme().changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
         self.page.clear()
-        if self.isVisible():
-            self._ask()
+        super().show_run(shown)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._ask()
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    def _ask(self) -> None:
+    def refresh(self) -> None:
         shown = self._inspector.shown
         if shown is None:
             self.note.setText("No answer selected.")
@@ -200,17 +191,9 @@ class ApiTab(InspectorTab):
         if shown is not self._rendered:
             self._views, self._rendered = [], None
             self._refresh()
-        if self.isVisible():
-            self._ask()
+        super().show_run(shown)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._ask()
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    def _ask(self) -> None:
+    def refresh(self) -> None:
         shown = self._inspector.shown
         if shown is None:
             self.note.setText("No answer selected.")

@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from engine import RunPhase, TokenTrace, acceptance, counted, draft_sources, phases, quoted, seconds
@@ -28,13 +28,33 @@ from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, tab
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowsView, TableColumn
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.records.runs import Run
 from ui.words import draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
 _AROUND_CHARS = 160
+
+
+def _conversation(shown: ShownRun) -> str:
+    return shown.name if shown.source is RunSource.PAST else "This conversation"
+
+
+def _tokens(shown: ShownRun) -> str:
+    finished = shown.run.finished
+    return "" if finished is None else f"{finished.usage.output_tokens:,}"
+
+
+# The columns of the table of runs.
+COLUMNS = (
+    TableColumn("When", 16, lambda shown: start_time_text(shown.run)),
+    TableColumn("Conversation", 22, _conversation),
+    TableColumn("Question", 30, lambda shown: " ".join(shown.question[:200].split())),
+    TableColumn("Model", 16, lambda shown: shown.run.model_id),
+    TableColumn("Ended", 22, lambda shown: end_label(shown.run)),
+    TableColumn("Tokens", 9, _tokens, is_number=True),
+)
 
 
 class TimingTab(InspectorTab):
@@ -44,7 +64,6 @@ class TimingTab(InspectorTab):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
         self.bars = ReadingPage("Phases")
         self.guesses = label("", "", 0.95, is_wrapped=True)
@@ -54,14 +73,9 @@ class TimingTab(InspectorTab):
         column(self.note, (self.bars, 1), self.guesses, self.waits, spacing=10, on=inside)
         area = scrolling(inside, "Where the time went", goes_sideways=False)
         column(area, margins=(0, 12, 0, 0), on=self)
-        current_theme().changed.connect(self._refresh)
 
-    def show_run(self, shown: ShownRun | None) -> None:
-        self._shown = shown
-        self._refresh()
-
-    def _refresh(self) -> None:
-        shown = self._shown
+    def refresh(self) -> None:
+        shown = self.shown
         finished = None if shown is None else shown.run.finished
         run_phases = [] if finished is None else phases(finished)
         self.bars.setHtml(phase_bars(run_phases))
@@ -81,12 +95,7 @@ class TimingTab(InspectorTab):
             draft_summary(finished.speculation, finished.usage.output_tokens) if finished else ""
         )
         trace = None if shown is None else shown.trace
-        if self.isVisible():  # a long run takes a moment
-            self.waits.setText(held_text(tuple(trace.tokens)) if trace and finished else "")
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._refresh()
+        self.waits.setText(held_text(tuple(trace.tokens)) if trace and finished else "")
 
 
 def phase_bars(run_phases: list[RunPhase]) -> Html:
@@ -227,29 +236,20 @@ class CompareTab(InspectorTab):
             on=self,
         )
         self.choice.currentIndexChanged.connect(lambda _: self._compare())
-        current_theme().changed.connect(self._compare)
-
-    def show_run(self, shown: ShownRun | None) -> None:
-        if self.isVisible():
-            self._fill()
 
     def choose(self, run: Run) -> None:
         """Compare with this run, if it is one of the conversation's others."""
-        self._fill()
+        self.refresh()
         row = next((n for n, other in enumerate(self._others) if other.run is run), -1)
         if row >= 0:
             self.choice.setCurrentIndex(row)
 
     def choose_shown(self, other: ShownRun) -> None:
         self._picked = other
-        self._fill()
+        self.refresh()
         self.choice.setCurrentIndex(0)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._fill()
-
-    def _fill(self) -> None:
+    def refresh(self) -> None:
         before, picked, shown = self._chosen(), self._picked, self._inspector.shown
         self._others = [
             run
@@ -291,9 +291,6 @@ class CompareTab(InspectorTab):
         comparison = compare(shown, other)
         self.sentence.setText(comparison.sentence)
         self.page.setHtml(self._html(comparison))
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
 
     async def _look_for_trace(self, other: ShownRun) -> None:
         traced = await self._inspector.traced(other)
@@ -337,26 +334,6 @@ def _named(other: ShownRun) -> str:
     if other.source is RunSource.PAST:
         name = f"{run.model_id or 'Answer'}, in “{other.name}”"
     return f"{start_time_text(run)} · {end_label(run)} · {name}"
-
-
-def _conversation(shown: ShownRun) -> str:
-    return shown.name if shown.source is RunSource.PAST else "This conversation"
-
-
-def _tokens(shown: ShownRun) -> str:
-    finished = shown.run.finished
-    return "" if finished is None else f"{finished.usage.output_tokens:,}"
-
-
-COLUMNS = (
-    TableColumn("When", 16, lambda shown: start_time_text(shown.run)),
-    TableColumn("Conversation", 22, _conversation),
-    TableColumn("Question", 30, lambda shown: " ".join(shown.question[:200].split())),
-    TableColumn("Model", 16, lambda shown: shown.run.model_id),
-    TableColumn("Ended", 22, lambda shown: end_label(shown.run)),
-    TableColumn("Tokens", 9, _tokens, is_number=True),
-)
-"""The columns of the table of runs."""
 
 
 class RunTable(QAbstractTableModel):
@@ -437,10 +414,6 @@ class RunsTab(InspectorTab):
         self.table.installEventFilter(self)
         self.table.selectionModel().selectionChanged.connect(self._refresh)
 
-    def show_run(self, shown: ShownRun | None) -> None:
-        if self.isVisible():
-            self._ask()
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         if watched is self.table and isinstance(event, QKeyEvent):
             is_pressed = event.type() == QEvent.Type.KeyPress
@@ -450,14 +423,7 @@ class RunsTab(InspectorTab):
                 return True
         return super().eventFilter(watched, event)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._ask()
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    def _ask(self) -> None:
+    def refresh(self) -> None:
         start_task(self, self._list(), "list runs")
 
     async def _list(self) -> None:

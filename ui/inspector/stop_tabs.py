@@ -17,7 +17,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPolygonF,
-    QShowEvent,
     QTextCharFormat,
     QTextCursor,
 )
@@ -37,7 +36,7 @@ from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
 from ui.kit.layouts import FlowLayout, Stretch, column, scrolling
-from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -222,32 +221,14 @@ class MatcherTab(InspectorTab):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: ShownRun | None = None
-        self._is_stale = False
         self._serial = 0
         self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
-        current_theme().changed.connect(self._refresh)
 
-    def show_run(self, shown: ShownRun | None) -> None:
-        self._shown = shown
-        self._is_stale = True
-        if self.isVisible():
-            self._refresh()
-
-    async def finish(self) -> None:
-        await finish_tasks(self)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        if self._is_stale:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        self._is_stale = False
+    def refresh(self) -> None:
         self._serial += 1
-        shown = self._shown
+        shown = self.shown
         trace = None if shown is None else shown.trace
         self.page.setVisible(trace is not None and bool(trace.rules.stops))
         if shown is None:
@@ -330,23 +311,11 @@ class WhatIfTab(InspectorTab):
         self.save = QPushButton("Save as Case…")
         self.save.setAccessibleName("Save the run with this list as a case for fullstop replay")
         self._lay_out()
-        self._what_if.outcome_changed.connect(self._refresh)
+        self._what_if.outcome_changed.connect(self.refresh)
         self.editor.input.textChanged.connect(self._what_if.set_typed)
         self.reset.clicked.connect(self._what_if.reset)
         self.use.clicked.connect(self._use)
         self.save.clicked.connect(self._choose_file)
-        current_theme().changed.connect(self._refresh)
-        self._refresh()
-
-    def show_run(self, shown: ShownRun | None) -> None:
-        if self.isVisible():
-            self._inspector.try_lists()
-        self._refresh()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._inspector.try_lists()
-        self._refresh()
 
     def _lay_out(self) -> None:
         right = QWidget()
@@ -366,7 +335,8 @@ class WhatIfTab(InspectorTab):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(area, margins=(0, 12, 0, 0), on=self)
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        self._inspector.try_lists()
         theme = current_theme()
         outcome, recording = self._what_if.outcome, self._what_if.recording
         can_try = recording is not None
@@ -484,20 +454,16 @@ class EndingTab(InspectorTab):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve()
         column(self.note, (self.curve, 1), Stretch(0), spacing=10, margins=(0, 12, 0, 0), on=self)
 
-    def show_run(self, shown: ShownRun | None) -> None:
-        self._shown = shown
-        self.catch_up()
-
     def catch_up(self) -> None:
-        shown = self._shown
-        odds = None
-        if shown is not None and shown.trace is not None and self.isVisible():
-            odds = ending_odds(shown.trace)
+        self._refresh_visible()
+
+    def refresh(self) -> None:
+        shown = self.shown
+        odds = None if shown is None or shown.trace is None else ending_odds(shown.trace)
         self.curve.show_odds(odds)
         self.curve.setVisible(odds is not None)
         if odds is not None:
@@ -509,10 +475,6 @@ class EndingTab(InspectorTab):
                 "The probabilities of this run were not recorded. Choose “Everything” above and "
                 "ask again to see how likely the model was to end at each token."
             )
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.catch_up()
 
 
 class OddsCurve(QWidget):

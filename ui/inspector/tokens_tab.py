@@ -11,7 +11,6 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QPushButton
 
 from engine import Stop, TokenTrace, counted, quoted, seconds, visible
@@ -211,11 +210,13 @@ class TokensTab(InspectorTab):
     def show_run(self, shown: ShownRun | None) -> None:
         self.model.show_trace(None if shown is None else shown.trace)
         self._refresh_note()
+        super().show_run(shown)
 
     def catch_up(self) -> None:
-        """Add the tokens that have arrived, if the tab can be seen."""
-        if not self.isVisible():
-            return
+        self._refresh_visible()
+
+    def refresh(self) -> None:
+        """Add the tokens that have arrived."""
         bar = self.table.verticalScrollBar()
         is_at_end = bar.value() >= bar.maximum()
         self.model.catch_up()
@@ -234,10 +235,6 @@ class TokensTab(InspectorTab):
         selection.blockSignals(False)
         self.table.scrollTo(self.model.index(row, 0))
         self.table.viewport().update()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.catch_up()
 
     def _choose(self) -> None:
         token = self.model.token_at(self.table.currentIndex().row())

@@ -105,9 +105,9 @@ async def test_a_large_request_with_a_long_answer_is_shown_whole(
         note = inspector.tokens.note.text()
         assert note == "the newest 2,000 of 2,010 tokens"
         inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
-        page = inspector.tab(MatcherTab).page.toPlainText()
-        assert "END" in page
-        assert "⏎⏎" in page
+        page = inspector.tab(MatcherTab).page
+        await eventually(lambda: "END" in page.toPlainText())
+        assert "⏎⏎" in page.toPlainText()
         inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
         await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
         assert "word word" in inspector.tab(PromptTab).page.toPlainText()

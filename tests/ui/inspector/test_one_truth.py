@@ -122,6 +122,7 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     qtbot.addWidget(timing)
     view.show_run(run)
     timing.show_run(shown)
+    timing.refresh()
     facts = dict(line.split(": ", 1) for line in facts_text(view).splitlines())
     panel = " ".join((view.sentence.text(), view.detail.text(), facts_text(view)))
     steps = why(run, None if shown.trace is None else Tape(shown.trace))

@@ -262,7 +262,7 @@ class Writing(QObject):
             workspace.answering_changed,
         ):
             changed.connect(self._count)
-        composer.attachments.changed.connect(self._keep_attachments)
+        composer.attachments.changed.connect(self._keep_draft)
         composer.attachments.read_for_another.connect(self._attach_to)
         meter.counted.connect(self._take_count)
 
@@ -403,19 +403,11 @@ class Writing(QObject):
 
     def _keep_draft(self) -> None:
         if self._opened is not None:
-            self._workspace.change_draft(self._composer.draft)
-            self._wait_no_more()
-
-    def _keep_attachments(self) -> None:
-        if self._opened is not None:
-            files = self._composer.attachments.files
-            self._workspace.change_attachments(files)
-            self._wait_no_more()
-
-    def _wait_no_more(self) -> None:
-        """Send a changed message only when the user presses Return again."""
-        self._is_sent_once_counted = False
-        self._composer.show_notice("")
+            composer = self._composer
+            self._workspace.change_draft(composer.draft, composer.attachments.files)
+            # A changed message is sent only when the user presses Return again.
+            self._is_sent_once_counted = False
+            composer.show_notice("")
 
     def _attach_to(self, conversation: Conversation, file: Attachment) -> None:
         """Attach a file that was still being read when another conversation was opened."""

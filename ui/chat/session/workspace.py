@@ -158,31 +158,21 @@ class Workspace(QObject):
 
     # -- the open conversation -----------------------------------------------------------------
 
-    def change_draft(self, text: str) -> None:
-        """Note the typed text; it is saved a moment later."""
+    def change_draft(self, text: str, files: tuple[Attachment, ...]) -> None:
+        """Note the typed text and its files; they are saved a moment later."""
         conversation = self.current.conversation
-        if conversation.draft != text:
-            conversation.draft = text
-            self._save_soon(conversation)
-
-    def change_attachments(self, files: tuple[Attachment, ...]) -> None:
-        """Note the files of the draft; they are saved a moment later."""
-        conversation = self.current.conversation
-        if conversation.attachments != files:
-            conversation.attachments = files
-            self._save_soon(conversation)
+        if (conversation.draft, conversation.attachments) != (text, files):
+            conversation.draft, conversation.attachments = text, files
+            self._edited = conversation
+            # The timer is not restarted: some users type for minutes without a pause.
+            if not self._save_draft.isActive():
+                self._save_draft.start()
 
     def save_draft(self) -> None:
         self._save_draft.stop()
         edited, self._edited = self._edited, None
         if edited is not None:
             self.conversations.changed(edited)
-
-    def _save_soon(self, conversation: Conversation) -> None:
-        self._edited = conversation
-        # The timer is not restarted: some users type for minutes without a pause.
-        if not self._save_draft.isActive():
-            self._save_draft.start()
 
     def change_settings(self, settings: ConversationSettings) -> None:
         conversation = self.current.conversation
