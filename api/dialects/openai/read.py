@@ -5,7 +5,6 @@ Pure functions; any thread, any process.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from api.dialects.openai.wire import (
     ChoicesParams,
@@ -133,28 +132,6 @@ def refuse_unsupported_choices(params: ChoicesParams) -> None:
 
 
 # -- the output format -------------------------------------------------------------------------
-
-
-def constraint_of(
-    kind: str,
-    schema: Mapping[str, Any] | None,
-    path: FieldPath,
-    schema_path: FieldPath,
-    *,
-    is_strict: bool = False,
-) -> OutputConstraint | None:
-    """Return the constraint that a format asks for; None if the text is free."""
-    match kind:
-        case "text":
-            return None
-        case "json_object":
-            return OutputConstraint()
-        case "json_schema":
-            if schema is None:
-                raise required(schema_path)
-            return OutputConstraint(schema, is_strict=is_strict)
-        case _:
-            raise unsupported((*path, "type"), f"the format {kind}")
 
 
 def form_names(params: GenerationParams) -> Mapping[str, str]:

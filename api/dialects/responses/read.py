@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import assert_never
 
 from api.dialects.openai.read import (
-    constraint_of,
     generation_of,
     last_turn_fields,
     openai_sampling_and_stops,
@@ -20,6 +19,7 @@ from api.dialects.openai.tools import (
     offered_custom,
     offered_function,
 )
+from api.dialects.openai.wire import RefusalPart
 from api.dialects.responses.wire import (
     AdditionalToolsItem,
     CallItem,
@@ -29,7 +29,6 @@ from api.dialects.responses.wire import (
     ForeignItem,
     ForeignPart,
     ItemReference,
-    KnownPart,
     MediaPart,
     MessageItem,
     Part,
@@ -69,8 +68,6 @@ from engine import (
     TraceLevel,
 )
 
-_ENCRYPTED_REASONING = "reasoning.encrypted_content"
-_LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
 
 
@@ -83,7 +80,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         raise not_stored()
     if params.prompt is not None:
         raise unsupported(("prompt",), "a stored prompt")
-    if params.prompt_cache_options is not None and params.prompt_cache_options.prewarm:
+    if (params.prompt_cache_options or {}).get("prewarm"):
         raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
     tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
     messages, left_out = _messages(params)
@@ -115,12 +112,12 @@ def max_tokens_of(params: ResponseParams) -> int | None:
 
 def wants_logprobs(params: ResponseParams) -> bool:
     """Whether the answer includes logprobs."""
-    return _LOGPROBS in (params.include or ()) or bool(params.top_logprobs)
+    return "message.output_text.logprobs" in (params.include or ()) or bool(params.top_logprobs)
 
 
 def wants_encrypted_reasoning(params: ResponseParams) -> bool:
     """Whether reasoning items have a content that clients return unread."""
-    return _ENCRYPTED_REASONING in (params.include or ())
+    return "reasoning.encrypted_content" in (params.include or ())
 
 
 def wants_summary(params: ResponseParams) -> bool:
@@ -181,17 +178,17 @@ def not_stored(what: str = "this response") -> ApiError:
 
 
 def _constraint(params: ResponseParams) -> OutputConstraint | None:
-    text_format = params.text.format if params.text is not None else None
-    if text_format is None:
+    """Return the constraint that ``text.format`` asks for; None if the text is free."""
+    form = params.text.format if params.text is not None else None
+    if form is None or form.type == "text":
         return None
-    path = ("text", "format")
-    return constraint_of(
-        text_format.type,
-        text_format.json_schema,
-        path,
-        (*path, "schema"),
-        is_strict=text_format.strict is True,
-    )
+    if form.type == "json_object":
+        return OutputConstraint()
+    if form.type != "json_schema":
+        raise unsupported(("text", "format", "type"), f"the format {form.type}")
+    if form.json_schema is None:
+        raise required(("text", "format", "schema"))
+    return OutputConstraint(form.json_schema, is_strict=form.strict is True)
 
 
 def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, ...]]:
@@ -199,7 +196,6 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
     turns = [Message("system", params.instructions)] if params.instructions else []
     left_out = ["truncation"] if params.truncation == "auto" else []
     tool_names: dict[str, str] = {}
-    has_summary = False
     answered = {item.call_id for item in params.input if isinstance(item, CallOutputItem)}
     for index, item in enumerate(params.input):
         own = index - params.recalled
@@ -207,15 +203,14 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
         is_new = index == len(params.input) - 1 and isinstance(item, MessageItem)
         has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         match item:
-            case MessageItem(role="system" | "developer"):
-                _add_system(turns, _text(item.content, (*path, "content"), has_notes))
             case MessageItem(role="assistant"):
-                content_path = (*path, "content")
-                text = _text(item.content, content_path, has_notes, joint="", left_out=left_out)
+                text = _text(
+                    item.content, (*path, "content"), has_notes, separator="", left_out=left_out
+                )
                 _add_assistant(turns, Message("assistant", text))
             case MessageItem():
                 text = _text(item.content, (*path, "content"), has_notes)
-                turns.append(Message("user", text))
+                turns.append(Message("user" if item.role == "user" else "system", text))
             case CallItem():
                 if item.status == "incomplete" and item.call_id not in answered:
                     left_out.append(f"{path_text(path)} ({item.type})")
@@ -239,7 +234,6 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                 )
             case CompactionItem():
                 if (summary := opened(item.encrypted_content, SUMMARY_MARK)) is not None:
-                    has_summary = True
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
                 else:
                     left_out.append(f"{path_text(path)} ({item.type})")
@@ -264,7 +258,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
                 raise not_stored()
             case _:
                 assert_never(item)
-    return tuple(_joined(turns) if has_summary else turns), tuple(left_out)
+    return tuple(turns), tuple(left_out)
 
 
 def _reasoning_text(item: ReasoningItem) -> str:
@@ -284,60 +278,37 @@ def _arguments(item: CallItem, path: FieldPath) -> str:
     raise required((*path, "input" if item.type == "custom_tool_call" else "arguments"))
 
 
-def _joined(turns: Sequence[Message]) -> list[Message]:
-    """Return turns with consecutive user turns joined, because many templates refuse them."""
-    joined: list[Message] = []
-    for turn in turns:
-        if joined and turn.role == joined[-1].role == "user":
-            joined[-1] = Message("user", f"{joined[-1].content}\n\n{turn.content}")
-        else:
-            joined.append(turn)
-    return joined
-
-
 def _text(
     parts: Sequence[Part],
     path: FieldPath,
     has_notes: bool,
     *,
-    joint: str = "\n",
+    separator: str = "\n",
     left_out: list[str] | None = None,
 ) -> str:
-    """Return the text of a message's content."""
+    """Return the text of a message's content; None for ``left_out`` refuses unknown parts."""
     texts = []
     for index, part in enumerate(parts):
         part_path = (*path, index)
-        if not isinstance(part, ForeignPart):
-            texts.append(_part_text(part, part_path, has_notes))
-        elif left_out is None:
-            reason = f"{shown(part.type)} is not supported here"
-            raise invalid((*part_path, "type"), reason, code="invalid_value")
-        elif part.readable:
-            texts.append(part.readable)
-        else:
-            left_out.append(f"{path_text(part_path)} ({shown(part.type)})")
-    return joint.join(texts)
-
-
-def _part_text(part: KnownPart, path: FieldPath, has_notes: bool) -> str:
-    match part:
-        case TextPart():
-            return part.text
-        case MediaPart(type="input_image"):
-            return note_of(path, media_type_of(part.image_url), is_allowed=has_notes)
-        case MediaPart():
-            kind = media_type_of(part.file_data)
-            return note_of(path, kind, is_allowed=has_notes, what="document")
-        case _:
-            return part.refusal
-
-
-def _add_system(turns: list[Message], text: str) -> None:
-    """Add instructions; join those at the beginning, because many templates require it."""
-    if len(turns) == 1 and turns[0].role == "system":
-        turns[0] = Message("system", f"{turns[0].content}\n\n{text}")
-    else:
-        turns.append(Message("system", text))
+        match part:
+            case TextPart():
+                texts.append(part.text)
+            case RefusalPart():
+                texts.append(part.refusal)
+            case MediaPart(type="input_image"):
+                kind = media_type_of(part.image_url)
+                texts.append(note_of(part_path, kind, is_allowed=has_notes))
+            case MediaPart():
+                kind = media_type_of(part.file_data)
+                texts.append(note_of(part_path, kind, is_allowed=has_notes, what="document"))
+            case ForeignPart() if left_out is None:
+                reason = f"{shown(part.type)} is not supported here"
+                raise invalid((*part_path, "type"), reason, code="invalid_value")
+            case ForeignPart(readable=""):
+                left_out.append(f"{path_text(part_path)} ({shown(part.type)})")
+            case ForeignPart():
+                texts.append(part.readable)
+    return separator.join(texts)
 
 
 def _add_assistant(turns: list[Message], turn: Message) -> None:
@@ -358,7 +329,6 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
 # -- the request for a summary -----------------------------------------------------------------
 
 
-_SUMMARY_TOKENS = 2_048
 TASK = (
     "Summarise this conversation, so that it can be continued from the summary and my messages "
     "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
@@ -369,27 +339,19 @@ TASK = (
 def summary_requests(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
     """Return the request for the summary; takes and raises the same as ``ReadRequest``."""
     [request] = requests_from_wire(params, strict=strict)
+    if not request.messages:
+        raise required(("input",))
     return [
         replace(
             request,
-            messages=_with_task(request.messages),
-            max_tokens=request.max_tokens or _SUMMARY_TOKENS,
+            messages=(*request.messages, Message("user", TASK)),
+            max_tokens=request.max_tokens or 2_048,
             tools=(),
             tool_choice=ToolChoice(),
             constraint=None,
             thinking=False,
         )
     ]
-
-
-def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
-    """Return a conversation that ends with the task, without two user turns in a row."""
-    if not turns:
-        raise required(("input",))
-    *before, last = turns
-    if last.role != "user":
-        return (*turns, Message("user", TASK))
-    return (*before, replace(last, content=f"{last.content}\n\n{TASK}"))
 
 
 # -- the reverse -------------------------------------------------------------------------------

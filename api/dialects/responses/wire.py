@@ -161,9 +161,6 @@ def _with_text(value: Any) -> Any:
     return {**kind, "readable": readable_text(value)}
 
 
-KnownPart = TextPart | MediaPart | RefusalPart
-
-
 def _tag(value: Any) -> str:
     """Return the tag of a part or an item, by which its model is found."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
@@ -321,15 +318,6 @@ class TextParam(WireModel):
     format: TextFormat | None = None
 
 
-class PromptCacheOptions(WireModel):
-    """How prompts are cached; only ``prewarm`` changes an answer."""
-
-    prewarm: bool | None = None
-    mode: Any = None
-    ttl: Any = None
-    comparison_response_id: Any = None
-
-
 class ResponseParams(ConversationParams):
     """``POST /v1/responses``."""
 
@@ -347,7 +335,8 @@ class ResponseParams(ConversationParams):
     prompt_cache_key: str | None = None
     safety_identifier: str | None = None
     user: str | None = None
-    prompt_cache_options: PromptCacheOptions | None = None
+    # Only ``prewarm`` changes an answer.
+    prompt_cache_options: dict[str, Any] | None = None
     truncation: str | None = Field(
         default=None, description='"auto" has no effect: a prompt that is too long is refused'
     )
