@@ -105,38 +105,29 @@ def tag(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheFile:
-    """A file in the folder."""
-
-    name: str
-    size_bytes: int
-    used_at_ns: int
-
-
 class CacheFolder:
     """The files of prompt caches."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def files(self) -> list[CacheFile]:
-        """Return the files, the least recently used first."""
+    def files(self) -> dict[str, int]:
+        """Return the bytes of each file, the least recently used first."""
         files = []
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
                 if _NAME.fullmatch(entry.name):
                     with contextlib.suppress(OSError):  # another process may delete it now
                         status = entry.stat(follow_symlinks=False)
-                        files.append(CacheFile(entry.name, status.st_size, status.st_mtime_ns))
-        return sorted(files, key=lambda file: file.used_at_ns)
+                        files.append((status.st_mtime_ns, entry.name, status.st_size))
+        return {name: size_bytes for _, name, size_bytes in sorted(files)}
 
-    def files_of_model(self, model: str) -> list[CacheFile]:
-        return [file for file in self.files() if file.name.startswith(f"{tag(model)}-")]
+    def files_of_model(self, model: str) -> list[str]:
+        return [name for name in self.files() if name.startswith(f"{tag(model)}-")]
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files())
+        return sum(self.files().values())
 
     @staticmethod
     def prefix(model: str, owner: CacheOwner) -> str:
@@ -199,18 +190,17 @@ class CacheFolder:
             raise failure
 
     def delete_owner(self, owner: CacheOwner) -> None:
-        self.delete(file.name for file in self.files() if file.name[17:33] == _owner_tag(owner))
+        self.delete(name for name in self.files() if name[17:33] == _owner_tag(owner))
 
     def shrink_to(self, max_bytes: int) -> list[str]:
         """Delete the least recently used files until the others fit; return their names."""
         files = self.files()
-        size = sum(file.size_bytes for file in files)
-        deleted = []
-        for file in files:
+        size, deleted = sum(files.values()), []
+        for name, size_bytes in files.items():
             if size <= max_bytes:
                 break
-            size -= file.size_bytes
-            deleted.append(file.name)
+            size -= size_bytes
+            deleted.append(name)
         self.delete(deleted)
         return deleted
 

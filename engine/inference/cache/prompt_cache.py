@@ -177,18 +177,18 @@ class PromptCache:
             return
         folder = disk.folder
         listed: list[tuple[FileHeader, str]] = []
-        for file in folder.files_of_model(fingerprint):
+        for name in folder.files_of_model(fingerprint):
             try:
-                header = FileHeader.from_metadata(folder.metadata(file.name))
-                if header.model != fingerprint or not file.name.startswith(
+                header = FileHeader.from_metadata(folder.metadata(name))
+                if header.model != fingerprint or not name.startswith(
                     folder.prefix(fingerprint, header.owner)
                 ):
                     raise DamagedFile("of another model or owner")
             except (ModelLoadFailed, ValueError) as error:
                 _log.info("a cache on disk is damaged and deleted: %s", error)
-                folder.delete([file.name])
+                folder.delete([name])
             else:
-                listed.append((header, file.name))
+                listed.append((header, name))
         listed.sort(key=lambda item: (item[0].start, item[0].is_snapshot, len(item[0].tokens)))
         for header, name in listed:
             folder.delete(self.index.add_file(header, name))
@@ -324,7 +324,7 @@ class PromptCache:
         """Write the blocks and the snapshot of a cache that no file has; raises ``OSError``."""
         folder, kept_with = disk.folder, owner.kept_with or ""
         # Other processes may have deleted files, and a new file must not build on a deleted one.
-        self.index.keep_only({file.name for file in folder.files_of_model(model)})
+        self.index.keep_only(set(folder.files_of_model(model)))
         layout = layout_of(snapshot)
         parent, start = root_hash(owner.name), 0
         for key, segment in blocks:

@@ -7,8 +7,8 @@ the state that it hands on, at the same position. The cache is only looked at. E
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -39,19 +39,6 @@ class Seen(NamedTuple):
 
     kinds: Mapping[str, tuple[mx.array, mx.array, mx.array | None]]
     positions: mx.array
-
-
-@dataclass(slots=True)
-class _Target:
-    """What an assistant uses of the model, none of which is a parameter of its own.
-
-    ``parts`` has for each kind of layers the index of the part of the cache that is looked at.
-    """
-
-    embed: Any
-    scale: float
-    norm: Any
-    parts: Mapping[str, int]
 
 
 class _Layers(nn.Module):  # type: ignore[misc]  # MLX has no types here
@@ -111,7 +98,8 @@ class Assistant(nn.Module):  # type: ignore[misc]
                 args.hidden_size, self._vocabulary_size, clusters, chosen
             )
         self._size = size
-        self._target: _Target | None = None
+        # What it uses of the model, none of which is a parameter of its own.
+        self._target: SimpleNamespace | None = None
 
     def follow(self, model: Any) -> None:
         """Draft for a model from now on; raises ``DrafterUnusable`` if it was made for another."""
@@ -137,7 +125,9 @@ class Assistant(nn.Module):  # type: ignore[misc]
         }
         for layer in self.model.layers:
             self._check(layer, inner, parts)
-        self._target = _Target(inner.embed_tokens, inner.embed_scale, inner.norm, parts)
+        self._target = SimpleNamespace(
+            embed=inner.embed_tokens, scale=inner.embed_scale, norm=inner.norm, parts=parts
+        )
 
     @staticmethod
     def _check(layer: Any, inner: Any, parts: Mapping[str, int]) -> None:

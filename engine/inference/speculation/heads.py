@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import mlx.core as mx
 from mlx import nn
@@ -24,8 +25,6 @@ from engine.values.tokens import TokenOrigin
 
 # Architectures whose published norms are stored as their difference from 1.
 _NORMS_FROM_ZERO = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
-# Norms that were stored so have negative values; other norms have none.
-_MIN_NEGATIVE = 0.01
 # A head's layer is the only one of its kind, whatever the order of layers in the model.
 _ONE_LAYER = {
     "num_hidden_layers": 1,
@@ -39,34 +38,17 @@ _NO_EXPERTS = {"num_experts": 0, "n_routed_experts": None}
 _EXPERTS = ("layers.0.mlp.experts.", "layers.0.mlp.switch_mlp.", "layers.0.mlp.gate.")
 
 
-class DrafterUnusable(Exception):
-    """A head or an assistant cannot draft for a model; the message ends a sentence that says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a family of checkpoints names the parts of its head, and joins them.
-
-    The first group of ``pattern`` is a weight's name inside the head. ``fc`` reads the hidden state
-    before the embedding where ``has_hidden_first``; the next step of a chain gets it before
-    ``norm`` where ``hands_on_unnormed``.
-    """
-
-    pattern: str
-    names: Mapping[str, str]
-    has_hidden_first: bool = False
-    hands_on_unnormed: bool = False
-
-    def own_name(self, inside: str) -> str:
-        for name, own in self.names.items():
-            if inside.startswith(f"{name}."):
-                return own + inside[len(name) :]
-        return inside if inside.startswith("layers.") else f"layers.0.{inside}"
-
-
-QWEN = Layout(
-    r"(?:.*\.)?mtp\.(.+)",
-    {
+Layout = Literal["qwen", "deepseek", "mimo"]
+"""A family of checkpoints, which name the parts of a head alike."""
+# The first group is a weight's name inside the head.
+_PATTERNS: Mapping[Layout, str] = {
+    "qwen": r"(?:.*\.)?mtp\.(.+)",
+    "deepseek": r"(?:.*\.)?layers\.{layers}\.(.+)",
+    "mimo": r"(?:.*\.)?mtp_layers\.0\.(.+)",
+}
+# The names in ``DraftHead`` of parts outside the layer.
+_NAMES: Mapping[Layout, Mapping[str, str]] = {
+    "qwen": {
         "fc": "fc",
         "pre_fc_norm_embedding": "pre_fc_norm_embedding",
         "pre_fc_norm_hidden": "pre_fc_norm_hidden",
@@ -74,10 +56,7 @@ QWEN = Layout(
         "embed_tokens": "embedding",
         "lm_head": "output",
     },
-)
-_DEEPSEEK = Layout(
-    r"(?:.*\.)?layers\.{layers}\.(.+)",
-    {
+    "deepseek": {
         "eh_proj": "fc",
         "enorm": "pre_fc_norm_embedding",
         "hnorm": "pre_fc_norm_hidden",
@@ -85,18 +64,17 @@ _DEEPSEEK = Layout(
         "shared_head.head": "output",
         "embed_tokens": "embedding",
     },
-    hands_on_unnormed=True,
-)
-_MIMO = Layout(
-    r"(?:.*\.)?mtp_layers\.0\.(.+)",
-    {
+    "mimo": {
         "input_proj": "fc",
         "token_layernorm": "pre_fc_norm_embedding",
         "hidden_layernorm": "pre_fc_norm_hidden",
         "final_layernorm": "norm",
     },
-    has_hidden_first=True,
-)
+}
+
+
+class DrafterUnusable(Exception):
+    """A head or an assistant cannot draft for a model; the message ends a sentence that says so."""
 
 
 @dataclass(slots=True)
@@ -117,11 +95,11 @@ def take_head(weights: dict[str, mx.array], layers: int) -> HeadWeights | None:
 
     Those of all heads are removed. ``layers`` counts the model's own.
     """
-    for layout in (QWEN, _DEEPSEEK, _MIMO):
-        pattern = re.compile(layout.pattern.replace("{layers}", str(layers)))
+    for layout, named in _PATTERNS.items():
+        pattern = re.compile(named.replace("{layers}", str(layers)))
         matches = {name: match for name in weights if (match := pattern.fullmatch(name))}
         inside = {match[1]: weights[name] for name, match in matches.items()}
-        own = {layout.own_name(name): weight for name, weight in inside.items()}
+        own = {_own_name(layout, name): weight for name, weight in inside.items()}
         if "fc.weight" not in own or "pre_fc_norm_hidden.weight" not in own:
             continue
         for name in matches:
@@ -136,6 +114,13 @@ def take_head(weights: dict[str, mx.array], layers: int) -> HeadWeights | None:
                 }
         return HeadWeights(layout, own)
     return None
+
+
+def _own_name(layout: Layout, inside: str) -> str:
+    for name, own in _NAMES[layout].items():
+        if inside.startswith(f"{name}."):
+            return own + inside[len(name) :]
+    return inside if inside.startswith("layers.") else f"layers.0.{inside}"
 
 
 def _is_first(name: str) -> bool:
@@ -209,24 +194,6 @@ def _final_norm(weights: Mapping[str, mx.array]) -> mx.array | None:
     )
 
 
-@dataclass(slots=True)
-class _Shared:
-    """What a head uses without owning it: modules in here are none of its parameters."""
-
-    block: Any
-    embed: Callable[[mx.array], mx.array]
-    output: Callable[[mx.array], mx.array]
-    shell: Any
-    layout: Layout
-
-
-class _Same(nn.Module):  # type: ignore[misc]  # MLX has no types here
-    """The identity."""
-
-    def __call__(self, given: mx.array) -> mx.array:
-        return given
-
-
 class DraftHead(nn.Module):  # type: ignore[misc]
     """Predicts the token that follows a sampled one, without the model's own layers.
 
@@ -243,7 +210,7 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         self,
         model: Any,
         config: Mapping[str, Any],
-        layout: Layout = QWEN,
+        layout: Layout = "qwen",
         own: frozenset[str] = frozenset(),
         *,
         has_experts: bool = True,
@@ -258,14 +225,18 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         self.layers = list(shell.model.layers)
         # The architecture's own code makes the mask and calls the layer.
         block = shell.model
-        block.embed_tokens = block.norm = _Same()
+        block.embed_tokens = block.norm = nn.Identity()
         block.ssm_idx = None  # in hybrids: there is no recurrent layer that needs a mask
         vocabulary_size = config.get("vocab_size") or config["text_config"]["vocab_size"]
         if "embedding" in own:
             self.embedding = nn.Embedding(vocabulary_size, size)
         if "output" in own:
             self.output = nn.Linear(size, vocabulary_size, bias=False)
-        self._shared = _Shared(block, inner.embed_tokens, output_of(model), shell, layout)
+        self._layout = layout
+        # Not as attributes of their own: modules there would be parameters of the head.
+        self._shared = SimpleNamespace(
+            block=block, embed=inner.embed_tokens, output=output_of(model), shell=shell
+        )
 
     def read(
         self, hidden: mx.array, tokens: mx.array, cache: list[Any] | None = None
@@ -281,14 +252,15 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         embed = self.embedding if "embedding" in self else shared.embed
         embedded = self.pre_fc_norm_embedding(embed(tokens))
         before = self.pre_fc_norm_hidden(hidden)
-        joined = [before, embedded] if shared.layout.has_hidden_first else [embedded, before]
+        joined = [before, embedded] if self._layout == "mimo" else [embedded, before]
         states = shared.block(self.fc(mx.concatenate(joined, axis=-1)), cache)
         normed = self.norm(states)
-        return normed, states if shared.layout.hands_on_unnormed else normed
+        return normed, states if self._layout == "deepseek" else normed
 
     def logits(self, states: mx.array) -> mx.array:
         """Return the logits of states of shape (…, size)."""
-        return (self.output if "output" in self else self._shared.output)(states)
+        logits: mx.array = (self.output if "output" in self else self._shared.output)(states)
+        return logits
 
     def make_cache(self) -> list[Any]:
         """Return an empty cache of one row: one part, since there is one layer."""
@@ -403,4 +375,5 @@ def _are_from_zero(head: HeadWeights, model: Any) -> bool:
         return head.are_norms_from_zero
     norms = [weight for name, weight in head.weights.items() if _is_norm(name, weight)]
     values = mx.concatenate([weight.astype(mx.float32) for weight in norms])
-    return float(mx.mean(values < 0).item()) > _MIN_NEGATIVE  # type: ignore[arg-type]
+    # Norms that were stored so have negative values; other norms have none.
+    return float(mx.mean(values < 0).item()) > 0.01  # type: ignore[arg-type]

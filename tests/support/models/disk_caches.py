@@ -81,7 +81,7 @@ class Room:
 
     @property
     def names(self) -> list[str]:
-        return [one.name for one in self.disk.folder.files()]
+        return list(self.disk.folder.files())
 
     def close(self) -> None:
         self.disk.close()

@@ -50,7 +50,7 @@ async def test_it_says_how_much_is_kept_and_forgets_it(
     assert "2.0 kB" in await confirm_deletion(dialog)
     await eventually(lambda: row.size_label.text() == "0 bytes")
     assert not row.forget.isEnabled()
-    assert disk.folder.files() == []
+    assert disk.folder.files() == {}
     dialog.close()
     disk.close()
 
