@@ -17,9 +17,6 @@ from collections.abc import Iterator
 from typing import IO
 
 _HEADER = struct.Struct(">I")
-# Python takes a moment to end after it has closed its files.
-_EXIT_S = 10.0
-_NICENESS = 10
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
@@ -100,7 +97,8 @@ class HelperProcess:
             timer.cancel()
         # It has closed its output, so it is ending by itself, with its own exit code.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_EXIT_S)
+            # Python takes a moment to end after it has closed its files.
+            process.wait(10.0)
         process.kill()
         code = None if timed_out.is_set() else process.wait()
         self.stop()
@@ -160,7 +158,7 @@ def lower_priority() -> None:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
+        os.nice(10)
 
 
 def limit_memory(more_bytes: int) -> None:

@@ -31,9 +31,6 @@ from engine.inference.speculation.cost import PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
 
-# Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
-_CLEAR_EVERY = 512
-
 
 class RunningBatch:
     """The rows that a model decodes together; ``cache_use`` is another object when it changes."""
@@ -120,7 +117,8 @@ class RunningBatch:
         else:
             self._budget.record_decode(took_s)
         self._steps += 1
-        if self._steps % _CLEAR_EVERY == 0:
+        # Unused memory of MLX is freed after so many steps, as in mlx-lm's own loop.
+        if self._steps % 512 == 0:
             mx.clear_cache()
         step.shared = self.sequences.take_shared()
         self._end_reasoning(step)

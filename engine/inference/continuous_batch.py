@@ -23,8 +23,6 @@ from engine.values.tokens import PromptScores
 # The limits of a group: rows, and tokens with padding.
 _GROUP_ROWS = 8
 _GROUP_TOKENS = 512
-# Every fourth pass reads the prompt that arrived first, so that short ones cannot starve it.
-_OLDEST_EVERY = 4
 # So large that mlx-lm never ends a sequence by itself.
 _NO_LIMIT = 1 << 40
 
@@ -150,7 +148,8 @@ class ContinuousBatch:
         ]
         if can_join:
             candidates += [(sequence, None) for sequence in self.waiting]
-        is_oldest_due = self._passes % _OLDEST_EVERY == 0
+        # Every fourth pass reads the oldest prompt, so that short ones cannot starve it.
+        is_oldest_due = self._passes % 4 == 0
         sequence, group = min(
             candidates,
             key=lambda each: (0 if is_oldest_due else each[0].unread, each[0].number),

@@ -27,9 +27,6 @@ from engine.inference.speculation.verification import (
 from engine.values.events import VerifiedDrafts
 from engine.values.tokens import TokenOrigin
 
-# Drafts that are less likely right are ignored.
-_MIN_LIKELIHOOD = 0.4
-
 
 class Drafting:
     """Drafts tokens for the sequences of one batch, which are by their numbers."""
@@ -218,7 +215,8 @@ def _step(
 
 def _best(sources: Sequence[DraftSource]) -> DraftSource | None:
     """Return the source of which the most drafts are expected to be accepted; None for none."""
-    likely = [source for source in sources if source.likelihood() >= _MIN_LIKELIHOOD]
+    # Drafts that are less likely right are ignored.
+    likely = [source for source in sources if source.likelihood() >= 0.4]
     return max(likely, key=lambda source: source.expected_hits(WIDTHS[-1]), default=None)
 
 

@@ -18,8 +18,6 @@ from engine.values.tokens import Comparison, Difference
 
 # Logits that differ by less are as good as equal: rounding decides between them.
 _NEAR = 1e-3
-# Numbers of 16 bits are further apart than that: so many of their steps are near as well.
-_NEAR_STEPS = 2
 _STEP_OF = {mx.bfloat16: 2.0**-8, mx.float16: 2.0**-11}
 
 
@@ -54,7 +52,8 @@ def _compared(
         two = mx.topk(logits, 2)
         facts = (best, logits[best], two.max() - two.min(), logits[token])
         expected, highest, lead, own = (float(fact.item()) for fact in facts)  # type: ignore[arg-type]
-        near = max(_NEAR, _NEAR_STEPS * step * abs(highest))
+        # Numbers of 16 bits are further apart than that: so many of their steps are near as well.
+        near = max(_NEAR, 2 * step * abs(highest))
         near_ties += lead < near
         if expected != token:
             distance = highest - own

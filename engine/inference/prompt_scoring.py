@@ -15,9 +15,6 @@ from engine.values.tokens import PromptScores, PromptScoring
 
 # About the most memory for the logits of all prompts that are read in one step.
 _LOGITS_BYTES = 128 << 20
-# Bytes per logit: the logit itself, and its copy as a 32-bit number.
-_BYTES_EACH = 8
-_MIN_TOKENS = 16
 
 
 class PromptScorer:
@@ -37,7 +34,8 @@ class PromptScorer:
 
     def max_tokens(self, prompts: int) -> int:
         """Return how many tokens may be read in one step."""
-        return max(_MIN_TOKENS, _LOGITS_BYTES // (self._size * _BYTES_EACH * max(1, prompts)))
+        # Bytes per logit: the logit itself, and its copy as a 32-bit number.
+        return max(16, _LOGITS_BYTES // (self._size * 8 * max(1, prompts)))
 
     def score(self, logits: mx.array, at: int) -> PromptScores | None:
         """Return the scores from a chunk of logits; None where none of them is scoring.

@@ -19,9 +19,6 @@ from mlx_lm.models.cache import (
 
 from engine.inference.mlx_lm_internals import fill_window
 
-# If every row has this many empty positions on its left, copying the block to remove them pays.
-_MIN_EMPTY = 64
-
 
 class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
     """A ``BatchKVCache`` without needless masks."""
@@ -70,7 +67,8 @@ def cut(parts: Sequence[RunningKVCache], shared: int, more: Sequence[int]) -> No
             part.prepare(right_padding=list(more))
             part.finalize()
     # Rows that are cut leave empty positions on their left.
-    if parts and any(more) and min(parts[0].left_padding.tolist()) >= _MIN_EMPTY:
+    # If every row has this many empty positions on its left, copying the block to remove them pays.
+    if parts and any(more) and min(parts[0].left_padding.tolist()) >= 64:
         for part in parts:
             part.filter(list(range(len(more))))
 

@@ -21,8 +21,6 @@ from engine.inference.running_cache import extracted
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import without_head
 
-# A prompt waits for another with at most this multiple of its remaining tokens.
-_MAX_RATIO = 4
 # A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
 # about as long as copying them.
 WORTH_TOKENS = 256
@@ -177,7 +175,8 @@ class Sequences:
             if other.read >= shared:
                 if not self._is_cut_anywhere:
                     continue
-            elif other.read < cached or other.unread > _MAX_RATIO * (length - cached):
+            # A prompt waits for another with at most this multiple of its remaining tokens.
+            elif other.read < cached or other.unread > 4 * (length - cached):
                 continue
             spared = min(shared, other.read) + shared
             if spared > max_spared:

@@ -13,8 +13,6 @@ from engine.values.request import GenerationRequest
 # first, so that a text beyond the context is refused before it takes memory.
 _WHOLE = 1_000_000
 _SLICE = 100_000
-# The longest header of an answer, between the end of a prompt's last turn and the answer.
-_HEADER_TOKENS = 64
 # Put before a template: transformers leaves out a content of None, for which some templates look.
 _NULL_CONTENT = (
     "{%- set calling = namespace(messages=[]) -%}{%- for message in messages -%}"
@@ -98,7 +96,8 @@ def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
     The next turn's prompt often does not repeat the header, such as the mark of an answer without
     reasoning. Returns 0 where no such end is near.
     """
-    first = max(0, len(tokens) - _HEADER_TOKENS)
+    # The longest header of an answer, between the end of a prompt's last turn and the answer.
+    first = max(0, len(tokens) - 64)
     ends_at = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in ends)
     return next(ends_at, 0)
 

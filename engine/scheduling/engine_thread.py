@@ -36,10 +36,6 @@ SHUT_DOWN = "the engine has been shut down"
 _ANOTHER_HUNG = "the engine was restarted because another model hung; retry"
 # How long a thread without work for now waits before it looks again.
 _POLL_S = 0.05
-# How long calls are run between two steps; the last one may take longer.
-_CALLS_S = 0.004
-# How long the other models are stepped between two parts of a load.
-_MAX_STEP_OTHERS_S = 0.1
 # How long the end waits for a step that is under way, and for memory to be freed.
 _CLOSING_S = 5.0
 
@@ -255,7 +251,8 @@ class EngineThread:
     def _step_others_during_load(self) -> None:
         """Run calls and step the other models for a while, between two parts of a load."""
         now_s = time.monotonic()
-        until_s = now_s + min(now_s - self._load_resumed_s, _MAX_STEP_OTHERS_S)
+        # How long the other models are stepped between two parts of a load.
+        until_s = now_s + min(now_s - self._load_resumed_s, 0.1)
         queue_ = self._context.queue
         while not queue_.is_closing:
             self._cancel()
@@ -299,7 +296,8 @@ class EngineThread:
             if call is not None:
                 models.run_call(call)
                 models.reset_idle_time()
-            if models.is_running and time.monotonic() - begin_s > _CALLS_S:
+            # How long calls are run between two steps; the last one may take longer.
+            if models.is_running and time.monotonic() - begin_s > 0.004:
                 return True
         return False
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
-# Steps between two checks of the memory that answers without a limit take.
-_CHECK_MEMORY_EVERY = 64
 # Waiting requests whose caches are read from disk ahead of their turn: each takes memory.
 _MAX_READ_AHEAD = 4
 # A prompt of up to this many characters is tokenised in a few milliseconds.
@@ -295,7 +293,8 @@ class Scheduler:
     def fill(self, *, is_forced: bool = False) -> None:
         """Move waiting requests into the batch, in order, while there is memory."""
         self._unchecked_steps += 1
-        if self._unchecked_steps >= _CHECK_MEMORY_EVERY:
+        # Steps between two checks of the memory that answers without a limit take.
+        if self._unchecked_steps >= 64:
             self._unchecked_steps = 0
             self._end_unbounded()
         while self.waiting and len(self.running) < self._limits.max_rows:

@@ -40,8 +40,6 @@ MIN_FREE_BYTES = 512 << 20
 _KEY = "fullstop"
 _NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
 _UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.(tmp|safetensors)")
-# No file takes longer to write; an older unfinished one is of a process that was killed.
-_ABANDONED_S = 3600.0
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -211,7 +209,8 @@ class CacheFolder:
                 with contextlib.suppress(OSError):
                     if (
                         _UNFINISHED.fullmatch(entry.name)
-                        and time.time() - entry.stat().st_mtime > _ABANDONED_S
+                        # Older than any write takes: of a process that was killed.
+                        and time.time() - entry.stat().st_mtime > 3600.0
                     ):
                         (self.path / entry.name).unlink()
 

@@ -36,8 +36,6 @@ from engine.inference.cache.segments import (
 from engine.values.events import CacheMiss
 
 BLOCK_TOKENS = 256
-# Metal allows 499,000 buffers in a process, and each array takes one.
-_MAX_ARRAYS = 100_000
 # The last evicted prompts, to tell ``EVICTED`` from ``OTHER_BEGINNING``.
 _MAX_EVICTED = 16
 # Prompts that share fewer tokens than this only have the beginning of a template in common.
@@ -298,7 +296,8 @@ class PrefixIndex:
         """Evict the least recently used from memory; a limit that is None is that of this index."""
         max_bytes = self._max_bytes if size_bytes is None else size_bytes
         if entries is None:
-            entries = _MAX_ARRAYS // max(1, 2 * self._segment_layers)
+            # Metal allows 499,000 buffers in a process, and each array takes one.
+            entries = 100_000 // max(1, 2 * self._segment_layers)
         while self._used and (len(self._used) > entries or self.size_bytes > max_bytes):
             block, offset = next(iter(self._used))
             key = b"".join([above.key for above in block.up()][::-1])

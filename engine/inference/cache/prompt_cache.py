@@ -55,10 +55,6 @@ MIN_FILE_TOKENS = 32
 # A prompt is given a snapshot at least every so many tokens, at the end of a message if there is
 # one; where memory is small, less often.
 STRIDE = 512
-# How long after loading the model prompts wait for the list of files.
-_LIST_TIMEOUT_S = 5.0
-# The limit of caches that wait to be written, because they take memory meanwhile.
-_MAX_WAITING_BYTES = 1 << 30
 # The snapshots of one conversation take at most this share of what there is for caches.
 _MAX_PATH_SHARE = 0.5
 
@@ -164,7 +160,8 @@ class PromptCache:
 
     def attach(self, disk: DiskCache, model: Path, stamps: Stamps) -> None:
         self._model, self._stamps, self.disk = model, stamps, disk
-        self._list_deadline_s = time.monotonic() + _LIST_TIMEOUT_S
+        # How long after loading the model prompts wait for the list of files.
+        self._list_deadline_s = time.monotonic() + 5.0
         device = str(mx.default_device())
         # The writer does this after the writes of a model that was unloaded: it may be the same
         # model.
@@ -300,7 +297,8 @@ class PromptCache:
         if size > disk.max_bytes:
             return
         with self._waiting_lock:
-            if self._waiting_bytes and self._waiting_bytes + size > _MAX_WAITING_BYTES:
+            # The limit of caches that wait to be written, because they take memory meanwhile.
+            if self._waiting_bytes and self._waiting_bytes + size > (1 << 30):
                 _log.info("a cache is not stored on disk: the disk is too slow")
                 return
             self._waiting_bytes += size

@@ -23,7 +23,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
-_MAX_SHOWN = 40
 # The maximum number of prompt tokens read in one step of the batch.
 _CHUNK = 512
 # Up to this many unread tokens are read in the same pass as the first draft.
@@ -257,5 +256,5 @@ def _difference(name: str, own: Vocabulary, target: str, other: Vocabulary) -> s
 
 
 def _shown(vocabulary: Vocabulary, token_id: int) -> str:
-    text = repr(vocabulary.text_of(token_id)[:_MAX_SHOWN])
+    text = repr(vocabulary.text_of(token_id)[:40])
     return f"the special token {text}" if token_id in vocabulary.special else text

@@ -16,9 +16,6 @@ from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sampling import SeededSampler, greedy
 from engine.inference.speculation.rollback import Rollback
 
-# The largest difference is multiplied by this, because not all positions were compared.
-_RESERVE = 8.0
-
 
 class Rounding:
     """The largest difference between log-probabilities of passes over several tokens and over one.
@@ -50,7 +47,8 @@ class Rounding:
         first = mx.take_along_axis(logprobs, best, axis=-1)
         others = mx.put_along_axis(logprobs, best, mx.array(-mx.inf, logprobs.dtype), axis=-1)
         gap = first[:, 0] - others.max(axis=-1)
-        return gap <= self._max * _RESERVE
+        # The largest difference is multiplied by this, because not all positions were compared.
+        return gap <= self._max * 8.0
 
     def is_close(self, logprobs: mx.array) -> bool:
         """Return the same for one position, of shape (vocabulary,)."""
