@@ -158,7 +158,7 @@ usage.chunk | the counts of streams | The chunk with the counts | quick
 usage.stop | usage | Counts of tokens with a stop
     All tokens generated are counted, those of the stop included.
 answers.agree | usage | All answers beside each other | quick
-    What belongs to the same text is the same in every answer: its reason and its counts.
+    All answers have a reason and counts if most have them.
 stream.pace | the pace of streams | The pace of a stream
     The first piece of a stream comes long before the last.
 form.streamed | streams | Events of streamed answers | quick

@@ -180,7 +180,7 @@ def stop_case(code: str, baselines: Sequence[Baseline]) -> StopCase | None:
     """
     choose, why = KINDS[code]
     found = (
-        make_case(code, baseline, stops, why)
+        _case(code, baseline, stops, why)
         for baseline in baselines
         for stops in islice(choose(baseline), 64)
         if not any(stop in baseline.inline_thinking or _NO_CHARACTER in stop for stop in stops)
@@ -216,7 +216,7 @@ def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase 
     return None
 
 
-def make_case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
+def _case(code: str, baseline: Baseline, stops: tuple[str, ...], why: str = "") -> StopCase:
     """Return the case of some stops for an answer."""
     occurrence = first_occurrence(baseline.text, stops)
     text = baseline.text if occurrence is None else baseline.text[: occurrence.start]

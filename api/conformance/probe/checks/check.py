@@ -9,7 +9,7 @@ from typing import Any
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import Case, case_of
 from api.conformance.probe.client import Client, repeated
-from api.conformance.probe.dialects import Ask, Body, Driver, value_at
+from api.conformance.probe.dialects import Ask, Body, Driver
 from api.conformance.probe.judgement import (
     STOP_ONLY_HIDDEN,
     invariants,
@@ -24,8 +24,6 @@ NO_TEXT = "The answers contain no text for such a stop."
 VARIES = "The server answers differently each time."
 # Reports show no longer texts of a server.
 _MAX_SHOWN_CHARS = 20_000
-# Fields that change an answer's form, but not its text.
-_FORM = ("stream", "stream_options", "n", "logprobs", "top_logprobs", "fullstop", "stop_token_ids")
 _STREAM_FIELDS = ("stream", "stream_options")
 
 Judge = Callable[[Exchange], Iterable[Fault]]
@@ -204,18 +202,6 @@ def as_intermittent(fault: Fault) -> Fault:
     return replace(fault, sentence=sentence, is_intermittent=True)
 
 
-def question_of(driver: Driver, body: Body, form: Sequence[str] = _FORM) -> str:
-    """Return a key of a request without its stops, its limit, and the form of the answer."""
-    bare = {name: value for name, value in body.items() if name not in form}
-    for path in (driver.stop_path, driver.limit_path, driver.ids_path or ()):
-        holder = value_at(bare, path[:-1])
-        if path and isinstance(holder, dict) and path[-1] in holder:
-            inner = {name: value for name, value in holder.items() if name != path[-1]}
-            bare = inner if len(path) == 1 else {**bare, path[0]: inner}
-    bare.pop("max_completion_tokens", None)
-    return json.dumps(bare, sort_keys=True)
-
-
 def request_key(body: Any) -> str:
     """Return a key that whole and streamed requests for the same answer share."""
     if not isinstance(body, dict):
@@ -277,22 +263,26 @@ class Recorder:
             self._failed_once = self._failed_once or faults[0].sentence
         return again
 
-    async def judge(self, case: StopCase, ask: Ask | None = None, *, is_streamed: bool) -> None:
-        """Send the stops of a case and judge the answer; ``ask`` replaces its request."""
-        in_mode = case.in_mode(is_streamed=is_streamed)
-        if in_mode is None:
-            self.doubt("Streams have another text, in which this stop says nothing.")
-            return
-        ask = replace(ask or case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
+    async def judge_modes(self, case: StopCase, modes: Sequence[bool] = (False, True)) -> None:
+        """Send the stops of a case in each mode and judge the answers."""
+        for is_streamed in modes:
+            in_mode = case.in_mode(is_streamed=is_streamed)
+            if in_mode is None:
+                self.doubt("Streams have another text, in which this stop says nothing.")
+            else:
+                await self._judge(in_mode, is_streamed=is_streamed)
+
+    async def _judge(self, case: StopCase, *, is_streamed: bool) -> None:
+        ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
         body = self._ctx.body(ask)
         if case.baseline.is_repeatable:
-            await self.ask(body, partial(self.stop_faults, in_mode))
+            await self.ask(body, partial(self.stop_faults, case))
             return
         for _ in range(3):
             run = await self._ctx.client.send(body)
-            if not self.stop_faults(in_mode, run):
+            if not self.stop_faults(case, run):
                 return
-            if certain := invariants(in_mode, run):
+            if certain := invariants(case, run):
                 self.note(run, certain)
                 return
         self.doubt("The server answers differently each time, so the text cannot be compared.")

@@ -241,8 +241,7 @@ async def _late(ctx: CheckContext) -> Evaluation:
             if given.is_solid(start, start + length) and stop not in given.thinking:
                 case = StopCase("late", given, (stop,), given.text[:start], stop)
                 recorder.situation = f"After more than {_LATE_TOKENS} tokens"
-                for is_streamed in ctx.main.modes:
-                    await recorder.judge(case, is_streamed=is_streamed)
+                await recorder.judge_modes(case, ctx.main.modes)
                 return recorder.evaluation(repr(stop))
     raise undecided(NO_TEXT)
 

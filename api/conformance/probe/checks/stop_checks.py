@@ -44,8 +44,7 @@ async def _stop(code: str, ctx: CheckContext) -> Evaluation:
     case, recorder = stop_case(code, ctx.baselines), Recorder(ctx)
     if case is None:
         raise undecided(NO_TEXT)
-    for is_streamed in (False, True):
-        await recorder.judge(case, is_streamed=is_streamed)
+    await recorder.judge_modes(case)
     return recorder.evaluation(", ".join(map(repr, case.stops)))
 
 
@@ -241,7 +240,7 @@ async def _blank(ctx: CheckContext) -> Evaluation:
         # The white space of a stream with another text may not be the answer's own.
         for is_streamed in given.modes:
             if not given.is_repeatable:
-                await recorder.judge(case, is_streamed=is_streamed)
+                await recorder.judge_modes(case, (is_streamed,))
                 continue
             body = ctx.body(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
             judged = partial(recorder.stop_faults, case)

@@ -123,8 +123,7 @@ async def _stop_in_answer(ctx: CheckContext) -> Evaluation:
     case, recorder = simple_case(await _thought(ctx)), Recorder(ctx)
     if case is None:
         raise undecided("Every part of the answer occurs in the thinking too.")
-    for is_streamed in _modes(ctx):
-        await recorder.judge(case, is_streamed=is_streamed)
+    await recorder.judge_modes(case, _modes(ctx))
     return recorder.evaluation(repr(case.stops[0]))
 
 
