@@ -22,36 +22,29 @@ from api.dialects.shared.unknown_parameters import (
     SPELLINGS,
     is_off,
 )
-from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown, unsupported
+from api.transport.errors import (
+    ApiError,
+    ErrorKind,
+    FieldPath,
+    invalid,
+    required,
+    shown,
+    unsupported,
+)
 
-_MISSING = {"missing"}
-_TAGS = {"union_tag_invalid", "union_tag_not_found"}
-# Seeds may have this many.
-_MAX_BITS = 64
 _TOO_LARGE = "the number is too large"
-_LISTS = {"list", "tuple", "set", "frozenset"}
-_TURNS = ("messages", "input")
-# An item takes many times its size in memory, and no conversation has as many.
-_MAX_TURNS = 1 << 16
-# Python's objects take many times the memory of their JSON. Each value has one of these marks;
-# those in texts are counted, too.
-_MARKS = (b",", b":", b"{", b"[")
-_MAX_MARKS = 2_000_000
+# A turn takes many times its size in memory, and no conversation has as many.
+_MAX_TURNS = 65_536
+# Python's objects take many times the memory of their JSON.
+_MAX_VALUES = 2_000_000
 
 
 def _coerce_integral(value: object) -> object:
     """Return a number with no fraction as an integer; refuse one of more than 64 bits."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+    if isinstance(value, int) and value.bit_length() > 64:
         raise PydanticCustomError("number_too_large", _TOO_LARGE)
-    return value
-
-
-def _coerce_all(value: object) -> object:
-    """Return a list of numbers, which may be long, with integers."""
-    if isinstance(value, list) and not {float, int}.isdisjoint(set(map(type, value))):
-        return [_coerce_integral(item) for item in value]
     return value
 
 
@@ -66,18 +59,14 @@ def _adapt(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     function = schema.get("function")
-    if isinstance(function, dict) and function.get("function") in (_coerce_integral, _coerce_all):
+    if isinstance(function, dict) and function.get("function") is _coerce_integral:
         return schema  # of an inner model, which is adapted already
     kind = schema.get("type")
     if kind == "int":
         return core_schema.no_info_before_validator_function(_coerce_integral, schema)
-    items = schema.get("items_schema")
-    if isinstance(items, dict) and items.get("type") == "int":
-        schema["fail_fast"] = True
-        return core_schema.no_info_before_validator_function(_coerce_all, schema)
     for key in schema.keys() - {"metadata", "default", "expected", "function"}:
         schema[key] = _adapt(schema[key])
-    if isinstance(kind, str) and kind in _LISTS:
+    if kind == "list":
         schema["fail_fast"] = True
     return schema
 
@@ -107,9 +96,8 @@ def parsed(raw: bytes | bytearray, model: type[_Model]) -> tuple[_Model, tuple[s
     """
     value = _json(raw)
     if not isinstance(value, dict):
-        raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
-    known = {field.alias or name for name, field in model.model_fields.items()}
-    for name in known.intersection(_TURNS):
+        raise invalid((), "the body must be a JSON object")
+    for name in _inner_models(model).keys() & {"messages", "input"}:
         turns = value.get(name)
         # Tokens are no turns; the length of the context bounds them.
         if isinstance(turns, list) and len(turns) > _MAX_TURNS and isinstance(turns[-1], dict):
@@ -124,10 +112,11 @@ def parsed(raw: bytes | bytearray, model: type[_Model]) -> tuple[_Model, tuple[s
 def _json(raw: bytes | bytearray) -> object:
     if not raw.strip():
         raise invalid((), "the body is empty; a JSON object is expected")
-    if sum(map(raw.count, _MARKS)) > _MAX_MARKS:
+    # Each value has one of these marks; those in texts are counted, too.
+    if sum(map(raw.count, (b",", b":", b"{", b"["))) > _MAX_VALUES:
         raise ApiError(
             ErrorKind.TOO_LARGE,
-            f"the body has more than {_MAX_MARKS:,} values; send fewer, and prompts as text",
+            f"the body has more than {_MAX_VALUES:,} values; send fewer, and prompts as text",
         )
     try:
         value = json.loads(raw.decode(), parse_constant=_refuse_constant, parse_float=_finite)
@@ -157,20 +146,6 @@ def _finite(text: str) -> float:
 
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
-
-
-def _kind_of(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case _:
-            return "an array"
 
 
 # -- fields that the route does not have -------------------------------------------------------
@@ -236,14 +211,14 @@ def _inner_model(annotation: object) -> type[WireModel] | None:
 def _field_error(error: ValidationError, body: dict[str, Any]) -> ApiError:
     first = error.errors(include_url=False)[0]
     kind = first["type"]
-    path = _wire_path(first["loc"], body, is_missing=kind in _MISSING)
-    if kind in _MISSING:
-        return invalid(path, "Field required", code="missing_required_parameter")
-    if kind in _TAGS:
-        context = first.get("ctx", {})
-        key = str(context.get("discriminator", "type")).strip("'")
-        if kind == "union_tag_not_found":
-            return invalid((*path, key), "Field required", code="missing_required_parameter")
+    path = _wire_path(first["loc"], body, is_missing=kind == "missing")
+    if kind == "missing":
+        return required(path)
+    context = first.get("ctx", {})
+    key = str(context.get("discriminator", "type")).strip("'")
+    if kind == "union_tag_not_found":
+        return required((*path, key))
+    if kind == "union_tag_invalid":
         expected = context.get("expected_tags", "")
         tag = shown(str(context.get("tag")))
         message = f"{tag!r} is not supported here; expected one of {expected}"
@@ -257,15 +232,10 @@ def _wire_path(loc: FieldPath, body: object, *, is_missing: bool) -> FieldPath:
     path: list[str | int] = []
     value: Any = body
     for index, part in enumerate(loc):
-        if _contains(value, part):
+        is_index = isinstance(part, int) and isinstance(value, list)
+        if is_index or (isinstance(value, dict) and part in value):
             value = value[part]
         elif not (is_missing and index == len(loc) - 1):
             continue
         path.append(part)
     return tuple(path)
-
-
-def _contains(value: object, part: str | int) -> bool:
-    if isinstance(part, int):
-        return isinstance(value, list) and part < len(value)
-    return isinstance(value, dict) and part in value

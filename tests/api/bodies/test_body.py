@@ -47,7 +47,7 @@ def test_a_whole_number_is_a_number() -> None:
         (b'{"name": "\xff"}', "byte 10"),
         ('{"area": NaN}', "NaN"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "an array"),
+        ("[]", "a JSON object"),
     ],
 )
 def test_a_body_that_is_not_an_object_is_refused_with_the_position(
