@@ -13,7 +13,6 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QContextMenuEvent,
     QHideEvent,
-    QKeyEvent,
 )
 from PySide6.QtWidgets import (
     QFrame,
@@ -26,7 +25,7 @@ from engine import counted, format_size
 from engine.library.memory import Fit
 from ui.chat.session.conversation_model import ConversationModel
 from ui.kit.buttons import IconButton
-from ui.kit.fields import SearchLineEdit
+from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
@@ -49,13 +48,6 @@ _FITS = {
     Fit.FITS: ("Fits", Tone.DONE),
     Fit.TIGHT: ("Tight", Tone.LIMIT),
     Fit.TOO_LARGE: ("Too large", Tone.FAULT),
-}
-_ROWS = 8
-_STEPS = {
-    Qt.Key.Key_Down: 1,
-    Qt.Key.Key_Up: -1,
-    Qt.Key.Key_PageDown: _ROWS,
-    Qt.Key.Key_PageUp: -_ROWS,
 }
 
 
@@ -384,7 +376,8 @@ class ModelSwitcher(Popover):
         self._library = library
         self._pending: ModelRow | None = None
         self.rows = ModelRows(self)
-        self.field = _FindField()
+        self.field = ListSearchField("Find a model", "Clear Text")
+        self.field.setPlaceholderText("Find a model")
         self.list = QListView()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Models on this computer")
@@ -442,7 +435,7 @@ class ModelSwitcher(Popover):
         screen = self.screen().availableGeometry()
         self.setFixedWidth(min(430, screen.width()))
         row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else 50
-        rows = max(2, min(_ROWS, self.rows.total))
+        rows = max(2, min(8, self.rows.total))
         self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
         self.adjustSize()
 
@@ -539,26 +532,3 @@ class ModelSwitcher(Popover):
     def _show_more(self) -> None:
         self.close()
         self.more_requested.emit()
-
-
-class _FindField(SearchLineEdit):
-    """The field; its arrow keys move through the list below, which shows the selected row."""
-
-    step_requested = Signal(int)  # rows to go down
-    chosen = Signal()
-    left = Signal()
-
-    def __init__(self) -> None:
-        super().__init__("Find a model", "Clear Text")
-        self.setPlaceholderText("Find a model")
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        key = event.key()
-        if key in _STEPS:
-            self.step_requested.emit(_STEPS[Qt.Key(key)])
-        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.chosen.emit()
-        elif key == Qt.Key.Key_Escape:
-            self.left.emit()
-        else:
-            super().keyPressEvent(event)

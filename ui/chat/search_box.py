@@ -14,8 +14,7 @@ from PySide6.QtWidgets import (
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label, since_days
 from ui.chat.sidebar_rows import when_text
-from ui.kit.buttons import with_keys
-from ui.kit.fields import SearchLineEdit, is_typed_text
+from ui.kit.fields import is_typed_text
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import FlowLayout, column
 from ui.kit.menus import add_entry, context_menu, escape_mnemonics
@@ -26,26 +25,6 @@ from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
 _ELIDE = Qt.TextElideMode.ElideRight
 _DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
 _SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.TOOL))
-
-
-class SearchField(SearchLineEdit):
-    """The field for the words."""
-
-    entered = Signal()
-
-    def __init__(self, search: Search) -> None:
-        super().__init__("Search conversations", "Clear Search")
-        self.setPlaceholderText("Search")
-        self.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
-        self.textChanged.connect(search.look_for)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.entered.emit()
-        elif event.key() == Qt.Key.Key_Escape and self.text():
-            self.clear()
-        else:
-            super().keyPressEvent(event)
 
 
 class _FilterChip(ElidedButton):

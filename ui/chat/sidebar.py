@@ -35,13 +35,13 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.conversation_actions import ConversationActions
-from ui.chat.search_box import SearchField, SearchResults
+from ui.chat.search_box import SearchResults
 from ui.chat.session.conversation_list import FolderList
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
-from ui.kit.buttons import IconButton, UndoBar
+from ui.kit.buttons import IconButton, UndoBar, with_keys
 from ui.kit.commands import Command, Entry, fill_menu
-from ui.kit.fields import disable_horizontal_scrolling, is_typed_text
+from ui.kit.fields import ListSearchField, disable_horizontal_scrolling, is_typed_text
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import context_menu
@@ -312,7 +312,9 @@ class Sidebar(QFrame):
         )
         self.archive.hide()
         self.list.setItemDelegate(ConversationDelegate(self.list))
-        self.search_field = SearchField(workspace.search)
+        self.search_field = ListSearchField("Search conversations", "Clear Search")
+        self.search_field.setPlaceholderText("Search")
+        self.search_field.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
         self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
         self.server = ServerCard(workspace.server)
@@ -402,7 +404,10 @@ class Sidebar(QFrame):
         self.list.clicked.connect(self._write_in)
         self.list.activated.connect(self._write_in)
         self.list.customContextMenuRequested.connect(self._show_menu)
-        self.search_field.entered.connect(self.results.enter)
+        self.search_field.textChanged.connect(self._workspace.search.look_for)
+        self.search_field.step_requested.connect(lambda _: self.results.enter())
+        self.search_field.chosen.connect(self.results.enter)
+        self.search_field.left.connect(self.search_field.clear)
         self._workspace.search.changed.connect(self._show_search)
         self.results.chosen.connect(self._show_hit)
         self.results.list.activated.connect(self._write_at)

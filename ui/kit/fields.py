@@ -40,6 +40,13 @@ _ICON_PX = 16
 # A longer text that is pasted would fill the field with what no user reads there.
 MAX_PASTED_CHARS = 8_000
 
+_ROW_STEPS = {
+    Qt.Key.Key_Down: 1,
+    Qt.Key.Key_Up: -1,
+    Qt.Key.Key_PageDown: 8,
+    Qt.Key.Key_PageUp: -8,
+}
+
 
 def is_typed_text(event: QKeyEvent) -> bool:
     """Return whether a key types something visible; a space does not count: it presses buttons."""
@@ -335,3 +342,22 @@ class SearchLineEdit(QLineEdit):
         self.clear_action.setIcon(icons.icon("close", colors.muted, _ICON_PX))
         if self._magnifier is not None:
             self._magnifier.setIcon(icons.icon("search", colors.faint, _ICON_PX))
+
+
+class ListSearchField(SearchLineEdit):
+    """A search field whose arrow keys, Return and Escape act on the list below it."""
+
+    step_requested = Signal(int)  # rows to go down
+    chosen = Signal()
+    left = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if key in _ROW_STEPS:
+            self.step_requested.emit(_ROW_STEPS[key])
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.chosen.emit()
+        elif key == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)

@@ -24,6 +24,7 @@ from engine.helper_process import HelperClosed
 from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_files
+from ui.kit.fields import GrowingInput
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tooltip, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -314,6 +315,13 @@ class AttachmentRow(QWidget):
             self._preview.chosen.connect(self._choose_pages)
             self._preview.remove_requested.connect(self._remove_shown)
         return self._preview
+
+    def take_from(self, field: GrowingInput) -> None:
+        """Attach files and long texts that are pasted or dropped into a field."""
+        field.files_given.connect(self.attach)
+        field.picture_given.connect(self.refuse_picture)
+        field.text_given.connect(self.add_pasted)
+        self.left.connect(field.setFocus)
 
     def attach(self, paths: Iterable[Path]) -> None:
         self._show_refusal("")

@@ -27,10 +27,6 @@ from ui.records.messages import runs_of
 from ui.records.store import ConversationStore, Recovered, StoreProblem
 
 
-class Unreadable(EngineError):
-    """A conversation's messages cannot be read; the message names it."""
-
-
 class ConversationFiles(QObject):
     """Duplicates, exports, imports and recovers conversations."""
 
@@ -118,7 +114,7 @@ class ConversationFiles(QObject):
     async def _duplicate(self, conversation: Conversation) -> None:
         try:
             original = await self._snapshot(conversation)
-        except Unreadable as problem:
+        except EngineError as problem:
             self.refused.emit(str(problem))
             return
         copy = await asyncio.to_thread(original.duplicate)
@@ -135,7 +131,7 @@ class ConversationFiles(QObject):
             is_done = await self._write(target, conversations, transfer)
         except OSError as error:
             self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
-        except Unreadable as problem:
+        except EngineError as problem:
             self.refused.emit(f"{problem} Nothing was written.")
         else:
             if is_done:
@@ -152,7 +148,7 @@ class ConversationFiles(QObject):
                 transfer.advance(number, len(conversations))
                 try:
                     snapshot = await self._snapshot(conversation)
-                except Unreadable:
+                except EngineError:
                     # The others are exported nevertheless: the disk may be about to fail.
                     missing.append(conversation.title)
                 else:
@@ -161,7 +157,7 @@ class ConversationFiles(QObject):
                     await asyncio.to_thread(target.forget)
                     return False
             if missing and len(missing) == len(conversations):
-                raise Unreadable(f"{_named(missing)} could not be read.")
+                raise EngineError(f"{_named(missing)} could not be read.")
             if target.takes_traces and not await self._add_traces(target, conversations, transfer):
                 await asyncio.to_thread(target.forget)
                 return False
@@ -206,7 +202,7 @@ class ConversationFiles(QObject):
             return conversation.snapshot(conversation.tree)
         messages = await self._store.read(conversation)
         if messages is None:
-            raise Unreadable(f"“{conversation.title}” could not be read.")
+            raise EngineError(f"“{conversation.title}” could not be read.")
         return conversation.snapshot(messages)
 
 
